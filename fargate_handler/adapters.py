@@ -50,7 +50,7 @@ class Stores:
         leases: the responses again, with connections of their own. Renewing a lease must not wait
             for writes of what it covers.
         large_texts: None if texts that are too large for the ledger are refused.
-        watch: notices that their file was deleted. None: they have none.
+        watch: detects that their file was deleted. None: these stores have no file.
         longest_answer: bytes of the longest answer that a session keeps for its model. None: any.
         usage: None if nothing is reserved or recorded for tenants.
         outlives_process: whether another process can go on with what this one leaves.

@@ -1,5 +1,5 @@
-"""The variables `EVENFLOW_…` as they were meant: white space around values is cut, and what
-Kubernetes writes about services of that name is left out.
+"""Reads the environment variables `EVENFLOW_…`: trims their values, and drops the service links
+that Kubernetes sets for services of that name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import string
 from collections.abc import Mapping
 
 PREFIX = "EVENFLOW_"
-"""The beginning of all names of settings."""
+"""The prefix of every setting's name."""
 
 _BYTE_ORDER_MARK = "\ufeff"
 _AROUND = string.whitespace + "\xa0" + _BYTE_ORDER_MARK
@@ -19,7 +19,7 @@ _ADDRESS = r"[0-9A-Fa-f.:]+"
 _NUMBER = r"\d+"
 _LINK = r"(?:tcp|udp|sctp)://\S+:\d+"
 _PORT = r"_PORT_\d+_(?:TCP|UDP|SCTP)"
-# Each pod has these variables of each service of its namespace, unless it has
+# Kubernetes sets these in each pod, for each service of the namespace, unless the pod has
 # `enableServiceLinks: false`.
 _OF_SERVICES = tuple(
     (re.compile(rf"EVENFLOW(?:_[A-Z0-9_]+)?{name}"), re.compile(value))
@@ -37,30 +37,30 @@ _HTTP_PORT, _HTTP_SERVICE = f"{PREFIX}HTTP_PORT", f"{PREFIX}HTTP_SERVICE_HOST"
 
 
 def trimmed(value: str) -> str:
-    """A value without the white space and the byte order mark that files and secrets add."""
+    """Remove the white space and the byte order mark that files and secrets add to a value."""
     return value.strip(_AROUND)
 
 
 def is_quoted(value: str) -> bool:
-    """Whether a value has quotation marks around it, which no shell has taken away."""
+    """Whether a value still has quotation marks around it: no shell has removed them."""
     return len(value) > 1 and value[0] == value[-1] and value[0] in _QUOTES
 
 
 def is_link(value: str) -> bool:
-    """Whether this is the address of a service, as Kubernetes writes it: `tcp://10.0.0.1:80`."""
+    """Whether this is a service link of Kubernetes, such as `tcp://10.0.0.1:80`."""
     return re.fullmatch(_LINK, value) is not None
 
 
 def meant_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of settings by their names, with the values that were meant."""
-    # A file of variables may begin with the mark, so the first name, too.
-    named = ((name.lstrip(_BYTE_ORDER_MARK), value) for name, value in environment.items())
-    ours = {name: trimmed(value) for name, value in named if name.upper().startswith(PREFIX)}
+    """The variables of settings by name, with trimmed values and without service links."""
+    # A file of variables may begin with a byte order mark, which is then in its first name.
+    entries = ((name.lstrip(_BYTE_ORDER_MARK), value) for name, value in environment.items())
+    ours = {name: trimmed(value) for name, value in entries if name.upper().startswith(PREFIX)}
     return {
         name: value
         for name, value in ours.items()
         if not _is_of_service(name, value)
-        # Without this port nothing is served. So it must be sure that no person has written it.
+        # The operator may have set this port: it is dropped only beside a matching service host.
         or (name == _HTTP_PORT and _HTTP_SERVICE not in ours)
     }
 

@@ -1,7 +1,7 @@
-"""Which calls go out through a forward proxy: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
+"""Chooses the forward proxy of a call, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
-Only addresses of settings are called, and no redirect is followed, so a request cannot have the
-proxy call anything. Tasks call each other directly, and workers, too.
+Only addresses from settings are called, and no redirect is followed. So no request decides where
+the proxy connects. Other tasks and workers are called directly.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ _LOOPBACK = "localhost,127.0.0.1,::1"
 
 
 def forward_proxy(url: str) -> str | None:
-    """The proxy for calls of an address. None: they are direct.
+    """The proxy for calls to `url`. None: call it directly.
 
     Raises:
-        ConfigurationError: the proxy that is named cannot be used.
+        ConfigurationError: the variable has no usable proxy address.
     """
-    called, proxies = urlsplit(url), getproxies_environment()
-    variable = called.scheme if called.scheme in proxies else "all"
-    named = trimmed(proxies.get(variable, ""))
-    if not named or _is_excepted(called, proxies.get("no", "")):
+    target, proxies = urlsplit(url), getproxies_environment()
+    variable = target.scheme if target.scheme in proxies else "all"
+    value = trimmed(proxies.get(variable, ""))
+    if not value or _is_excepted(target, proxies.get("no", "")):
         return None
-    proxy = named if "://" in named else f"http://{named}"
+    proxy = value if "://" in value else f"http://{value}"
     if not _is_usable(proxy):
         raise ConfigurationError(
-            f"{variable.upper()}_PROXY must be the address of an HTTP proxy, "
-            f"http://proxy.example.com:3128, to reach {called.hostname}; with "
-            f"NO_PROXY={called.hostname} it is called directly"
+            f"{variable.upper()}_PROXY must be the address of an HTTP proxy, such as "
+            f"http://proxy.example.com:3128, to reach {target.hostname}; set "
+            f"NO_PROXY={target.hostname} to call it directly"
         )
     return proxy
 
 
 def except_loopback() -> None:
-    """Have libraries call this machine directly, too. Some except only what NO_PROXY names."""
+    """Add this machine to NO_PROXY, since some libraries would call it through the proxy."""
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return
     excepted = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
@@ -57,17 +57,17 @@ def _is_usable(proxy: str) -> bool:
         return False
 
 
-def _is_excepted(called: SplitResult, no_proxy: str) -> bool:
-    host = called.hostname or ""
+def _is_excepted(target: SplitResult, no_proxy: str) -> bool:
+    host = target.hostname or ""
     if is_loopback(host) or host.endswith(".localhost"):
         return True
-    port = called.port or _PORTS[called.scheme]
+    port = target.port or _PORTS[target.scheme]
     entries = map(str.strip, no_proxy.lower().split(","))
     return any(_excepts(entry, host, port) for entry in entries)
 
 
 def _excepts(entry: str, host: str, port: int) -> bool:
-    """Whether an entry of NO_PROXY excepts a host: by its name, a domain, or a network."""
+    """Whether an entry of NO_PROXY matches a host: by name, domain or network."""
     if entry == "*":
         return True
     with suppress(ValueError):

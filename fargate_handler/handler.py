@@ -330,7 +330,7 @@ class Handler:
             self._end_minute(now)
 
     def _look_at_file(self, now: float) -> None:
-        """See whether the file of the stores is still there, and take over what another one has."""
+        """Check that the stores' file still exists. Adopt keys and tenants of a file put back."""
         watch = self._adapters.stores.watch
         key = None if watch is None else watch.look(now, needs_tenants=bool(self._tenants.records))
         if key is None:

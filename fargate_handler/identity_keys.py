@@ -83,7 +83,7 @@ async def _document(http: aiohttp.ClientSession, url: str) -> bytes:
 
     Raises:
         DocumentUnreadable: it is too large, or there is none.
-        ConfigurationError: the proxy that leads there cannot be used.
+        ConfigurationError: the forward proxy to it has no usable address.
     """
     async with http.get(url, allow_redirects=False, proxy=forward_proxy(url)) as answer:
         if answer.status != 200:

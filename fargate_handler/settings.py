@@ -77,18 +77,18 @@ HOW_TO_INSTALL_AWS = "install Evenflow with its extra aws, in a clone by `pip in
 
 
 def _in_a_header(secret: SecretStr) -> SecretStr:
-    """A secret without the white space around it, which requests can carry."""
+    """Trim a secret, and check that an HTTP header can carry it."""
     value = trimmed(secret.get_secret_value())
     if not value.isprintable() or any(character > "\xff" for character in value):
         raise ValueError(
-            "has a line break or a character that no header carries: it must be one line of "
-            "printable characters of Latin-1"
+            "has a line break or a character that an HTTP header can't carry: it must be one line "
+            "of printable characters of Latin-1"
         )
     return SecretStr(value)
 
 
 Secret = Annotated[SecretStr, AfterValidator(_in_a_header)]
-"""A key or a token."""
+"""A key or a token that is sent in an HTTP header."""
 
 
 class HandlerSettings(Limits, BaseSettings):
@@ -470,7 +470,7 @@ class HandlerSettings(Limits, BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read the environment alone, and of that what was meant."""
+        """Read only the environment, trimmed and without service links of Kubernetes."""
         meant = meant_variables(os.environ)
         cast("EnvSettingsSource", env_settings).env_vars = {
             name.lower(): value for name, value in meant.items()
@@ -779,8 +779,8 @@ def _refuse_unusable(variables: Mapping[str, str]) -> None:
             raise ConfigurationError(f"{name} is not a setting{hint} docs/limits.md lists them all")
         if is_quoted(value):
             raise ConfigurationError(
-                f"{name} has quotation marks around its value, which would be a part of it: take "
-                "them away (`docker run --env-file` keeps them, a shell does not)"
+                f"{name} has quotation marks around its value, which would be a part of it: remove "
+                "them (`docker run --env-file` keeps them, a shell does not)"
             )
 
 
@@ -800,7 +800,7 @@ def _explain(error: ErrorDetails) -> str:
     given = "…" if secret else repr(error["input"])
     accepted = _accepted(field) or f"{said} ({field.description})"
     if is_link(str(error["input"])):
-        accepted += "; this is the address of a service, as Kubernetes writes it for the pods"
+        accepted += "; this value is a service link that Kubernetes sets in pods"
     return f"{PREFIX}{name.upper()}={given}: {accepted}"
 
 

@@ -46,7 +46,7 @@ class TenantRecords:
         self._tell_missing_prices()
 
     def expect_others(self) -> None:
-        """The store has other records, which are read at the next look, whatever its revision."""
+        """Make the next look read all records, whatever the revision: the store was replaced."""
         self._revision = -1
 
     async def look(self) -> None:

@@ -1,4 +1,4 @@
-"""Notices that the file of the stores was deleted or replaced while it is in use."""
+"""Detects that the stores' file was deleted or replaced while it is in use."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from evenflow.stream_sqlite.writes import Writes
 
 _logger = logging.getLogger(__name__)
 
-# SQLite has these two beside the file as long as it is open.
+# The file, and the two that SQLite keeps beside it while it is open.
 _SUFFIXES = ("", "-wal", "-shm")
-# By then all processes that use the file have noticed, and closed it: they look once a second.
+# After this time all processes have closed the lost file, since they check once a second.
 _PAUSE_SECONDS = 3.0
 
 
 class FileWatch:
-    """Looks whether the file is still the one that was opened.
+    """Checks whether the file is still the one that was opened.
 
-    SQLite does not: it goes on in a deleted file, of which nothing is left at the end. So a file
-    that is gone is closed at once, which saves what was written if only a file beside it is gone.
-    Nothing is read or written then, until there is a file again.
+    SQLite does not check: it would write into a deleted file, which is lost at the end. So a file
+    that is gone is closed at once, which saves its data if only a file beside it was deleted. Until
+    there is a file again, nothing is read or written.
 
     Args:
         path: the file, which the stores have opened.
@@ -51,19 +51,19 @@ class FileWatch:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the file is gone, and nothing is read or written."""
+        """Whether the file is gone, so that nothing is read or written."""
         return self._again_at < inf
 
     def look(self, now: float, *, needs_tenants: bool) -> str | None:
-        """Look at the file, about once a second.
+        """Check the file. Called about once a second.
 
         Args:
             now: seconds, on a monotonic clock.
-            needs_tenants: whether a file without tenants is not used. Otherwise everybody might
-                use a server that was for those with keys.
+            needs_tenants: whether to ignore a file without tenants. Otherwise a server that
+                requires keys might become open to all.
 
         Returns:
-            The key of session tokens in another file, which is used from now on.
+            The key of session tokens in a new file that is used from now on, or None.
         """
         if self.is_lost:
             return self._open_again(needs_tenants=needs_tenants) if now >= self._again_at else None
@@ -77,7 +77,7 @@ class FileWatch:
         return None
 
     def _begin(self) -> None:
-        # Those beside it may be made with the first transaction.
+        # SQLite may create the others only with the first transaction.
         self._used = {suffix: file for suffix, file in self._found().items() if not suffix}
         self._again_at = inf
 
@@ -95,12 +95,12 @@ class FileWatch:
             "sessions, tenants and usage of a deleted file are lost",
             what,
         )
-        # The last one saves what was written, if only a file beside it is gone.
+        # The last `close` saves the data if only a file beside the database was deleted.
         self._reads.close(what)
         self._writes.close(what)
 
     def _open_again(self, *, needs_tenants: bool) -> str | None:
-        """Use the file that has the name now, if it is one of ours."""
+        """Open the file that has the name now, if it is a valid store."""
         if file_id(self._path) is None:
             return None
         try:
@@ -130,7 +130,7 @@ class FileWatch:
                 "%s-process-… are those of running servers: leave them there",
                 self._path, self._path.name,
             )  # fmt: skip
-            # The process that writes has the lock, too.
+            # The writer process holds the old lock, so it is started again.
             self._writes.close()
             self._writes.open((self._lock.descriptor,))
 

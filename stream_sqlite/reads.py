@@ -37,7 +37,7 @@ class Reads:
         self.open()
 
     def open(self) -> None:
-        """Take reads, for the first time or after `close`."""
+        """Accept reads, for the first time or after `close`."""
         self._closed: str | None = None
         self._transactions = Transactions(self._path, writes=False)
         self._thread = Thread(target=self._work, name="sqlite-reads", daemon=True)
@@ -60,7 +60,7 @@ class Reads:
         """Finish the reads that wait, and close the connection.
 
         Args:
-            why: what later reads are told.
+            why: the error of later reads.
         """
         if self._closed is None:
             self._asked.put(None)

@@ -82,7 +82,7 @@ class SQLiteResponseStore:
         return ()
 
     async def _append_each(self, chunks: Sequence[Chunk]) -> None:
-        """Write chunks one by one, so that one with a text that is none keeps no other out."""
+        """Write chunks one by one, so that an invalid text rejects only its own chunk."""
         refused: list[Chunk] = []
         for chunk in chunks:
             try:

@@ -94,14 +94,14 @@ class Writes:
         """Finish the operations that wait, and end the process.
 
         Args:
-            why: what later calls are told.
+            why: the error of later calls.
         """
         self._closed = why or f"{self._path} is closed"
         if self._writer is not None and not self._writer.ended:
             self._writer.close()
 
     def open(self, kept_open: Sequence[int]) -> None:
-        """Take calls again, after `close`."""
+        """Accept calls again after `close`."""
         self._kept_open, self._closed = kept_open, None
 
     def _start(self) -> _Writer:

@@ -113,7 +113,7 @@ async function check() {
     console.log(`library: ${bytes} of ${MOST_BYTES} bytes gzipped; its API is as in api.d.ts`);
 }
 
-/** The members of all that the server sends, as its documents say, and of the public API. */
+/** The names of members that the server sends, by its documents, and of the public API. */
 async function namesOutside() {
   const names = new Set();
   const add = (value) => {

@@ -23,8 +23,7 @@ const STORED = {
 };
 
 /**
- * The oldest browsers that everything runs in: Windows 7 and 8.1 have no newer Chromium, nor Firefox, and iOS 16 no newer
- * Safari.
+ * The oldest supported browsers. Windows 7 and 8.1 have no newer Chromium or Firefox, and iOS 16 has no newer Safari.
  */
 export const BROWSERS = ["chrome109", "firefox115", "safari16.4"];
 
@@ -77,8 +76,8 @@ export const ELEMENT = {
 };
 
 /**
- * A bundle whose modules have what they export, and nothing that an old script has added to `Object.prototype`: bundlers go
- * through all properties, and the browser refuses those.
+ * Makes the bundle ignore properties that an old script added to `Object.prototype`. The bundler's loops over exports go
+ * through inherited properties, too, and the browser rejects those.
  */
 export function withOwnProperties(code) {
   const all = /for ?\(var ([\w$]+) in ([\w$]+)\)(?=\s*[\w$]+\([\w$]+, ?\1, ?\{\s*get: ?\2\[\1\])/g;

@@ -40,7 +40,7 @@ class FilterFailed(InternalError):
 
 
 class _Place:
-    """A filter, since when it holds text back, and where what it clears stands."""
+    """A filter, the time since which it holds text back, and the place of the text it clears."""
 
     __slots__ = ("filter", "held_since", "stands")
 
@@ -97,11 +97,11 @@ class FilteringSink:
 
     def push_part(self, part: Part) -> None:
         """Take a part. It raises as `push` does, and as the response does."""
-        told = unspelled(part)
-        if told is None:
+        remaining = unspelled(part)
+        if remaining is None:
             return
-        if is_returned(told):  # it ends nothing: a server may send it with each token
-            self._sink.push_part(self._filtered(told))
+        if is_returned(remaining):  # it ends no text: a server may send it with each token
+            self._sink.push_part(self._filtered(remaining))
             return
         if part.kind in JOINING:
             self._put(part.with_text(""), part.text)
@@ -191,16 +191,17 @@ class FilteringSink:
 
 
 def place_of(content: Content) -> Content:
-    """What has a filter of its own. A reasoning has one, however often its detail changes."""
+    """The key of a content's filter. All of a reasoning shares one, also if its detail changes."""
     if isinstance(content, Part) and content.kind in JOINING:
         return replace(content, text="", id="")
     return with_text(content, "")
 
 
 def unspelled(part: Part) -> Part | None:
-    """A part without what tells a text again, in pieces in which no filter would find anything.
+    """Remove the copies of text from a part, since a filter finds no match in their pieces.
 
-    None: nothing is left. Of fields that the server needs back, signatures and the like are.
+    Of fields that the server needs back, only signatures and the like are kept. None: nothing is
+    left.
     """
     if is_returned(part):
         fields = opaque(orjson.loads(part.text))

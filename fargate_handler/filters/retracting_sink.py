@@ -119,9 +119,9 @@ class RetractingSink:
 
     def push_part(self, part: Part) -> None:
         """Take a part. It raises as `FilteringSink.push_part` does."""
-        told = unspelled(part)
-        if told is not None:
-            self._take(told)
+        remaining = unspelled(part)
+        if remaining is not None:
+            self._take(remaining)
 
     def alive(self) -> None:
         """Note a sign of life."""

@@ -1,4 +1,4 @@
-"""The URL by which a client calls this server, behind whatever proxies there are."""
+"""Finds the URL by which a client calls this server, also behind proxies."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _SCHEMES = ("http", "https")
 def public_urls_of(request: web.Request, context: GatewayContext) -> tuple[str, str]:
     """The WebSocket's address and the base of HTTP calls, for the client of this request.
 
-    They are those that are set, else those that the client used. Where these can't be known, they
-    are relative to the client's own: `/ws`, and nothing.
+    They are the configured ones, else those that the client used. If these are unknown, they are
+    relative: `/ws`, and empty.
     """
     return context.public_urls(_called_url(request, context))
 
 
 def path_prefix_of(request: web.Request, context: GatewayContext) -> str:
-    """What a client writes before the paths of this server, such as `/chat`. Empty: nothing."""
+    """The prefix of this server's paths in the client's URL, such as `/chat`. It may be empty."""
     if context.http_url is not None:
         return "".join(f"/{name}" for name in context.http_url.split("/")[3:])
     return client_of(request, context).url.prefix
@@ -31,7 +31,7 @@ def _called_url(request: web.Request, context: GatewayContext) -> CalledUrl:
     url, host = client_of(request, context).url, authority(host_of(request, context))
     scheme, _, page_host = request.headers.get("Origin", "").partition("://")
     if host and page_host == host.lower() and scheme in _SCHEMES:
-        # A browser says by which scheme the page of this host has come.
+        # The page is from this host, and its Origin has the scheme of the client's URL.
         return CalledUrl(scheme, host, url.prefix)
     if not url.host and _has_proxy_s_host(request, context):
         host = ""
@@ -39,16 +39,16 @@ def _called_url(request: web.Request, context: GatewayContext) -> CalledUrl:
 
 
 def _has_proxy_s_host(request: web.Request, context: GatewayContext) -> bool:
-    """Whether `Host` may be what a proxy calls this server, instead of what the client called."""
+    """Whether `Host` may be a proxy's name for this server, instead of the client's."""
     client, host = client_of(request, context), host_of(request, context)
     if client.is_doubtful:
         return True
-    # nginx, as it is without settings, calls by HTTP/1.0.
+    # By default nginx uses HTTP/1.0 for the servers behind it.
     is_old = request.version < HttpVersion11
     if (client.is_forwarded or is_old) and host.endswith(f":{context.http_port}"):
-        return True  # clients call the proxy's port
+        return True  # this server's own port: clients use the proxy's
     if is_old and "." not in host:
-        return True  # the name of a server in nginx's configuration
+        return True  # the name of an upstream in nginx's configuration
     # A page of this origin may read the answer only where its browser has called the same origin.
     origin = request.headers.get("Origin")
     return (

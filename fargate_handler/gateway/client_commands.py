@@ -167,7 +167,7 @@ def _change(
     client: CommandingClient,
     message: ChatMessageFrame | ResponseCancel | ToolResult | ToolCancel,
 ) -> Coroutine[Any, Any, None]:
-    """What a message does that changes a conversation or an answer."""
+    """Run a command that changes a conversation or an answer."""
     match message:
         case ChatMessageFrame():
             return _submit(client, message)

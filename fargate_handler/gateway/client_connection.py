@@ -113,7 +113,7 @@ class ClientConnection:
         self._do(self.session.malformed(code, self.context.monotonic()))
 
     def arriving(self, size: int) -> None:
-        """Nothing: a message has few bytes."""
+        """Ignore frames that are still arriving: messages are small."""
 
     def block(self) -> None:
         """The transport takes no more. It must keep what is still sent."""

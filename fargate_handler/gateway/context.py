@@ -49,7 +49,7 @@ class GatewayContext(ClientContext):
         ws_url: the public address of the WebSocket. None: `ws_port` of the host that was called, or
             beside `http_url`.
         http_port: where this task serves its page.
-        trusted_proxies: the proxies whose headers about their clients are believed.
+        trusted_proxies: the proxies whose headers about their clients are trusted.
         metrics_port: where there is `/metrics` and nothing else. None: it is at the other ports.
         sessions_opened: how many sessions each address opens without a key.
         allowed_origins: other origins whose pages may call.
@@ -85,10 +85,10 @@ class GatewayContext(ClientContext):
     unnamed_proxies: UnnamedProxies = field(default_factory=UnnamedProxies)
 
     def client(self, peer: str, headers: RequestHeaders) -> Client:
-        """Who sent a request. Warns of a proxy that is not named.
+        """The client that sent a request. Logs a warning for a proxy that is not trusted.
 
         Args:
-            peer: the connection's other end.
+            peer: the address at the other end of the connection.
         """
         client = self.trusted_proxies.client(peer, headers)
         if client.unnamed_proxy:
@@ -132,7 +132,8 @@ class GatewayContext(ClientContext):
         """The WebSocket's address and the base of HTTP calls, for a client.
 
         Args:
-            called: what the client called. Without a host both are relative, unless they are set.
+            called: the URL that the client used. Without a host both are relative, unless they are
+                configured.
         """
         http_url = self.http_url
         if http_url is None:

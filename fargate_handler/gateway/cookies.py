@@ -41,7 +41,7 @@ def events_cookie(
     """The `Set-Cookie` that opens one response's events. It is valid as long as the token.
 
     Args:
-        path_prefix: what the client writes before the paths of this server.
+        path_prefix: the prefix of this server's paths in the client's URL.
     """
     ticket, expires_at = ticket_of(context, claims, response_id)
     return _cookie(

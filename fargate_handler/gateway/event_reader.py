@@ -23,11 +23,11 @@ from evenflow.stream_core.records.reader_record import Left
 STILL_HERE = b": still here\n"
 
 PROBE_SECONDS = 1.0
-"""How soon something is written to a client that has ended its side, to see whether it is there."""
+"""How soon a heartbeat probes a client that closed its side of the connection."""
 
 
 EncodeStart = Callable[[ResponseStream, int], bytes]
-"""Encodes how an answer begins, for a reader whose next entry has this index."""
+"""Encodes the start event of an answer, for a reader whose next entry has this index."""
 
 
 class EventSocket(Protocol):
@@ -75,7 +75,7 @@ class EventReader(LiveReader):
         heartbeat: what is sent where nothing else was for long.
         protocol: whose API it is, for the log.
         user: whose reader it is. None: another task's.
-        start: encodes how the answer begins. None: the protocol has no event for it.
+        start: encodes the answer's start event. None: the protocol has none.
 
     Attributes:
         over: whether the socket has taken everything, to the end of the response.
@@ -230,7 +230,7 @@ class EventReader(LiveReader):
         self._send_notice(self._encoder.queued(place))
 
     def start_again(self) -> None:
-        """Send how the answer begins, where its protocol says that, once the head was sent."""
+        """Send the start event again, once the head was sent, if the protocol has one."""
         if self._start is not None:
             self._send_notice(self._start(self.stream, self._cursor.next_index))
 
@@ -242,7 +242,7 @@ class EventReader(LiveReader):
             self._context.registry.slow.discard(self)
 
     def hurry(self) -> None:
-        """The client has ended its side. Heartbeats show whether it is there."""
+        """Send heartbeats faster to a half-closed client: a write shows whether it is gone."""
         self._beat_seconds = min(self._beat_seconds, PROBE_SECONDS)
         self._timer.stop()
         self._timer = ClockTimer(self._on_time)
@@ -255,7 +255,7 @@ class EventReader(LiveReader):
     # -- in between --------------------------------------------------------------------------------
 
     def _send_notice(self, event: bytes) -> None:
-        """Send an event that has no place in the log."""
+        """Send an event that is not in the log, if the client can take one now."""
         if self._socket.open and not self._socket.blocked and self._flow.may_send:
             self._outbox.flush()
             self._send(event)

@@ -53,7 +53,7 @@ class EventStream:
             the stream breaks off when this copy ends.
         deadline: how long the client waits for the end.
         heartbeat: what is sent where nothing else was for long.
-        start: encodes how the answer begins. None: the protocol has no event for it.
+        start: encodes the answer's start event. None: the protocol has none.
         payer: whom it is counted to as a connection. None: to nobody, as where it answers a
             message, which is counted itself.
     """

@@ -63,21 +63,22 @@ class EventsEndpoint:
 
 
 def check_stays(request: web.Request, context: GatewayContext) -> None:
-    """Check that a reader that another node has asked to move has not come to one that leaves, too.
+    """Check that a reader that moves away from a draining node has not reached another such node.
 
     Raises:
-        Overloaded: this one does.
+        Overloaded: this node drains, too.
     """
     if request.query.get("moving") and context.orchestrator.draining:
         raise Overloaded(
-            "this node is leaving, too; open the next stream again a little later",
+            "this node is draining, too; nothing was lost: keep reading the old stream, and open "
+            "the next one a little later",
             code="draining",
             retry_after_ms=1000,
         )
 
 
 def _start_event(stream: ResponseStream, next_index: int) -> bytes:
-    """An event without an id: it changes nothing of what the reader has."""
+    """The start event, without an id: the reader's resume point stays."""
     frame = start_frame(stream, next_index, None, duplicate=False)
     return b"event: %b\ndata: %b\n\n" % (frame.type.encode(), frame.to_json())
 

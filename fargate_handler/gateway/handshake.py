@@ -41,8 +41,8 @@ def head_fault(head: bytes) -> EvenflowError | None:
         message = "a WebSocket handshake is a GET of HTTP/1.1, and this request is not"
     elif len(head) >= LONGEST_HEAD:
         return HeadTooLarge(
-            f"the head of a WebSocket handshake has less than {LONGEST_HEAD} bytes, and this one "
-            "has more; send fewer cookies, or a shorter token",
+            f"the head of this WebSocket handshake has {LONGEST_HEAD} bytes or more; nothing was "
+            "accepted. Send fewer cookies, or a shorter token",
             code="head_too_large",
         )
     elif head.count(b"\r\n") > _MOST_HEADERS:

@@ -38,12 +38,12 @@ RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _TEXTS_IN_ANSWER = 2
 # As much as aiohttp keeps for a client before it says so.
 _SMALL_BYTES = 65_536
-# What nginx collects of an answer to HTTP/1.0 before it passes it on, where it has no
-# X-Accel-Buffering: of two nginx in a row the first takes that header away.
+# The bytes of an HTTP/1.0 answer that nginx buffers before it passes them on, without
+# X-Accel-Buffering: if two nginx are chained, the inner one removes that header.
 _PROXY_BUFFER_BYTES = 4_096
 API_KEY = "x-api-key"
 CLIENT = web.RequestKey("client", Client)
-"""Who sent a request, once that was worked out."""
+"""The client that sent a request, once `client_of` has found it."""
 PROTOCOL = web.RequestKey("protocol", str)
 """Whose API a request is of, by its route."""
 TENANT = web.RequestKey("tenant", str)
@@ -102,7 +102,7 @@ def error_answer(error: EvenflowError) -> web.Response:
 
 
 def heartbeat_bytes(request: web.Request) -> int:
-    """How long a heartbeat must be, so that every proxy passes it on."""
+    """The bytes of a heartbeat that every proxy passes on at once."""
     return _PROXY_BUFFER_BYTES if request.version < HttpVersion11 else 1
 
 
@@ -163,7 +163,7 @@ def claims_of(request: web.Request, context: GatewayContext, right: Right) -> Se
 
 
 def client_of(request: web.Request, context: GatewayContext) -> Client:
-    """Who sent a request, also behind proxies. Worked out once a request."""
+    """The client that sent a request, also behind proxies. It is found once a request."""
     client = request.get(CLIENT)
     if client is None:
         client = request[CLIENT] = context.client(request.remote or "", request.headers)
@@ -176,7 +176,7 @@ def address_of(request: web.Request, context: GatewayContext) -> str:
 
 
 def host_of(request: web.Request, context: GatewayContext) -> str:
-    """The host that the client called, as far as it is known: the header `Host`, or a proxy's."""
+    """The host that the client called: a trusted proxy's header, else `Host`. It may be empty."""
     return client_of(request, context).url.host or request.headers.get("Host", "")
 
 

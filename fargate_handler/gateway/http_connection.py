@@ -23,13 +23,13 @@ from evenflow.stream_core.protocol.errors import EvenflowError, HeadTooLarge, In
 from evenflow.stream_core.records.connection_records import RefusalRecord
 
 _LONGEST_HEADER = 16_384
-"""In bytes, of its value. AWS' load balancers take as much of a line, and an identity provider's
-token has 11,000 where it names 200 groups.
+"""Bytes of a header's value. AWS load balancers accept lines of the same length. A token of an
+identity provider that names 200 groups has 11,000.
 """
 
 # A proxy that nobody has named still says so. Whoever makes it up gets a longer idle time only.
 _SAYS_PROXY = re.compile(rb"\n(?:x-forwarded-for|forwarded|via):", re.IGNORECASE)
-# Enough of a head to tell whose API it calls.
+# Bytes of a head that are enough to see which API is called.
 _BEGINNING_BYTES = 64
 _LINGER_SECONDS = 1.0
 
@@ -116,13 +116,13 @@ class HttpConnection(web.RequestHandler):
 
     @property
     def _awaits_head(self) -> bool:
-        """Whether nothing of a head has come since the last request was answered."""
+        """Whether no byte of a head has been received since the last request was answered."""
         return self._head_timer is None and not (self._messages or self._request_in_progress)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends no more: it waits for the answers to what it has sent, or is gone.
+        """Handle a half-close: the client waits for its answers, or is gone.
 
-        Only a write shows which of them it is: a client that is gone resets the connection then.
+        Only a write shows which: a client that is gone then resets the connection.
 
         Returns:
             Whether the connection stays open. Otherwise the loop closes it when all is sent.
@@ -161,29 +161,29 @@ class HttpConnection(web.RequestHandler):
         self._registry.blocked.discard(self)
         self._unsent = 0
 
-    # -- a client that has ended its side ----------------------------------------------------------
+    # -- half-closed connections -------------------------------------------------------------------
 
     def when_half_closed(self, call: Callable[[], None]) -> None:
-        """Have the request that is answered now called when its client has ended its side."""
+        """Register a callback of the current request for when its client half-closes."""
         self._on_half_close = call
         if self._half_closed:
             call()
 
     @property
     def _awaits_answers(self) -> bool:
-        """Whether all requests that have begun are whole, and one is not answered."""
+        """Whether all requests were received completely, and at least one is not answered."""
         waiter = self._waiter
         if not self._messages and (waiter is not None and not waiter.done()):
             return False
         return self._last_body is not None and self._last_body.is_eof()
 
     def _close_after_last(self) -> None:
-        """Close the connection with the answer to the last request."""
+        """Close a half-closed connection with the answer to its last request."""
         if self._half_closed and not self._messages:
             self.close()
 
     def _look_at_unsent(self) -> None:
-        """Disconnect the client if it has taken nothing since the last look."""
+        """Disconnect the client if it has read nothing since the last look."""
         if self.transport is None or not (unsent := self.unsent_bytes):
             return
         if 0 < self._unsent <= unsent:
@@ -194,7 +194,7 @@ class HttpConnection(web.RequestHandler):
 
     def _end(self, transport: asyncio.Transport) -> None:
         if transport.get_write_buffer_size():
-            # One that doesn't read would never take it, and its reader would stay.
+            # A client that doesn't read would keep the buffer and its reader for ever.
             if self._task_handler is not None:
                 self._task_handler.cancel()
             self._clock.put_after(ClockTimer(transport.abort), CLOSE_SECONDS)
@@ -230,8 +230,9 @@ class HttpConnection(web.RequestHandler):
             if answer.status == HTTPStatus.REQUEST_TIMEOUT:
                 self.force_close()  # aiohttp would wait ten seconds more for the rest of the body
             if answer.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
-                # A socket that is closed with unread bytes is reset, which may lose the answer.
-                self.close()  # what comes is read, and ignored
+                # Closing a socket with unread bytes resets it, which may lose the answer. So the
+                # rest is read for a while, and ignored.
+                self.close()
                 await asyncio.sleep(_LINGER_SECONDS)
             return answer, reset
         finally:
@@ -273,12 +274,12 @@ class HttpConnection(web.RequestHandler):
 
 
 def when_half_closed(request: web.BaseRequest, call: Callable[[], None]) -> None:
-    """Have `call` called when the client of a request has ended its side, or at once if it has."""
+    """Call `call` when the client of a request half-closes, or at once if it already has."""
     cast("HttpConnection", request.protocol).when_half_closed(call)
 
 
 def _fault_of(exc: BaseException | None, message: str) -> EvenflowError:
-    """The error of a request that aiohttp can't read."""
+    """The error for a request that aiohttp can't parse."""
     if isinstance(exc, LineTooLong) and exc.args[1] == _LONGEST_HEADER:
         return HeadTooLarge(
             f"a header of this request is longer than {_LONGEST_HEADER} bytes; nothing was "
@@ -286,4 +287,7 @@ def _fault_of(exc: BaseException | None, message: str) -> EvenflowError:
             code="head_too_large",
         )
     what = message.partition("\n")[0].rstrip(": ")
-    return InvalidRequest(f"this request can't be read: {what}", code="bad_request")
+    return InvalidRequest(
+        f"this request can't be read: {what}; nothing was accepted, correct the request",
+        code="bad_request",
+    )

@@ -101,7 +101,7 @@ class MessageEndpoint:
         )
 
     async def take_result(self, request: web.Request) -> web.Response:
-        """Take what a tool of the client gave, or that it cancels the call."""
+        """Accept the result of a client's tool, or the cancel of its call."""
         context = self._context
         stream = await requested_stream(request, context, Right.WRITE)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))

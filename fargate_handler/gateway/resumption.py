@@ -88,7 +88,7 @@ class WakingReader:
         self._news.set()
 
     def wake(self) -> None:
-        """Have the request look again, though there is no news."""
+        """Wake the waiting request, though nothing is new."""
         self._news.set()
 
     async def wait(self, seconds: float) -> bool:

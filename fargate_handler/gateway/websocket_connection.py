@@ -45,7 +45,7 @@ class WebSocketClient(Protocol):
         """What came is no frame, or one too large. A close frame with this code was sent."""
 
     def arriving(self, size: int) -> None:
-        """A frame is coming that is larger than one read. `size` bytes of it are here."""
+        """Handle the arrival of a frame larger than one read, of which `size` bytes are here."""
 
 
 class WebSocketConnection(WSListener):
@@ -58,7 +58,7 @@ class WebSocketConnection(WSListener):
     def __init__(self, client: WebSocketClient) -> None:
         self.client = client
         self.arrived = 0
-        """Bytes that have come since the last whole frame, up to a read more."""
+        """Bytes received since the last complete frame. It may count up to one read too many."""
         self.stopped = False
         """Whether nothing more is read."""
         self._transport: WSTransport

@@ -113,7 +113,7 @@ class WebSocketEndpoint:
         return None
 
     def _most_frame_bytes(self, head: bytes) -> int:
-        """The largest frame at the path in a head. Requests come as one at that of Responses."""
+        """The largest frame at the path in a head: at that of Responses, a whole request."""
         limits = self._context.limits
         path = head.partition(b"?")[0].split(b" ")[1:2]
         is_of_responses = path == [RESPONSES_WEBSOCKET.path.encode()]
@@ -261,7 +261,7 @@ class WebSocketEndpoint:
 
 
 def _host(request: WSUpgradeRequest, caller: Client) -> str:
-    """The host that the client called, as far as it is known."""
+    """The host that the client called: a trusted proxy's header, else `Host`. It may be empty."""
     host: str = caller.url.host or request.headers.get("Host", "")
     return host
 

@@ -48,7 +48,7 @@ class WebSocketProtocol(WSProtocol):  # type: ignore[misc]
             asyncio.get_running_loop().call_soon(self._read_on)
 
     def _note_arrival(self, connection: WebSocketConnection, nbytes: int) -> None:
-        """Tell the client what a large frame takes in picows' buffer, which only grows."""
+        """Report the size of a large frame, since picows' buffer for it only grows."""
         connection.arrived += nbytes
         if connection.arrived > READ_BYTES:
             connection.client.arriving(connection.arrived)

@@ -30,7 +30,7 @@ from evenflow.stream_core.records.reader_record import Left, ReaderFigures
 
 # Readers of JSON ignore white space before it.
 _STILL_HERE = b"\n"
-# A proxy that collects or compresses the answer would keep the heartbeats.
+# A proxy that buffers or compresses the answer would delay the heartbeats.
 _AS_IT_COMES = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
 
 
@@ -127,7 +127,7 @@ class WholeAnswer:
             await self._beat(reader.stream)
 
     def _hurry(self, reader: WakingReader) -> None:
-        """The client has ended its side. Heartbeats show whether it is there."""
+        """Send heartbeats faster to a half-closed client: a write shows whether it is gone."""
         self._beat_seconds = min(self._beat_seconds, PROBE_SECONDS)
         self._beat_at = min(self._beat_at, self._context.monotonic() + self._beat_seconds)
         reader.wake()

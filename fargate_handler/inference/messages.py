@@ -141,10 +141,10 @@ def finish_message(finish: ModelFinish) -> wire.Finish:
 
 
 def finish_of(message: wire.Finish) -> ModelFinish:
-    """The end in a worker's message.
+    """Read the end of an answer from a worker's message.
 
     Raises:
-        UpstreamFailed: it says that the model failed.
+        UpstreamFailed: the message says that the model failed.
     """
     reason = model_end(message.reason)
     if not message.HasField("usage"):

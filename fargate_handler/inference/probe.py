@@ -18,7 +18,7 @@ def main() -> int:
     """
     # A worker that is full or leaves is alive. A restart would cut its answers off.
     port = os.environ.get("EVENFLOW_WORKER_PORT", "").strip()
-    # Kubernetes may have put the address of a service there, which the worker ignores, too.
+    # Kubernetes may set a service link here, which the worker ignores, too.
     address = f"127.0.0.1:{port if port.isdecimal() else 50051}"
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         try:

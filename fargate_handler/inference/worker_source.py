@@ -221,7 +221,7 @@ class _Answer:
         return finish_of(self._finish)
 
     def _with_own_id(self, part: Part) -> Part:
-        """A call, or a result, by an id that no other call of its choice has."""
+        """Make the id of a call, or of a result, unique within its choice."""
         if part.kind is Kind.CALL:
             return replace(part, id=self._call_ids[part.choice].add_call(part.id))
         if part.kind is Kind.RESULT:

@@ -107,12 +107,12 @@ class FirstTokenSink:
 
 
 class ClientCalls:
-    """A `TokenSink` for an answer whose tools its client runs.
+    """A `TokenSink` that makes numbers and ids of calls unique within an answer.
 
-    Each call has a number and an id that no earlier call of the answer has: results name them.
+    It is for answers whose tools the client runs, since results name their calls.
 
     Args:
-        steps: those before this call of the model.
+        steps: the steps before this request to the model.
     """
 
     __slots__ = ("_begun", "_first", "_sink", "_stream", "_taken")
@@ -135,7 +135,7 @@ class ClientCalls:
         self._sink.push(token)
 
     def push_part(self, part: Part) -> None:
-        """Take a part. Calls are numbered behind those of earlier steps."""
+        """Take a part. Calls are numbered after those of earlier steps."""
         self._begin()
         if part.kind is Kind.CALL:
             part = replace(part, id=self._free_id(part.id))
@@ -152,10 +152,10 @@ class ClientCalls:
             self._begun = True
             self._stream.begin_step()
 
-    def _free_id(self, given: str) -> str:
-        free, number = given, 2
+    def _free_id(self, call_id: str) -> str:
+        free, number = call_id, 2
         while free in self._taken:
-            free, number = f"{given}_{number}", number + 1
+            free, number = f"{call_id}_{number}", number + 1
         self._taken.add(free)
         return free
 

@@ -1,4 +1,4 @@
-"""The tools of an answer that its client runs: the results of their calls, and how long to wait."""
+"""Collects the results of the tools that an answer's client runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.stream_core.log.tool_steps import ToolSteps, tool_steps
 from evenflow.stream_core.protocol.errors import Conflict
 from evenflow.stream_core.protocol.messages import Usage
 
-# A model that calls without end is not asked again.
+# Requests to the model for one answer: a model may call tools without end.
 _MOST_STEPS = 32
 
 
@@ -19,12 +19,12 @@ class ClientTools:
     """Takes the results of an answer's calls, and waits for them.
 
     Args:
-        stream: the answer. The log has its calls, and is given the results.
+        stream: the answer. Its log has the calls, and receives the results.
     """
 
     def __init__(self, stream: ResponseStream) -> None:
         self._stream = stream
-        # Those that came while the model was still writing: the log is the model's until it ends.
+        # Results that came while the model was still writing: until then only it writes the log.
         self._early: dict[str, str] = {}
         self._all_came: asyncio.Future[bool] | None = None
         self._usage: Usage | None = None
@@ -37,20 +37,20 @@ class ClientTools:
 
     @property
     def may_continue(self) -> bool:
-        """Whether there are calls whose results the model may be given."""
+        """Whether calls are open, and the model may be called once more."""
         steps = self.steps
         made = sum(turn.role == "assistant" for turn in steps.turns)
         return bool(steps.open_calls) and made < _MOST_STEPS
 
     def count(self, usage: Usage | None) -> Usage | None:
-        """Count the tokens of one more step. Returns those of all, None if one is not known."""
+        """Add the tokens of one more step. Returns the sum, or None if one step's are unknown."""
         if self._has_usage and usage is not None:
             usage = self._usage and self._usage.plus(usage)
         self._usage, self._has_usage = usage, True
         return usage
 
     def add(self, call_id: str, text: str) -> None:
-        """Take the result of a call. A second one for the same call changes nothing.
+        """Take the result of a call. Another one for the same call changes nothing.
 
         Raises:
             Conflict: the call is not open.
@@ -65,7 +65,7 @@ class ClientTools:
             self._put_into_log()
 
     def drop_early(self) -> None:
-        """Forget what came for the calls of an attempt that has failed."""
+        """Drop the results for calls of a failed attempt."""
         self._early.clear()
 
     async def results(self) -> bool:
@@ -94,20 +94,20 @@ class ClientTools:
 
 
 def check_answered(log: ResponseLog, call_id: str) -> None:
-    """Check that a call of an answer that has ended has its result.
+    """Check that a call of an ended answer has a result.
 
     Raises:
-        Conflict: it has none, and never will.
+        Conflict: it has none, and can get none any more.
     """
     if call_id not in tool_steps(log.entries).answered:
         raise call_not_open(call_id)
 
 
 def call_not_open(call_id: str) -> Conflict:
-    """The refusal of a result for a call that waits for none."""
+    """The error for a result whose call is not open."""
     return Conflict(
         f"the call {call_id[:100]!r} waits for no result: this answer has no such call, or has "
-        "ended and its calls with it; nothing was changed, resume the answer to see its calls",
+        "ended; nothing was changed, resume the answer to see its calls",
         code="call_not_open",
         param="call_id",
     )

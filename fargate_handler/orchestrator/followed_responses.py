@@ -105,7 +105,7 @@ class FollowedResponses:
             return await self._others.peers.cancel(await self._at_owner(stream))
 
     async def take_result(self, stream: ResponseStream, call_id: str, text: str) -> None:
-        """Give the owner the result of a call.
+        """Send the result of a call to the owner.
 
         Raises:
             Conflict: the call is not open.
@@ -205,10 +205,10 @@ class FollowedResponses:
 
 @contextmanager
 def _owner_reached(what_to_do: str) -> Iterator[None]:
-    """Turn an owner that can't be reached into an error for a client.
+    """Translate an unreachable owner into an error for the client.
 
     Raises:
-        Overloaded: it can't.
+        Overloaded: the owner can't be reached.
     """
     try:
         yield

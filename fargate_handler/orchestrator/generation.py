@@ -38,18 +38,18 @@ _LEASE_LOOK_SECONDS = 0.1
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 # After a longer throttle there is no retry, and the reader is told when to ask again.
 _LONGEST_RETRY_PAUSE_SECONDS = 20.0
-# One question is asked so often at most of a server that throttles, and so often of one that names
-# no time and answers others: there a place comes soon, and others may take it first.
+# Calls for one question to a server that throttles. There may be more if the server names no time
+# and answers others: then a slot is free soon, and others may take it first.
 _MOST_REFUSED_CALLS = 5
 _MOST_CALLS_FOR_A_PLACE = 12
-# A program that repeats by itself is not told of a refusal for so long, where a place comes soon.
+# Milliseconds. A program waits for a shorter throttle here, while the server answers other calls.
 _SOON_MS = 1_000
 # A server that refuses all calls is given up after this many calls and seconds, if it names a time
 # and refuses the call that begins then. In any case it is given up after the longest time.
 _REFUSED_CALLS, _REFUSED_SECONDS, _LONGEST_REFUSED_SECONDS = 3, 3.0, 10.0
 _LATE_AT_MOST = 1.2
 _QUEUE_RETRY_AFTER_MS = 5_000
-# How a model ends that has called tools. Otherwise its calls may be cut.
+# Finish reasons with which a model's calls are complete. With any other they may be cut.
 _CALLING = ("tool_calls", "stop")
 
 
@@ -70,7 +70,7 @@ class Generation:
         continues: whether the source can continue what was delivered, when it is asked this.
         in_force: whether this task may end the response. Until it may, the end waits.
         wait_again: gives the place up, and waits for another one.
-        wait_for_tools: gives the place up, while tools of the client run.
+        wait_for_tools: releases the slot while the client runs tools.
         on_attempt: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
@@ -125,7 +125,7 @@ class Generation:
         self._on_end = on_end
         self._repeatable = repeatable
         self.sender = sender_of(line, asked.user)
-        """Whose question it is."""
+        """Who sent the question (`sender_of`)."""
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._abandoned = False
@@ -164,7 +164,7 @@ class Generation:
 
     @property
     def held_until(self) -> float:
-        """Until when it may not begin, since its model's server refuses it, in seconds."""
+        """The time before which it may not begin, since its model's server throttles. Seconds."""
         if self.kind.is_told_at_once:
             return self._calls.held_until  # its sender decides when to ask again
         return max(self._calls.held_until, self.upstream.ceiling.held_until(self.sender))
@@ -198,7 +198,7 @@ class Generation:
         self._stop()
 
     def take_result(self, call_id: str, text: str) -> None:
-        """Take what a tool of the client gave for a call. Taken once, however often it comes.
+        """Take the result of a call from the client. A repeated one changes nothing.
 
         Raises:
             Conflict: the call is not open.
@@ -280,7 +280,7 @@ class Generation:
             self.stream.next_attempt()
 
     async def _settled(self, outcome: ModelFinish | EvenflowError) -> ModelFinish | EvenflowError:
-        """The outcome, once this task may end the response. Late, it is whole if it has text."""
+        """The outcome, once this task may end the response. A late answer with text is complete."""
         while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
             await asyncio.sleep(_LEASE_LOOK_SECONDS)
         if not isinstance(outcome, ModelFinish):
@@ -290,7 +290,11 @@ class Generation:
         return outcome
 
     async def _completed(self, finish: ModelFinish) -> bool:
-        """Complete the response, unless the client runs tools, and the model goes on after that."""
+        """Complete the response, unless the client runs tools and the model continues.
+
+        Returns:
+            Whether the response is complete.
+        """
         usage = self._tools.count(finish.usage)
         if finish.finish_reason in _CALLING and await self._await_results():
             return False
@@ -367,10 +371,10 @@ class Generation:
         )
 
     def _is_told(self, refused: EvenflowError) -> bool:
-        """Whether its sender is told of a refusal for want of quota, and asks again."""
+        """Whether its sender receives the throttle at once, and retries itself."""
         if not self.kind.is_told_at_once:
             return False
-        # A call that runs will leave a place, if its server only bounds how many run.
+        # If the server only limits concurrent calls, one of them frees a slot soon.
         is_soon = (refused.retry_after_ms or 0) <= _SOON_MS and self.upstream.answers_anybody
         return self.kind.client_retries or not is_soon
 
@@ -396,7 +400,7 @@ class Generation:
         self.stream.next_attempt()
 
     async def _place_again(self) -> None:
-        """Wait for a place."""
+        """Wait in the queue for a slot."""
         self._turn = asyncio.get_running_loop().create_future()
         self._wait_again(self)
         self._look_later()
@@ -406,10 +410,10 @@ class Generation:
     # -- tools of the client -----------------------------------------------------------------------
 
     async def _resume_steps(self) -> bool:
-        """Go on behind the steps of an answer that was taken over.
+        """Continue after the steps of an answer that was taken over.
 
         Returns:
-            False where it has ended, since its calls got no results.
+            False if it has ended, since its calls received no results.
         """
         if not (self._calls.has_client_tools and self.stream.log.parts):
             return True
@@ -423,10 +427,10 @@ class Generation:
         return False
 
     async def _await_results(self) -> bool:
-        """Wait for the results of the model's calls without a place, and then for a place.
+        """Wait for the results of the model's calls, without a slot, and then for a slot.
 
         Returns:
-            Whether the model goes on. It does not if there are no calls, or not in time.
+            Whether the model continues: there were calls, and their results came in time.
         """
         if not (self._calls.has_client_tools and self._tools.may_continue):
             return False
@@ -513,7 +517,7 @@ class Generation:
 
 
 def sender_of(line: Line, user: str) -> Hashable:
-    """Whose question it is: where a model's server refuses several of them, that sender waits."""
+    """The sender of a question. If a model's server rejects several of its questions, it waits."""
     return (*line.sender, line.session, user)
 
 

@@ -55,7 +55,7 @@ class Generations:
         )
         self._places: Shares[tuple[str, str]] = Shares(context.limits.generations_per_node, QUARTER)
         self._parked: dict[str, Generation] = {}
-        # Those whose tools their client runs, the longest wait first.
+        # Answers that wait for tools of their clients, the longest wait first.
         self._at_tools: dict[str, Generation] = {}
         # Those of the running ones whose readers all pause, the longest pause first.
         self._idle: dict[str, Generation] = {}
@@ -149,9 +149,9 @@ class Generations:
             generation.abandon()
 
     def wait_again(self, generation: Generation) -> None:
-        """Give the place of a generation to others, and let it wait for another one.
+        """Release the slot of a generation, and queue it again.
 
-        Its model has no quota left for now, or is to go on with the results of tools.
+        Its model's quota is used up for now, or the results of its tools have come.
         """
         if self._at_tools.pop(generation.stream.response_id, None) is None:
             self._leave_place(generation)
@@ -159,7 +159,7 @@ class Generations:
         self.fill()
 
     def wait_for_tools(self, generation: Generation) -> None:
-        """Give the place of a generation to others: its client runs tools."""
+        """Release the slot of a generation while its client runs tools."""
         self._leave_place(generation)
         self._at_tools[generation.stream.response_id] = generation
         if len(self._at_tools) > self._limits.parked_responses:

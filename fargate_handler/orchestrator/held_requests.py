@@ -33,7 +33,7 @@ def memory_of_text(text: str) -> int:
 
 
 def memory_of_terms(terms: MessageTerms) -> int:
-    """Bytes that the conversation and the tools take which a message brings."""
+    """The bytes of the conversation and the tools in a message's terms."""
     return memory_of(terms.to_text().encode()) if terms.turns or terms.tools else 0
 
 
@@ -90,7 +90,7 @@ class HeldRequests:
         self._memory.requests.bytes += more
 
     def shrink(self, less: int) -> None:
-        """Count `less` bytes no longer."""
+        """Subtract `less` bytes."""
         self._memory.requests.bytes -= less
 
 
@@ -111,6 +111,6 @@ class Reading:
         self.bytes = size
 
     def release(self) -> None:
-        """Note that it takes nothing any more."""
+        """Count its bytes no longer: it holds no memory any more."""
         self._all.shrink(self.bytes)
         self.bytes = 0

@@ -48,7 +48,7 @@ from evenflow.stream_core.protocol.errors import (
 _logger = logging.getLogger(__name__)
 
 _MOST_SHORTENINGS = 4
-# A question that is refused more often than others waits itself, so that it isn't asked in vain.
+# Rejections of one question after which it backs off by itself, so that it is not sent in vain.
 _THROTTLES_WITHOUT_BACKOFF = 3
 _FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.05, 0.5
 
@@ -63,7 +63,7 @@ class ModelCalls:
         continues: whether the source can continue what was delivered, when it is asked this.
         filters: stand before the response's log. None: there are none.
         on_failure: called with the error of each call that failed.
-        sender: whose question it is.
+        sender: who sent the question.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ModelCalls:
         self._sender = sender
         self._throttles = 0
         self.held_until = -inf
-        """Until when its model's server takes no call for it, in seconds."""
+        """The time before which its model's server accepts no call for it, in seconds."""
         self._running: asyncio.Task[ModelFinish] | None = None
         self._call: Call | None = None
         self._overdue: UpstreamTimeout | None = None
@@ -107,7 +107,7 @@ class ModelCalls:
 
     @property
     def has_client_tools(self) -> bool:
-        """Whether the client runs the tools, and the same answer goes on with their results."""
+        """Whether the client runs the tools, and their results continue the same answer."""
         return bool(self._asked.options.tools) and not self._kind.brings_conversation
 
     @property
@@ -177,7 +177,7 @@ class ModelCalls:
         return left_out
 
     def begin_step(self, steps: ToolSteps) -> None:
-        """Go on behind these steps, which stay. The model is given the results of their calls."""
+        """Continue after these steps: they are kept, and the model receives their results."""
         self._steps, self._prefix = steps, ""
         self._stream.kept_index = steps.last_index
 
@@ -248,7 +248,7 @@ class ModelCalls:
     @property
     def _question(self) -> Question:
         stream = self._stream
-        # A program's whole request has the same id each time that it is sent.
+        # The id of a program's whole request is the same each time that it is sent.
         whole = self._kind.brings_conversation and self._kind.read_by_program
         text = stream.message_id if whole else (stream.channel, stream.message_id)
         return Question(self._sender, text, stream.response_id)
@@ -320,7 +320,7 @@ class ModelCalls:
         stream, asked, observer = self._stream, self._asked, self._stream.observer
         ceiling, steps, options = self._upstream.ceiling, self._steps, asked.options
         if steps.turns:
-            # Required again, a call would follow each result for ever.
+            # With a required choice the model would call tools for ever.
             options = replace(options, tool_choice=None)
         return ModelRequest(
             stream.channel.agent,
@@ -332,14 +332,14 @@ class ModelCalls:
             model=asked.model,
             caller=caller_of(self._kind, stream.channel, stream.message_id, asked),
             traceparent=asked.traceparent if observer is None else observer.traceparent,
-            # Chat completions alone name their parameters as they go to the model.
+            # Only chat completions have the model's names of parameters.
             translated=bool(asked.echo) or not self._kind.read_by_program,
             on_quota_used=lambda seconds: ceiling.pause(self._monotonic(), seconds),
         )
 
     @property
     def _call_name(self) -> str:
-        """The name of the call: the same one made twice has the same."""
+        """The idempotency key of the call: a repeated call has the same one."""
         stream, step = self._stream, len(self._steps.turns)
         name = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
         return f"{name}:{step}" if step else name

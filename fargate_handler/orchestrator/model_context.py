@@ -12,7 +12,7 @@ from evenflow.stream_core.protocol.errors import EvenflowError, ModelRefused
 
 # Tokens of the context that stay free for an answer without a maximum length.
 _ANSWER_TOKENS = 4_096
-# A smaller one is another bound that a server tells.
+# Tokens. A smaller number in a server's words is another limit.
 _SMALLEST_CONTEXT = 256
 
 

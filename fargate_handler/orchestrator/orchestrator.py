@@ -319,11 +319,11 @@ class Orchestrator:
         return stream.state
 
     async def take_result(self, stream: ResponseStream, call_id: str, text: str) -> None:
-        """Take what a tool of the client gave for a call, with which the answer goes on.
+        """Take the result of a call from the client, with which the answer continues.
 
         Raises:
             Conflict: the call is not open.
-            Overloaded: the task that generates the response can't be reached, or is another now.
+            Overloaded: the response's owner can't be reached, or is changing.
         """
         generation = self._generations.of(stream.response_id)
         if stream.log.closed:
@@ -365,7 +365,7 @@ class Orchestrator:
 
 def _changing_owners() -> Overloaded:
     return Overloaded(
-        "this response is changing owners; nothing was changed, ask again",
+        "this response is changing owners; nothing was changed, send the request again",
         code="response_elsewhere",
         retry_after_ms=500,
     )

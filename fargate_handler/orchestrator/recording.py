@@ -80,7 +80,7 @@ class Recording:
         self.end_reported = False
         """Whether its end is on record, and was told."""
         self.failures = self.errors = 0
-        """Tries in a row that failed, and those of them that failed for an unknown reason."""
+        """Failed tries in a row, and how many of them failed although the store was reachable."""
         self.backlog_bytes = 0
         """Text that the store did not have when this response had its last turn."""
         self.look_at = look_at

@@ -35,8 +35,8 @@ _RESPONSES_AT_ONCE = 100
 # Turns are not quite even: one that comes so much early, of the time between two, is in time.
 _EARLY_SHARE = 0.25
 _LONGEST_PAUSE_SECONDS = 1.0
-# What the store fails at so often, for a reason that does not pass, it will never take: half a
-# minute of tries. Of a response that still runs, the tries are rare from then on.
+# Failed tries in a row, about half a minute of them, after which a store that is reachable is taken
+# never to accept a response. If the response still runs, the tries become rare.
 _MOST_ERRORS = 60
 _ERROR_PAUSE_SECONDS = 60.0
 _DRAIN_STEP_SECONDS = 0.01
@@ -53,8 +53,8 @@ class ResponseRecorder:
 
     What the store does not take stays in the log, and is written again with jitter. When too much
     waits, `behind` is true and new messages are refused. A response that could not be written until
-    it expires is given up and counted; so is one that has ended, and at which the store has failed
-    `_MOST_ERRORS` times in a row otherwise than by being out of reach.
+    it expires is given up and counted; so is one that has ended, and that a reachable store failed
+    to write `_MOST_ERRORS` times in a row.
 
     Args:
         on_ended: called once with each response whose end is on record: no other task ends it.
@@ -304,7 +304,7 @@ class ResponseRecorder:
             return [*known.chunks, *known.left]
 
     def _note_error(self, recording: Recording, error: Exception) -> None:
-        """Count an error, and log the first one of a response: the next ones say the same."""
+        """Count an error. Only a response's first one is logged, since the others repeat it."""
         recording.errors += 1
         if recording.errors == 1:
             _logger.warning(

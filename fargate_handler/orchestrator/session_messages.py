@@ -32,7 +32,7 @@ MOST_BYTES_PER_PAGE = 1_048_576
 # More wait: each may have a page in memory, and the message that makes it too long.
 _READ_AT_ONCE = 16
 _END_LOOK_SECONDS, _END_LOOKS = 0.05, 60
-# For so long a tree may have messages that have expired; of so many sessions it is kept.
+# How long a cached tree may contain expired messages, and the number of cached trees.
 _TREE_SECONDS, _MOST_TREES = 60.0, 64
 
 
@@ -71,7 +71,7 @@ class MessagesPage:
 
 
 class _KnownTree(NamedTuple):
-    """The tree of a session as far as this message, and when it was read."""
+    """A cached tree of a session, up to `last_message_id`."""
 
     tree: ConversationTree
     last_message_id: str | None
@@ -119,8 +119,8 @@ class SessionMessages:
         self._wall_time = context.wall_time
         self._places = asyncio.Semaphore(_READ_AT_ONCE)
         self._trees: dict[Channel, _KnownTree] = {}
-        """Those that were read last, the newest last: each page of a conversation needs its tree,
-        and a read of it may take the whole ledger of the session.
+        """The trees that were read last, the newest last. Each page of a conversation needs its
+        tree, and reading that may read the whole ledger of the session.
         """
 
     async def page(
@@ -225,7 +225,7 @@ class SessionMessages:
             )
 
     async def _tree(self, channel: Channel, session: StoredConversation) -> ConversationTree:
-        """The session's tree: from a read of a moment ago, if no message has come since."""
+        """The session's tree. It is cached for `_TREE_SECONDS`, until the next message."""
         last, now = session.last_message_id, self._wall_time()
         known = self._trees.pop(channel, None)
         if known is None or known.last_message_id != last or now > known.read_at + _TREE_SECONDS:

@@ -76,7 +76,7 @@ class TenantUsage:
     ) -> None:
         self.store = store
         self.prices = prices
-        """What models cost."""
+        """The prices of models."""
         self._keeper = keeper
         self._is_writing = is_writing
         self._tenants = context.tenants

@@ -90,10 +90,10 @@ class Upstream:
         retry_after: float | None,
         question: Question | None = None,
     ) -> float:
-        """One of the calls that run was refused for want of quota. As of the ceiling.
+        """Note that a running call was throttled. The arguments are those of the ceiling's method.
 
         Returns:
-            In how many seconds the server takes this question.
+            The seconds until the server accepts this question.
         """
         slots = self.prefills.slots
         throttle = self.ceiling.throttled(

@@ -71,7 +71,7 @@ class IngestEvent:
         """A message of a session's client, over any transport.
 
         Args:
-            brought: the conversation and the tools that it brings. None: neither.
+            brought: the conversation and the tools of its payload. None: it has neither.
             traceparent: the trace of the call that brought it, where the message says none.
             slo_ttft_ms: what that call says, where the message says nothing.
         """
@@ -109,8 +109,8 @@ AGENT = "openai/chat"
 _DESCRIBED = ("functions", "prediction", "response_format")
 _INSTRUCTING = ("system", "developer")
 TRANSLATED: Mapping[str, Any] = {"translated": True}
-"""The `echo` of a request whose parameters have other names in its protocol, and that has no other
-`echo`. Chat completions alone have none."""
+"""The `echo` of a request whose protocol names parameters differently and has no `echo` of its own.
+Only chat completions have an empty one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class WholeRequest:
         ).decode()
 
     def as_terms(self) -> dict[str, Any]:
-        """What a message of a chat brings, as fields of its terms."""
+        """The conversation and the tools of a chat message, as fields of its terms."""
         options = self.options
         return {
             "turns": [_row(turn) for turn in self.turns],
@@ -205,7 +205,7 @@ def _turn(
 
 
 def brought_turns(terms: MessageTerms) -> tuple[Turn, ...]:
-    """The conversation that a message of a chat brings. Empty: that of its session counts."""
+    """The conversation in a message's terms. Empty: the session's is used."""
     return tuple(_turn(*row) for row in terms.turns)
 
 

@@ -12,20 +12,21 @@ from evenflow.fargate_handler.token_sources.stream_decoders import (
 )
 from evenflow.stream_core.protocol.errors import UpstreamUnreadable
 
-# A chunk has some 300 bytes for a token, and log probabilities count as text.
+# Bytes on the wire for each byte of an answer: a chunk of one token has about 300 bytes, and log
+# probabilities count as text.
 _WIRE_BYTES_A_BYTE = 256
-# Of one event: text is escaped in it, and its arguments once more.
+# The same of one event: its text is escaped, and arguments are escaped twice.
 _EVENT_BYTES_A_BYTE = 3
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 
 
 class AnswerBody:
-    """Gives the events of a body to `answer`: server-sent events, JSON lines, or one JSON object.
+    """Passes the events of a body to `answer`: server-sent events, JSON lines, or one JSON object.
 
     Args:
         sink: takes signs of life.
-        response_bytes: the longest text of an answer. An event may have three times as much, and
-            the body 256 times; each at least as with 1 MiB.
+        response_bytes: the longest text of an answer, counted as 1 MiB at least. An event may have
+            3 times as much, and the body 256 times.
     """
 
     __slots__ = (
@@ -36,7 +37,7 @@ class AnswerBody:
     def __init__(self, answer: OpenAIAnswer, sink: TokenSink, response_bytes: int = 0) -> None:
         longest = max(response_bytes, EVENT_BYTES)
         self.is_within_event = False
-        """Whether what came last completed no event, and no comment."""
+        """Whether the last piece completed neither an event nor a comment."""
         self._answer = answer
         self._sink = sink
         self._bytes_left = _WIRE_BYTES_A_BYTE * longest
@@ -50,13 +51,13 @@ class AnswerBody:
         """Take a piece of the body. Returns whether more may follow.
 
         Raises:
-            UpstreamFailed: it can't be read, or is too large, or says that the server failed.
-            ModelRefused: it says that the server refuses the message.
+            UpstreamFailed: the body can't be read, is too large, or says that the server failed.
+            ModelRefused: the body says that the server rejects the message.
         """
         self._bytes_left -= len(piece)
         if self._bytes_left < 0:
             raise UpstreamUnreadable(
-                "the model's server sent too much for one answer; what came before was kept",
+                "the model's server sent more than one answer may have; what came before was kept",
                 code="upstream_failed",
             )
         decoder = self._decoder
@@ -82,7 +83,7 @@ class AnswerBody:
     def finish(self) -> ModelFinish:
         """Take the end of the body. Returns how the model ended.
 
-        An event without an empty line behind it counts if it is whole.
+        A complete event counts even if no empty line follows it.
 
         Raises:
             UpstreamFailed: the body broke off before the model had finished.
@@ -92,7 +93,7 @@ class AnswerBody:
         return self._answer.finish()
 
     def _begin(self, piece: bytes) -> tuple[SseDecoder | JsonDecoder, bytes]:
-        """What decodes the body, and what it has to be given first."""
+        """Choose a decoder by the body's beginning. Returns it, and the bytes to decode first."""
         self._beginning += piece
         start = self._beginning.lstrip(_BEFORE_JSON)
         if not start:

@@ -56,11 +56,10 @@ _CALLED = {name: f"{_FRAGMENT}.{name}" for name in ("function", "custom")}
 class AnswerParts:
     """Pushes the pieces from a model's server, and fills in what servers leave out of calls.
 
-    Fragments belong to the call of their index, in whatever order they come, and nothing that
-    comes between them ends a call: several calls may be open at once, and text may come within
-    one. A call ends with its result, with the answer, or where something else of its choice
-    begins and its arguments are whole JSON. What it pushes doesn't depend on how the server cuts
-    its answer.
+    Fragments belong to the call of their index, in any order. Nothing between them ends a call:
+    several calls may be open at once, and text may come within one. A call ends with its result,
+    with the answer, or when something else of its choice begins and its arguments are complete
+    JSON. The parts do not depend on how the server splits its answer.
 
     All methods raise ValueError for what can't be a part of an answer.
     """
@@ -83,20 +82,20 @@ class AnswerParts:
 
     def __init__(self, sink: TokenSink) -> None:
         self.unsettled = False
-        """Whether there are open calls, or half a character waits. Then text goes by `text`."""
+        """Whether calls are open, or half a character waits. Then text must go through `text`."""
         self.pushed = 0
         """How many texts and parts were pushed."""
         self.late_arguments = ""
-        """What came last of a call that had ended: it is left out."""
+        """The last arguments of a call that had ended. They are left out."""
         self.left_out = set[str]()
-        """The fields that no protocol here carries, as far as the server has sent them."""
+        """The fields that the server sent and that no protocol here can deliver."""
         self._sink = sink
         self._calls = defaultdict[int, CountedCalls](CountedCalls)
         # By choice and number, or choice and the server's index.
         self._open: dict[tuple[int, int], OpenCall] = {}
         self._waiting: dict[tuple[int, int], WaitingCall] = {}
         self._given_ids: dict[tuple[int, int], str] = {}
-        # First halves of surrogate pairs, by what they belong to. None: text of the first choice.
+        # First halves of surrogate pairs, by their place. None: text of the first choice.
         self._halves: dict[Part | None, str] = {}
         self._ended: set[int] = set()
         self._server_fields = ServerFields()
@@ -147,7 +146,7 @@ class AnswerParts:
         """More of a call. Servers may repeat its name and id, or send it whole, without an index.
 
         Another id with a name begins another call, also at the same index. A call begins when its
-        name is there: until then its fragments wait, and the calls of higher indexes.
+        name has come: until then its fragments wait, and so do the calls of higher indexes.
 
         Args:
             custom: whether the tool takes any text instead of JSON.
@@ -194,7 +193,7 @@ class AnswerParts:
         self._push(Part(Kind.RESULT, fitting(text), choice, id=call_id, name=name or tool))
 
     def returned(self, fields: Fields, choice: int = 0, call: int | None = None) -> None:
-        """Fields that the server needs back: of the call with this number, or of the message."""
+        """Push fields that the server needs back: of the call `call`, or of the message."""
         part = self._server_fields.part_of(fields, choice, call)
         if part is not None:
             self._push(part)
@@ -217,7 +216,8 @@ class AnswerParts:
     def source(self, said: Any) -> None:
         """A source of the answer, once.
 
-        A long title is cut. What has no address or title, or a very long address, is left out.
+        A long title is cut. A source is left out if it has no address and no title, or a very long
+        address.
         """
         if not isinstance(said, dict):
             return
@@ -243,14 +243,14 @@ class AnswerParts:
         if index and (reason := said.get("finish_reason")) and index not in self._ended:
             self._ended.add(index)
             self.end_call(index)
-            if not is_failure(str(reason)):  # then the whole answer ends with an error
+            if not is_failure(str(reason)):  # with a failure the whole answer ends with an error
                 self.data("finish", model_end(str(reason)), index)
 
     def finish(self) -> None:
-        """The answer has ended, and with it the calls that are open.
+        """End the answer, and with it the open calls.
 
         Raises:
-            UnreadableChunk: the name of a call has not come.
+            UnreadableChunk: a call has no name.
         """
         nameless = {key: call for key, call in self._waiting.items() if not call.name}
         for key in nameless:
@@ -265,7 +265,7 @@ class AnswerParts:
                 raise UnreadableChunk(f"a call without a name in `{_CALLS}`", waiting)
 
     def push_halves(self) -> None:
-        """Nothing more comes: halves of characters stay halves."""
+        """Push U+FFFD for each half of a character: its other half can't come any more."""
         for place in [*self._halves]:
             self._push_half(place)
 
@@ -291,8 +291,8 @@ class AnswerParts:
         self._beside(delta, choice)
 
     def _beside(self, delta: dict[str, Any], choice: int) -> None:
-        """Sources, tools that the server has run, a call as it was before there were tools, and
-        what is not carried.
+        """Read sources, tools that the server has run, a call in the form that preceded tools, and
+        fields that can't be delivered.
         """
         for annotation in _objects(delta.get("annotations")):
             self.source(annotation.get("url_citation"))
@@ -305,7 +305,7 @@ class AnswerParts:
         self.left_out |= {name for name in _NOT_CARRIED if delta.get(name)}
 
     def _contents(self, content: Any, choice: int) -> None:
-        """More of a content that is no string. The thoughts of Mistral's models are in it."""
+        """Read content that is no string. Mistral's models send their thoughts in it."""
         for kind, text in contents_in(content):
             if kind is Kind.TEXT:
                 self.text(text, choice)
@@ -313,7 +313,7 @@ class AnswerParts:
                 self.delta(kind, text, choice, REASONING_FIELDS[0])
 
     def _thoughts(self, delta: dict[str, Any], choice: int) -> Fields:
-        """More reasoning, and the lists beside it. Returns all other fields to give back."""
+        """Push reasoning, and the lists beside it. Returns the other fields to send back."""
         if TOLD_ELSEWHERE.issuperset(delta):
             return {}  # nearly every delta is like this
         thoughts, fields = self._server_fields.split(reasonings_in(delta), delta)
@@ -352,7 +352,7 @@ class AnswerParts:
     # -- calls -------------------------------------------------------------------------------------
 
     def _index_of(self, call_id: str, name: str, choice: int) -> int:
-        """The index of a fragment of a server that doesn't count: of the last call, or the next."""
+        """The index of a fragment that has none: that of the last call, or of the next one."""
         calls = self._calls[choice]
         last, following = len(calls) - 1, len(calls)
         call = self._open.get((choice, last))
@@ -363,7 +363,7 @@ class AnswerParts:
         return following if begins else last
 
     def _begin_waiting(self, choice: int) -> None:
-        """Begin the calls whose names are there, in the order of their indexes."""
+        """Begin the calls whose names have come, in the order of their indexes."""
         for key in sorted(key for key in self._waiting if key[0] == choice):
             waiting = self._waiting[key]
             if not waiting.name:
@@ -384,7 +384,7 @@ class AnswerParts:
         self._push(Part(Kind.ARGUMENTS, waiting.arguments, choice, number))
 
     def _end_whole_calls(self, choice: int) -> None:
-        """Something else begins: the calls whose arguments are whole have ended."""
+        """End the calls whose arguments are complete, since something else begins."""
         if self._open:
             for (of, number), call in [*self._open.items()]:
                 if of == choice and call.is_whole():
@@ -412,11 +412,11 @@ class AnswerParts:
         self._sink.push_part(part)
 
     def _may_be_cut(self, text: str) -> bool:
-        """Whether there may be half a surrogate pair in it, or before it."""
+        """Whether half a surrogate pair may be in the text, or before it."""
         return bool(self._halves) or not (text.isascii() or is_whole(text))
 
     def _joined(self, place: Part | None, text: str) -> str:
-        """The text with the half before it. Half a pair at its end waits for the other half."""
+        """Join the text with the half pair before it. A half at its end waits for the next text."""
         text = self._halves.pop(place, "") + text
         first, last = _FIRST_HALVES
         if first <= text[-1] <= last:
@@ -426,7 +426,7 @@ class AnswerParts:
         return whole_characters(text)
 
     def _push_half(self, place: Part | None) -> None:
-        """Push what stands for half a pair whose other half has not come, if there is one."""
+        """Push U+FFFD for half a pair that waits for its other half, if there is one."""
         if self._halves.pop(place, ""):
             self.pushed += 1
             if place is None:

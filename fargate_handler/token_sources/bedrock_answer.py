@@ -17,7 +17,7 @@ from evenflow.stream_core.protocol.errors import UpstreamFailed
 from evenflow.stream_core.protocol.messages import Usage
 
 DETAILS = "reasoning_details"
-"""The field of messages that has what is needed again of a reasoning, as OpenRouter has it."""
+"""The field in which reasoning goes back to Bedrock. Its entries have OpenRouter's form."""
 
 
 class AnswerTool:
@@ -129,7 +129,7 @@ class BedrockAnswer:
             self._parts.source({"url": url, "title": citation.get("title")})
 
     def _think(self, reasoning: dict[str, Any], index: int) -> None:
-        """More of a reasoning. Its signature, or what is encrypted of it, is needed again."""
+        """Push reasoning. Its signature or encrypted part must go back with the next request."""
         entry = {"type": "reasoning.text", "index": index, "format": "bedrock"}
         detail = detail_of(DETAILS, entry, "text")
         self._parts.delta(

@@ -166,10 +166,10 @@ def _blocks(turn: Turn) -> list[dict[str, Any]]:
 
 
 def _reasoning_blocks(turn: Turn) -> list[dict[str, Any]]:
-    """The reasoning that its model has signed or encrypted. Other reasoning would be refused.
+    """The reasoning that its model signed or encrypted. Bedrock would reject any other.
 
     Raises:
-        ModelRefused: what is encrypted is not base64.
+        ModelRefused: the encrypted reasoning is not base64.
     """
     details = turn.extra.get(DETAILS)
     blocks = list[dict[str, Any]]()
@@ -189,7 +189,7 @@ def _decoded(data: str) -> bytes:
     except binascii.Error:
         raise ModelRefused(
             "the encrypted reasoning of an earlier answer is not as it was given; nothing was "
-            "generated, send it unchanged, or leave it out",
+            "generated. Send it unchanged, or leave it out",
             code="model_refused",
         ) from None
 

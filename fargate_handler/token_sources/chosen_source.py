@@ -62,11 +62,12 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
 
 
 def _logged_proxy(url: str) -> str | None:
-    """The proxy between this process and the model's server, if there is one."""
+    """The forward proxy to the model's server, if there is one. Logs its address."""
     proxy = forward_proxy(url)
     if proxy is not None:
         _logger.info(
-            "the model's server is called through the proxy %s, as the environment says",
+            "the model's server is called through the proxy %s, which HTTP_PROXY, HTTPS_PROXY or "
+            "ALL_PROXY names",
             proxy.rpartition("@")[2],
         )
     return proxy

@@ -1,4 +1,4 @@
-"""Reads the fields of OpenAI-style chunks, whatever type a server gives them."""
+"""Reads the fields of OpenAI-style chunks, whatever their types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 _CUT = "… (cut: this result has {} characters)"
 _MOST_SAMPLE = 120
 _T = TypeVar("_T")
-# What OpenAI's documentation has for a token that is very unlikely. Clients' types allow no null.
+# OpenAI's documented log probability of a very unlikely token. Clients' types allow no null.
 _UNLIKELY = -9999.0
 _TEXT_FIELDS = ("text", "content", "thinking", "reasoning")
 _THOUGHTS = ("thinking", "reasoning", "reasoning_content")
@@ -26,10 +26,10 @@ _TOKEN = re.compile(rb'"[^"\\]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*+)*+("?)|[{}
 
 
 class UnreadableChunk(ValueError):
-    """A chunk has something in which text may be, and there is no way to read it.
+    """A value in a chunk may contain text, and can't be read.
 
     Args:
-        what: what it is, in our own words.
+        what: a description in our own words, as `JSON that is broken`.
         value: the value.
     """
 
@@ -47,10 +47,10 @@ def sample_of(value: object) -> str:
 
 
 def parsed(data: bytes) -> Any:
-    """The value of a JSON text.
+    """Parse JSON leniently.
 
-    It may have what strict parsers refuse: half a surrogate pair (which is kept), NaN and infinite
-    numbers (which become -9999.0), bytes that are not UTF-8 (which become U+FFFD).
+    Half a surrogate pair is kept, NaN and infinite numbers become -9999.0, and bytes that are not
+    UTF-8 become U+FFFD.
 
     Raises:
         ValueError: it is no JSON.
@@ -65,7 +65,7 @@ def parsed(data: bytes) -> Any:
 
 
 def chunks_in(data: bytes) -> list[dict[str, Any]]:
-    """The chunks that an event has: one, or a list of them. Other values are heartbeats.
+    """The chunks in an event: one, or a list of them. Other values are heartbeats.
 
     Raises:
         UnreadableChunk: it is broken JSON.
@@ -84,7 +84,7 @@ def chunks_in(data: bytes) -> list[dict[str, Any]]:
 
 
 def closed(cut: bytes) -> bytes:
-    """The beginning of a JSON text, with the string and the brackets closed that are open there."""
+    """Close the open string and the open brackets of a truncated JSON text."""
     ends = bytearray()
     for token in _TOKEN.finditer(cut):
         mark = token[0]
@@ -125,7 +125,7 @@ def whole_characters(text: str) -> str:
 
 
 def listed(value: Any, field: str) -> list[Any]:
-    """The entries of a list that may be missing, or null. A single object is a list of one."""
+    """The entries of a list, which may be missing or null. A single object is a list of one."""
     if isinstance(value, list):
         return [entry for entry in value if entry is not None] if None in value else value
     if not value:
@@ -136,7 +136,7 @@ def listed(value: Any, field: str) -> list[Any]:
 
 
 def object_in(value: Any, field: str) -> dict[str, Any]:
-    """An object that may be missing, or null."""
+    """An object, which may be missing or null. Then it is empty."""
     if isinstance(value, dict):
         return value
     if value:
@@ -162,7 +162,7 @@ def number_in(value: Any, otherwise: _T) -> int | _T:
 
 
 def text_in(value: Any) -> str:
-    """The text of a value: of a string, of an object with a text, or of a list of them."""
+    """The text of a string, of an object with a text, or of a list of them."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -198,7 +198,7 @@ def arguments_in(value: Any) -> str:
 
 
 def usage_of(counted: Any) -> Usage | None:
-    """The usage as it is counted. None if that is no count: it must not lose the answer."""
+    """The usage that the server counted. None if it is invalid: that must not fail the answer."""
     if not isinstance(counted, dict):
         return None
     return checked_usage(
@@ -226,7 +226,7 @@ def result_text(content: Any) -> str:
 
 
 def fitting(result: str) -> str:
-    """A tool's result, cut to the longest length. Then it says so."""
+    """A tool's result, cut to the maximum length, with a note that it was cut."""
     if len(result) <= LONGEST_VALUE:
         return result
     mark = _CUT.format(f"{len(result):,}")
@@ -234,8 +234,8 @@ def fitting(result: str) -> str:
 
 
 def reasonings_in(delta: dict[str, Any]) -> dict[str, str]:
-    """A delta's reasoning by the field's name, once if it is the same under both."""
-    said = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
-    if said.get("reasoning_content") == said.get("reasoning"):
-        said.pop("reasoning", None)
-    return said
+    """A delta's reasoning by the name of its field. The same text in both fields counts once."""
+    texts = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
+    if texts.get("reasoning_content") == texts.get("reasoning"):
+        texts.pop("reasoning", None)
+    return texts

@@ -30,7 +30,7 @@ def openai_content(turn: Turn) -> str | list[dict[str, Any]] | None:
 
 
 def openai_calls(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
-    """The calls of an assistant's message, with the fields that their server gave."""
+    """The calls of an assistant's message, with the further fields of the server."""
     return [
         call_object(
             "function", call.id, {"name": call.name, "arguments": call.arguments}, call.extra
@@ -40,11 +40,11 @@ def openai_calls(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
 
 
 def streamed_parameters(parameters: dict[str, Any], *, with_usage: bool = True) -> dict[str, Any]:
-    """A request's parameters with a streamed answer, even if it didn't ask for one.
+    """A request's parameters for a streamed answer, even if it didn't request one.
 
     Args:
-        with_usage: whether the server is asked for the counts of tokens. Some refuse that, and
-            give them unasked.
+        with_usage: whether to request the counts of tokens. Some servers reject that parameter, and
+            always send them.
     """
     options = {**(parameters.get("stream_options") or {})}
     if with_usage:

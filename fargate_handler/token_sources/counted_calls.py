@@ -8,36 +8,36 @@ from evenflow.stream_core.log.entries import MOST_CALLS
 
 
 class CallIds:
-    """Gives each call an id of its own: some servers repeat one, and clients know calls by it.
+    """Makes the ids of calls unique: some servers repeat one, and clients identify calls by it.
 
-    Results with a repeated id are for its calls in their order. The same stream has the same ids
-    whenever it is read, so that attempts can be compared.
+    Results with a repeated id belong to its calls in their order. The ids depend on the stream
+    alone, so that attempts can be compared.
     """
 
-    __slots__ = ("_answered", "_given", "_taken")
+    __slots__ = ("_answered", "_taken", "_unique_ids")
 
     def __init__(self) -> None:
-        self._given: dict[str, list[str]] = {}
-        """The ids of the calls by the id that the server gave them."""
+        self._unique_ids: dict[str, list[str]] = {}
+        """The unique ids, by the server's id."""
         self._taken: set[str] = set()
         self._answered: set[str] = set()
 
-    def add_call(self, given: str) -> str:
-        """The id of a call that begins."""
-        own, count = given, 1
-        while own in self._taken:
+    def add_call(self, server_id: str) -> str:
+        """The unique id of a call that begins."""
+        unique_id, count = server_id, 1
+        while unique_id in self._taken:
             count += 1
-            own = f"{given}_{count}"
-        self._taken.add(own)
-        self._given.setdefault(given, []).append(own)
-        return own
+            unique_id = f"{server_id}_{count}"
+        self._taken.add(unique_id)
+        self._unique_ids.setdefault(server_id, []).append(unique_id)
+        return unique_id
 
-    def match_result(self, given: str) -> str:
-        """The id of the call that a result is for."""
-        known = self._given.get(given, [given])
-        own = next((call_id for call_id in known if call_id not in self._answered), known[-1])
-        self._answered.add(own)
-        return own
+    def match_result(self, server_id: str) -> str:
+        """The unique id of the call to which a result belongs."""
+        known = self._unique_ids.get(server_id, [server_id])
+        unique_id = next((call_id for call_id in known if call_id not in self._answered), known[-1])
+        self._answered.add(unique_id)
+        return unique_id
 
 
 class CountedCalls:

@@ -1,4 +1,4 @@
-"""Reads the error objects of OpenAI-compatible servers, in all the forms that they have."""
+"""Reads the error objects of OpenAI-compatible servers, in all their forms."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _MOST_EXPLANATION = 500
 _MOST_WORD = 64
 _MOST_DETAILS = 8
 
-# Fields that name the kind of an error, some of them beside `error`.
+# Fields that name the kind of an error. Some servers have them beside `error`.
 _NAMING = ("code", "type", "status", "error_type", "error_code", "reason", "kind")
 _STATUSES = ("status_code", "http_status", "http_code", "status", "code", "error_code")
 _TIMES = ("retry_after", "retry_after_ms")
 
 
 class Busy(Enum):
-    """Why a server that works doesn't answer now."""
+    """The reason why a working server rejects calls now. The values are HTTP statuses."""
 
     THROTTLED = 429
     OVERLOADED = 503
     NO_QUOTA = 402
 
 
-# As names of errors and in sentences. The first one that is found says what it is.
+# Patterns for names of errors and for sentences. The first match decides.
 _KINDS = (
     (
         Busy.NO_QUOTA,
@@ -65,16 +65,16 @@ _UNITS = {"h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 class ErrorObject(NamedTuple):
-    """What of an error is known.
+    """The known facts of an error.
 
     Attributes:
         message: the server's words, for the log.
-        explained: its words for readers. Empty: none.
+        explained: the server's words for readers. Empty: none.
         code, type, param: short words for programs. None: there is none.
-        status: the HTTP status that the object names. None: none.
-        names: all words that name the kind of the error, in one text.
-        details: all that it says of parameters, in one text.
-        retry_after: in how many seconds to try again. None: it doesn't say.
+        status: the HTTP status in the object. None: none.
+        names: all words that name the kind of the error, joined.
+        details: all words about parameters, joined.
+        retry_after: seconds after which to retry. None: unknown.
     """
 
     message: str
@@ -89,26 +89,26 @@ class ErrorObject(NamedTuple):
 
     @property
     def busy(self) -> Busy | None:
-        """Why the server doesn't answer now, by its names. None: it says something else."""
+        """Why the server rejects calls now, by the names of the error. None: by another error."""
         return _kind_in(self.names)
 
     @property
     def busy_by_words(self) -> Busy | None:
-        """The same by its words, for an object whose names say nothing."""
+        """The same by the message, for an object without a known name."""
         return _kind_in(self.message)
 
     @classmethod
     def of_body(cls, body: bytes) -> ErrorObject:
-        """The error in the body of an answer."""
+        """Read the error in the body of an HTTP answer."""
         try:
             return cls.of(orjson.loads(body))
         except orjson.JSONDecodeError:
             return cls.of(body[:200].decode("utf-8", "replace"))
 
     @classmethod
-    def of(cls, told: object) -> ErrorObject:
-        """The error in an object, or in one that has it as `error`."""
-        error = _innermost(told)
+    def of(cls, value: object) -> ErrorObject:
+        """Read the error in an object, or in its field `error`."""
+        error = _innermost(value)
         if not isinstance(error, dict):
             words = str(error)[:_MOST_MESSAGE]
             return cls(words, details=words)
@@ -130,7 +130,7 @@ class ErrorObject(NamedTuple):
 
 
 def error_in(chunk: object) -> object | None:
-    """The error that a server sent in the place of a chunk. None: it is none.
+    """The error that a server sent instead of a chunk. None: it is a chunk.
 
     It is in `error`, or it is the object itself: of an event `error`, or vLLM's.
     """
@@ -150,25 +150,25 @@ def _names_an_error(chunk: Mapping[str, Any]) -> bool:
     return _status(chunk) is not None or str(chunk.get("type", "")).lower().endswith("error")
 
 
-def _innermost(told: object) -> object:
-    """The error itself, with what stands beside it."""
-    if isinstance(told, list) and told and isinstance(told[0], dict):
-        return _innermost(told[0])  # Gemini's
-    if not isinstance(told, dict):
-        return told
-    error = told.get("error")
+def _innermost(value: object) -> object:
+    """The innermost error object, with the fields beside it."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return _innermost(value[0])  # Gemini's
+    if not isinstance(value, dict):
+        return value
+    error = value.get("error")
     if isinstance(error, dict):
-        beside = {name: told[name] for name in (*_NAMING, *_STATUSES, *_TIMES) if name in told}
+        outer = {name: value[name] for name in (*_NAMING, *_STATUSES, *_TIMES) if name in value}
         nested = _innermost(error) if isinstance(error.get("error"), dict) else error
-        return beside | nested if isinstance(nested, dict) else nested
+        return outer | nested if isinstance(nested, dict) else nested
     if isinstance(error, str) and error:
-        return told | {"message": error}
-    errors = told.get("errors")
-    return errors[0] if isinstance(errors, list) and errors else told
+        return value | {"message": error}
+    errors = value.get("errors")
+    return errors[0] if isinstance(errors, list) and errors else value
 
 
 def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The single faults that FastAPI lists in `detail`, and Mistral in `message.detail`."""
+    """The faults that FastAPI lists in `detail`, and Mistral in `message.detail`."""
     found = error.get("detail")
     inner = _parsed(error.get("message"))
     if isinstance(inner, dict):
@@ -178,7 +178,7 @@ def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _parsed(message: object) -> object:
-    """A message that is itself JSON, as some gateways nest it."""
+    """Parse a message that is JSON itself, as some gateways nest it."""
     if not isinstance(message, str) or not message.startswith("{"):
         return message
     try:
@@ -188,14 +188,14 @@ def _parsed(message: object) -> object:
 
 
 def _all_words(error: Mapping[str, Any]) -> list[str]:
-    told = [str(error.get("code") or "")[:_MOST_WORD]]
+    words = [str(error.get("code") or "")[:_MOST_WORD]]
     for one in _details(error):
-        told += [str(one.get(name) or "")[:_MOST_WORD] for name in ("type", "msg")]
-    return told
+        words += [str(one.get(name) or "")[:_MOST_WORD] for name in ("type", "msg")]
+    return words
 
 
 def _places(error: Mapping[str, Any]) -> list[str]:
-    """The wrong parameters. FastAPI has each in `loc`, behind "body"."""
+    """The names of the wrong parameters. FastAPI has each in `loc`, after "body"."""
     found = []
     for one in (error, *_details(error)):
         place = one.get("loc")
@@ -243,7 +243,7 @@ def _status(error: Mapping[str, Any]) -> int | None:
 
 
 def _retry_after(error: Mapping[str, Any], message: str) -> float | None:
-    """In how many seconds to try again: by a field, by Google's `RetryInfo`, or in the words."""
+    """Seconds after which to retry: from a field, Google's `RetryInfo`, or the message."""
     for name, parts in (("retry_after_ms", 1000), ("retry_after", 1)):
         value = error.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
@@ -258,7 +258,7 @@ def _retry_after(error: Mapping[str, Any], message: str) -> float | None:
 
 
 def seconds_of(duration: str) -> float | None:
-    """`6m0s`, `1.5s`, `20ms` or `31 seconds` in seconds. None for anything else."""
+    """Parse `6m0s`, `1.5s`, `20ms` or `31 seconds`. None for anything else."""
     found = _DURATION.findall(duration.lower())
     return sum(float(number) * _UNITS[unit] for number, unit in found) if found else None
 

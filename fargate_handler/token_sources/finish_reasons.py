@@ -1,4 +1,4 @@
-"""What a model server's finish reason means."""
+"""Translates the finish reasons of model servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENDS: dict[str, ModelEnd] = {
     "prohibited_content": "content_filter",
     "spii": "content_filter",
 }
-"""The reasons of well-known servers, in lower case. Any other that is no failure is `stop`."""
+"""By the reasons of well-known servers, in lower case. Any other harmless one is `stop`."""
 # `error`, `abort` (vLLM, SGLang), `network_error` (GLM), `insufficient_system_resource` (DeepSeek),
 # `malformed_function_call` (Gemini) and their like.
 _FAILURE = re.compile(
@@ -38,7 +38,7 @@ _LONGEST_TOLD = 64
 
 
 def model_end(reason: str) -> ModelEnd:
-    """How a model ended that gave this reason. A harmless unknown one is `stop`.
+    """Translate a finish reason. A harmless unknown one is `stop`.
 
     Raises:
         UpstreamFailed: the reason says that the model's server failed.

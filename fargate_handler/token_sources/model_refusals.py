@@ -67,15 +67,15 @@ _FACTS = re.compile(
 _MOST_FACTS = 4
 # `temperature`, `messages[0].content`, `messages.0.content`
 _PARAMETER = re.compile(r"[A-Za-z_]\w{0,39}(?:\.\w{1,40}|\[\d{1,6}\]){0,8}", re.ASCII)
-# As OpenAI and Anthropic answer a prompt that is too long: clients look for it behind this status.
+# OpenAI's and Anthropic's status for a prompt that is too long. Clients check for it.
 _TOO_LONG_STATUS = 400
 
 
 class ParametersRefused(ModelRefused):
-    """The model's server doesn't know parameters of the request.
+    """The model's server rejected parameters as unknown.
 
     Attributes:
-        names: those of them that Evenflow may leave out or name otherwise.
+        names: the unknown parameters that Evenflow may leave out or rename.
     """
 
     names: frozenset[str] = frozenset()

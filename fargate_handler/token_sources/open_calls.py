@@ -1,4 +1,4 @@
-"""Calls of tools whose arguments may go on, and calls that can't begin yet."""
+"""The state of tool calls that are still arriving: open ones, and ones that can't begin yet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import orjson
 from evenflow.fargate_handler.token_sources.chunk_fields import whole_characters
 from evenflow.stream_core.log.returned_fields import Fields, added
 
-# Arguments that are read so often and are never whole end with the answer: each reading costs time.
+# Parses of one call's arguments. After so many incomplete ones the call ends with the answer: each
+# parse costs time.
 _MOST_READINGS = 8
 
 
@@ -18,7 +19,7 @@ class OpenCall:
     """A call that has begun and not ended.
 
     Args:
-        is_custom: whether its tool takes any text, so that nothing shows where that ends.
+        is_custom: whether its tool takes any text, so that its end can't be detected.
     """
 
     is_custom: bool
@@ -32,7 +33,7 @@ class OpenCall:
             self._pieces.append(arguments)
 
     def is_whole(self) -> bool:
-        """Whether its arguments are whole JSON, to which nothing can be added but white space."""
+        """Whether its arguments are complete JSON, so that only white space can follow."""
         if len(self._pieces) == self._pieces_read or self._readings == _MOST_READINGS:
             return False
         self._pieces = ["".join(self._pieces)]
@@ -46,13 +47,13 @@ class OpenCall:
 
 @dataclass(slots=True)
 class WaitingCall:
-    """What has come of a call before it can begin: mostly its tool's name is missing."""
+    """The fragments of a call that can't begin yet, mostly since its name is missing."""
 
     call_id: str = ""
     name: str = ""
     is_custom: bool = False
     extra: Fields = field(default_factory=dict)
-    """Further fields that the server needs back."""
+    """Further fields to send back to the server."""
     _pieces: list[str] = field(default_factory=list)
 
     def add(
@@ -79,5 +80,5 @@ class WaitingCall:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether nothing is lost if its name never comes."""
+        """Whether it is empty: nothing is lost if its name never comes."""
         return not self.call_id and not self.arguments.strip()

@@ -40,7 +40,7 @@ _MOST_REST_BYTES = 65_536
 _REST_SECONDS = 0.25
 # Less than the 5 s after which uvicorn and Node.js close, perhaps just as the next request is sent.
 _KEEP_ALIVE_SECONDS = 4.0
-# For one request, with those that the server has refused for a parameter of ours.
+# HTTP calls for one request, including those rejected for a parameter that Evenflow added.
 _MOST_CALLS = 3
 
 
@@ -52,11 +52,11 @@ class OpenAIModel:
         model: the model's name there.
         api_key: sent as a bearer token, if given.
         max_tokens: the longest answer. None: the server's own limit.
-        response_bytes: the longest text of an answer. It bounds what is read of one: `AnswerBody`.
+        response_bytes: the longest text of an answer, which bounds its body (`AnswerBody`).
         continues: whether the server continues an assistant's turn that comes last (vLLM's
             `continue_final_message`).
-        proxy: through which the server is called. None: it is called directly.
-        profile: what is known of the server before its first refusal.
+        proxy: the forward proxy to the server. None: it is called directly.
+        profile: the parameters that the server accepts, as far as the operator has set them.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class OpenAIModel:
     ) -> None:
         self._continues = continues
         self._profile = profile or ServerProfile()
-        # By the names of models: of one server each may want something else.
+        # By the name of the model: models of one server may differ.
         self._profiles = dict[str, ServerProfile]()
         self._max_tokens = max_tokens
         self._url = f"{url.rstrip('/')}/chat/completions"
@@ -105,8 +105,8 @@ class OpenAIModel:
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """See `TokenSource.generate`.
 
-        A server that refuses what was added to the request, or translated, is asked again without.
-        How that is done is remembered once it has answered.
+        If the server rejects a parameter that Evenflow added or translated, the request is repeated
+        without it. What worked is remembered for the model.
         """
         known = profile = self._profiles.get(request.model, self._profile)
         asked, calls, is_lasting = request, 1, True
@@ -120,7 +120,7 @@ class OpenAIModel:
                     raise
                 profile, calls = adapted, calls + 1
                 is_lasting = is_lasting and not is_about_a_value(refused.names)
-                # It is another request now, which a server that knows the first key refuses.
+                # It is another request now: a server would reject it under the first one's key.
                 asked = replace(request, key=f"{request.key}:{calls}" if request.key else "")
         if is_lasting and profile is not known:
             self._profiles[request.model] = profile
@@ -195,7 +195,7 @@ class OpenAIModel:
         except (aiohttp.ClientError, OSError):
             if not answer.has_ended:
                 raise
-            abort_connection(answered)  # nothing is missing but the end of the body
+            abort_connection(answered)  # only the end of the body is missing
         return body.finish()
 
     def _body(self, request: ModelRequest, profile: ServerProfile | None = None) -> dict[str, Any]:

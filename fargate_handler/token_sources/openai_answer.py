@@ -36,7 +36,7 @@ _DONE = b"[DONE]"
 class OpenAIAnswer:
     """Takes `chat.completion.chunk` objects, and pushes all that is in them into `sink`.
 
-    What OpenAI's clients read is read: missing, null and oddly typed fields, a whole
+    It accepts what OpenAI's clients accept: missing, null and oddly typed fields, a whole
     `chat.completion`, and events that are no chunks.
 
     Args:
@@ -57,14 +57,14 @@ class OpenAIAnswer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the server has said how each choice ended, or that it is done."""
+        """Whether each choice has a finish reason, or `[DONE]` was received."""
         return self._is_done or len(self._ended) >= self._choices
 
     def take(self, data: bytes) -> bool:
         """Take the data of one event. Returns whether more may follow.
 
         Raises:
-            UpstreamFailed: it can't be read, or says that the server failed.
+            UpstreamFailed: the event can't be read, or says that the server failed.
             ModelRefused: it says that the server refuses the message.
         """
         text = self._text_chunks.text(data)
@@ -78,7 +78,7 @@ class OpenAIAnswer:
         return True
 
     def take_last(self, data: bytes) -> None:
-        """Take an event that the end of the body may have cut off."""
+        """Take the last event, which the end of the body may have truncated."""
         if not data.lstrip().startswith(_DONE):
             try:
                 parsed(data)
@@ -87,10 +87,10 @@ class OpenAIAnswer:
         self.take(data)
 
     def take_beginning(self, data: bytes) -> None:
-        """Take the beginning of an event that is too long. The answer is cut there: `length`.
+        """Take the beginning of an event that is too long. The answer ends there with `length`.
 
         Raises:
-            UpstreamUnreadable: nothing of the answer is in it.
+            UpstreamUnreadable: the beginning has nothing of the answer.
         """
         before = self._parts.pushed
         if data.startswith(b"{"):
@@ -101,7 +101,7 @@ class OpenAIAnswer:
         self._reason = "length"
 
     def _end(self, index: int, reason: object) -> None:
-        """A choice may have ended. The first one says how the answer ended, unless one failed."""
+        """Note a finish reason. The first choice's is the answer's, unless one of them failed."""
         if not reason:
             return
         self._ended.add(index)
@@ -134,14 +134,14 @@ class OpenAIAnswer:
             self._failures.left_out("more of a call that had ended", self._parts.late_arguments)
         if self._parts.left_out and not self._parts.pushed:
             raise UpstreamRejected(
-                f"the model answered with {', '.join(sorted(self._parts.left_out))} alone, which "
-                "is not carried here; ask a model that answers with text",
+                f"the model answered only with {', '.join(sorted(self._parts.left_out))}, which "
+                "Evenflow can't deliver; use a model that answers with text",
                 code="upstream_failed",
             )
         return ModelFinish(model_end(self._reason), self._usage)
 
     def _take_other(self, data: bytes) -> bool:
-        """Take an event that may be anything."""
+        """Take an event that is no plain text chunk."""
         if not data.startswith(b"{") and data.lstrip().startswith(_DONE):
             self._is_done = True
             return False
@@ -166,7 +166,7 @@ class OpenAIAnswer:
         # Servers differ in what they leave out or set to null.
         self._count(chunk)
         self._count(chunk.get("x_groq"))
-        is_first = not self._parts.pushed  # behind deltas, a message has them once more
+        is_first = not self._parts.pushed  # after deltas, a message would repeat them
         for place, entry in enumerate(listed(chunk.get("choices"), "choices")):
             choice = object_in(entry, "choices[]")
             index = number_in(choice.get("index"), place)
@@ -187,6 +187,6 @@ class OpenAIAnswer:
             raise self._failures.in_stream(error)
 
     def _count(self, holder: Any) -> None:
-        """Take the usage of a chunk, of a choice in it, or of what Groq has beside them."""
+        """Take the usage of a chunk, of a choice, or of Groq's field beside them."""
         if holder and isinstance(holder, dict) and (counted := holder.get("usage")):
             self._usage = usage_of(counted) or self._usage

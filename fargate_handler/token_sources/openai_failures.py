@@ -30,7 +30,7 @@ _REFUSING = ("context_length_exceeded", "content_policy_violation")
 # Any other status from 300 to 499 is for the operator: a wrong key, model, path or method.
 _PASSING = (408, 409, 425, 429)
 _TOO_LARGE = 413
-# What says no more than 503 may be a proxy's, before a server that is down.
+# A 503 without a reason may come from a proxy, since the server is down.
 _UNCLEAR = 503
 # 498: Groq's flex tier is full. 529: Anthropic is overloaded.
 _BUSY_STATUSES = {
@@ -47,7 +47,7 @@ _BUSY_CODES = frozenset(
         "requests_limit_exceeded", "server_overloaded", "slow_down", "tokens_limit_exceeded",
     ]
 )  # fmt: skip
-# No waiting mends that: the request has more tokens than the quota of a minute.
+# Waiting does not help: the request has more tokens than the quota of a minute.
 _ALWAYS_REFUSED = re.compile(r"request (?:is )?too large|tokens must be reduced", re.IGNORECASE)
 _MOST_ADDRESS = 200
 _LONGEST_RETRY_AFTER_MS = 86_400_000
@@ -85,8 +85,8 @@ class Failures:
     def in_stream(self, error: object) -> EvenflowError:
         """The error for an error object in the place of a chunk.
 
-        The HTTP status was 200 by then. So the kind of error is in the object: in a code, a type, a
-        status, or only in its words.
+        The HTTP status was 200. So the kind of error must be read from the object: from a code, a
+        type, a status, or only its words.
 
         Args:
             error: the object, or the chunk that has it as `error`.
@@ -171,11 +171,11 @@ class Failures:
         *,
         is_clear: bool = True,
     ) -> EvenflowError:
-        """The error for a server that works, and doesn't answer now.
+        """The error for a working server that rejects calls now.
 
         Args:
-            seconds: when it takes calls again. None: it doesn't say.
-            is_clear: whether the server says so itself.
+            seconds: until it accepts calls again. None: unknown.
+            is_clear: whether the server itself says that it is busy.
         """
         if busy is Busy.NO_QUOTA:
             return self._out_of_quota(said)
@@ -217,12 +217,12 @@ def told_in(error: object) -> str:
 
 
 def _busy_by_status(status: int, said: ErrorObject) -> Busy | None:
-    """Why the server doesn't answer now. None: its answer says something else."""
+    """Why the server rejects calls now. None: it is another error."""
     busy = said.busy
     if status == RateLimited.status and busy is not Busy.NO_QUOTA:
         return Busy.THROTTLED
     if status < 400 or status == _TOO_LARGE:
-        return None  # a request that is too large stays so, whatever the quota is called
+        return None  # waiting does not make a request smaller, whatever code the server sends
     stated = _BUSY_STATUSES.get(status) or _BUSY_STATUSES.get(said.status or 0)
     return busy or stated or (said.busy_by_words if status >= 500 else None)
 

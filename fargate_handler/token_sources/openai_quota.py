@@ -1,4 +1,4 @@
-"""What headers say of the quota that is left, and of when to ask again: `x-ratelimit-…`."""
+"""Reads the remaining quota, and the time to retry, from headers such as `x-ratelimit-…`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evenflow.fargate_handler.token_sources.error_objects import seconds_of
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|h|m|s))+")
 # No server is believed that says more: clients would wait for a wrong header.
 _LONGEST_SECONDS = 60.0
-# What is left, and when there is more: OpenAI's, Anthropic's, and those of many gateways.
+# Headers with the remaining quota and its reset: of OpenAI, Anthropic and many gateways.
 _RESETS = (
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
@@ -22,7 +22,7 @@ _RESETS = (
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
     ("ratelimit-remaining", "ratelimit-reset"),
 )
-# A number above is a moment: seconds since the epoch, or milliseconds.
+# From here on a number is a Unix time, in seconds or in milliseconds; below, a duration.
 _FIRST_MOMENT, _FIRST_MOMENT_MS = 1e9, 1e12
 _DATES: tuple[Callable[[str], datetime], ...] = (parsedate_to_datetime, datetime.fromisoformat)
 
@@ -41,9 +41,9 @@ def _used_for(headers: Mapping[str, str], kind: str) -> float:
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """In how many seconds a server that refused a call takes one. None: its headers don't say.
+    """Seconds until a server that rejected a call accepts one. None: its headers don't say.
 
-    Servers send milliseconds, seconds or a date, and some only when their quota is filled up again.
+    Servers send milliseconds, seconds or a date. Some send only the time when their quota resets.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -63,7 +63,7 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
 
 
 def _until_reset(text: str | None) -> float | None:
-    """In how many seconds that is: a duration, a number of seconds, or a moment."""
+    """Seconds until a reset, which is a duration, a number of seconds, or a time."""
     if not text:
         return None
     if _DURATION.fullmatch(text):
@@ -78,7 +78,7 @@ def _until_reset(text: str | None) -> float | None:
 
 
 def _until_date(text: str) -> float | None:
-    """In how many seconds a date of HTTP or of ISO 8601 is. None: it is no date."""
+    """Seconds until a date of HTTP or ISO 8601. None: it is no date."""
     for read in _DATES:
         try:
             return max(0.0, (read(text) - datetime.now(UTC)).total_seconds())

@@ -88,7 +88,7 @@ class ModelRequest:
         key: the name of this attempt. The same call made twice has the same.
         model: the name at the model's server. Empty: the source's own.
         traceparent: the trace that the call belongs to, as W3C Trace Context has it. Empty: none.
-        translated: whether Evenflow chose the names of its parameters. Otherwise its sender did.
+        translated: whether Evenflow chose the names of its parameters, and not its sender.
         on_quota_used: called when the server says that it takes no more calls, for so many seconds.
     """
 

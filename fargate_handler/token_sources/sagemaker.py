@@ -67,7 +67,7 @@ class SageMakerModel:
         body = AnswerBody(reply, sink, self._response_bytes)
         with hanging_up(answer["Body"]) as events:
             more = True
-            # Behind the last event the body is read to its end: then its connection is kept.
+            # The body is read to its end also after the last event, to keep the connection.
             while (part := await self._next_part(events, reply)) is not None and (
                 more or reply.has_ended
             ):
@@ -78,7 +78,7 @@ class SageMakerModel:
         return body.finish()
 
     async def _next_part(self, events: AsyncIterator[Event], reply: OpenAIAnswer) -> bytes | None:
-        """The next part of the body. None: there is none, or only the end of the body is lost."""
+        """The next part of the body. None: the body ended, or only its end was lost."""
         try:
             event = await self._client.next_event(events)
         except UpstreamFailed:

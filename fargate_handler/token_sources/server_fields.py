@@ -1,4 +1,4 @@
-"""Finds what a model's server needs back: the fields of its answer that nothing else here reads."""
+"""Finds the fields that a model's server needs back: those that nothing else here reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evenflow.stream_core.log.entries import (
 )
 from evenflow.stream_core.log.returned_fields import Fields, detail_of, text_in
 
-# Told otherwise, or of no use to a server. LiteLLM tells everything again in the last one.
+# Fields that are delivered as parts, or that no server needs. LiteLLM repeats all in the last one.
 _OF_MESSAGES = frozenset(
     {
         *("role", "content", "reasoning_content", "reasoning", "refusal", "annotations"),
@@ -27,19 +27,19 @@ _OF_MESSAGES = frozenset(
     }
 )
 TOLD_ELSEWHERE = _OF_MESSAGES.difference(("reasoning_content", "reasoning"))
-"""A delta with no other fields has no reasoning, and nothing that the server needs back."""
-# LangChain's own chunks of a call have its name and arguments beside the function, too.
+"""A delta with these fields alone has no reasoning, and nothing that the server needs back."""
+# LangChain's chunks of a call also have its name and arguments beside the function.
 _OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args"})
 _OF_CALLED = frozenset({"name", "arguments", "input"})
 _TELLING = ("reasoning_details", "thinking_blocks")
-"""Lists that tell a reasoning, also where the server tells it nowhere else."""
+"""Lists with reasoning. A server may send it only there."""
 _MOST_DETAILS = 64
-"""Different ones in an answer. They count nothing in its size."""
+"""Different details in an answer. They don't count in its size."""
 _logger = logging.getLogger(__name__)
 
 
 class Thought(NamedTuple):
-    """More of a reasoning: its text, the field that tells it, and the entry that tells it again."""
+    """A piece of reasoning: its text, its field, and the list entry that repeats it (a detail)."""
 
     text: str
     field: str
@@ -47,7 +47,7 @@ class Thought(NamedTuple):
 
 
 class ServerFields:
-    """What the server needs back of one answer, as parts."""
+    """Collects the fields of one answer that the server needs back, as parts."""
 
     __slots__ = ("_details", "_has_warned", "_known")
 
@@ -57,9 +57,9 @@ class ServerFields:
         self._known: dict[tuple[int, int | None], Fields] = {}
 
     def part_of(self, fields: Fields, choice: int, call: int | None) -> Part | None:
-        """Fields of the call with this number, or of the message. None: there is nothing new.
+        """A part with fields of the call `call`, or of the message. None: nothing is new.
 
-        A value that is repeated is told once. Fields that are too long are left out.
+        A repeated value is left out. So are fields that are too long.
         """
         if not fields:
             return None
@@ -76,10 +76,10 @@ class ServerFields:
     def split(
         self, reasonings: Mapping[str, str], delta: Mapping[str, Any]
     ) -> tuple[list[Thought], Fields]:
-        """The reasoning of a delta, and all other fields of it that the server needs back.
+        """Split a delta into its reasoning and its other fields that the server needs back.
 
         Args:
-            reasonings: by the fields that tell them.
+            reasonings: the texts by the names of their fields.
         """
         thoughts, fields = _split_thoughts(reasonings, message_fields(delta))
         details = [self._known_detail(thought.detail) for thought in thoughts]
@@ -95,15 +95,15 @@ class ServerFields:
         if fields and not self._has_warned:
             self._has_warned = True
             _logger.warning(
-                "fields with %d characters of the model's server are left out: %a; it may refuse "
-                "to go on with the conversation without them",
+                "fields of the model's server with %d characters were left out: %a; the server may "
+                "reject the conversation's next request without them",
                 size,
                 ", ".join(fields)[:100],
             )
 
 
 def message_fields(delta: Mapping[str, Any]) -> Fields:
-    """What the server needs back of a message. Numbers and flags are of no use to it."""
+    """The fields of a message that the server needs back. It needs no numbers and flags."""
     return {
         name: value
         for name, value in delta.items()
@@ -113,7 +113,7 @@ def message_fields(delta: Mapping[str, Any]) -> Fields:
 
 
 def call_fields(fragment: Mapping[str, Any]) -> Fields:
-    """What the server needs back of a call, and of its function."""
+    """The fields of a call, and of its function, that the server needs back."""
     fields = _others(fragment, _OF_CALLS)
     for kind in ("function", "custom"):
         called = fragment.get(kind)
@@ -139,28 +139,28 @@ def _is_writable(value: Any) -> bool:
 
 
 def _split_thoughts(reasonings: Mapping[str, str], fields: Fields) -> tuple[list[Thought], Fields]:
-    """The reasoning of a delta, with the entries of a list that tell it again; all other fields.
+    """Split fields into the reasoning, with the list entries that repeat it, and all others.
 
-    A list that tells the same text is not kept beside it: it would double each token.
+    Such a list is not stored beside the reasoning, since it would double each token.
 
     Args:
-        reasonings: by the fields that tell them.
-        fields: as of `message_fields`.
+        reasonings: the texts by the names of their fields.
+        fields: those of `message_fields`.
     """
-    said = "".join(reasonings.values())
+    text = "".join(reasonings.values())
     field = next(iter(reasonings), "")
     for name, entries in fields.items():
-        if not isinstance(entries, list) or not (said or name in _TELLING):
+        if not isinstance(entries, list) or not (text or name in _TELLING):
             continue
         texts = [text_in(entry)[1] for entry in entries]
-        told = "".join(texts)
-        if told and told == (said or told):
+        list_text = "".join(texts)
+        if list_text and list_text == (text or list_text):
             thoughts = [_thought(name, entry, field) for entry in entries if text_in(entry)[1]]
             if all(len(thought.detail) <= LONGEST_NAME for thought in thoughts):
                 rest = [left for entry in entries if (left := _without_text(entry)) is not None]
                 others = {other: value for other, value in fields.items() if other != name}
                 return thoughts, others | ({name: rest} if rest else {})
-    return [Thought(text, name) for name, text in reasonings.items()], fields
+    return [Thought(part, name) for name, part in reasonings.items()], fields
 
 
 def _thought(name: str, entry: Mapping[str, Any], field: str) -> Thought:
@@ -170,7 +170,7 @@ def _thought(name: str, entry: Mapping[str, Any], field: str) -> Thought:
 
 
 def _without_text(entry: Any) -> Any:
-    """What of an entry is not in its thought: all of it if it has no text, or its signature."""
+    """The rest of an entry beside its thought: all of it if it has no text, or its signature."""
     if not text_in(entry)[1]:
         return entry
     if not entry.get("signature"):

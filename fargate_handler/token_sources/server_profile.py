@@ -1,9 +1,9 @@
-"""What a model at its server takes of what Evenflow adds to requests, or translates.
+"""Adapts the parameters that Evenflow adds or translates to what a model's server accepts.
 
-Servers of OpenAI's kind differ. OpenAI's newer models know `max_completion_tokens` and refuse
-`max_tokens`; most others know `max_tokens`. Mistral refuses what it doesn't know, with it
-`stream_options`; OpenAI's reasoning models refuse `parallel_tool_calls`. A server says so in its
-refusal, and the request is made again as the server wants it.
+OpenAI-compatible servers differ. OpenAI's newer models know `max_completion_tokens` and reject
+`max_tokens`; most others know `max_tokens`. Mistral rejects unknown parameters, among them
+`stream_options`; OpenAI's reasoning models reject `parallel_tool_calls`. After such an error the
+request is repeated as the server wants it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from evenflow.stream_core.protocol.errors import UnsupportedByModel
 
 _LENGTHS = ("max_tokens", "max_completion_tokens")
 _USAGE = "stream_options"
-# What changes no answer that is right without it.
+# Parameters that can be left out: an answer without them is as valid.
 _HINTS = ("parallel_tool_calls", "reasoning_effort", "verbosity")
 _ROLE = "role"
 _ROLES = ("system", "developer")
 _IMAGE_URL = "image_url"
 _LEFT_OUT = tuple(f"-{name}" for name in (_USAGE, *_HINTS, _IMAGE_URL))
 
-# Another value may be taken, of another request.
+# Marks an error about a value: the server may accept another value.
 _VALUE = "value"
 _ABOUT_A_VALUE = re.compile(r"(?:un)?supported[ _]values?|invalid[ _]value", re.IGNORECASE)
 _REFUSED = re.compile(
@@ -38,7 +38,7 @@ _REFUSED = re.compile(
 
 
 def _named(name: str) -> re.Pattern[str]:
-    """A parameter's name in a server's words, which some write in camel case."""
+    """A pattern for a parameter's name in an error, which some servers write in camel case."""
     return re.compile(rf"(?<![a-z_]){name.replace('_', '_?')}(?![a-z_])", re.IGNORECASE)
 
 
@@ -47,10 +47,10 @@ _NAMED[_ROLE] = re.compile(r"\brole\b.*\b(?:system|developer)\b|\b(?:system|deve
 
 
 def refused_parameters(words: str) -> frozenset[str]:
-    """The parameters that a server doesn't know, of those that Evenflow adds or translates.
+    """The parameters in a server's error that Evenflow adds or translates.
 
     Args:
-        words: all that its refusal says.
+        words: all words of the error.
     """
     if not _REFUSED.search(words):
         return frozenset()
@@ -61,7 +61,7 @@ def refused_parameters(words: str) -> frozenset[str]:
 
 
 def is_about_a_value(refused: frozenset[str]) -> bool:
-    """Whether a refusal says nothing of other requests: only this value is not known."""
+    """Whether only the value was rejected, so that the error does not apply to other requests."""
     return _VALUE in refused
 
 
@@ -70,11 +70,11 @@ class ServerProfile:
     """How requests are written for one model.
 
     Args:
-        length: the name of the longest answer. Empty: as each protocol names it.
+        length: the name of the parameter that bounds the answer. Empty: that of each protocol.
         instructions: the role of instructions.
-        left_out: parameters that it does not take.
-        image_urls: whether it takes images by their address.
-        tried: names that it has refused.
+        left_out: parameters that the server rejects.
+        image_urls: whether the server accepts images by their address.
+        tried: names that the server rejected.
     """
 
     length: str = ""
@@ -88,7 +88,7 @@ class ServerProfile:
         """Read `max_completion_tokens,developer,-stream_options`.
 
         Raises:
-            ValueError: it has something else.
+            ValueError: it has an unknown word.
         """
         profile = cls()
         for word in filter(None, map(str.strip, text.split(","))):
@@ -113,27 +113,27 @@ class ServerProfile:
         """
         options = request.options
         parameters = options.within(most).parameters()
-        # What a client named itself is refused in the client's own words.
+        # A name that the client chose stays, so that an error names what the client sent.
         if self.length and (request.translated or options.longest is None):
-            given = [parameters.pop(name) for name in _LENGTHS if name in parameters]
-            parameters |= {self.length: given[0]} if given else {}
+            values = [parameters.pop(name) for name in _LENGTHS if name in parameters]
+            parameters |= {self.length: values[0]} if values else {}
         if request.translated:
             for name in self.left_out:
                 parameters.pop(name, None)
         return streamed_parameters(parameters, with_usage=_USAGE not in self.left_out)
 
     def name_instructions(self, messages: list[dict[str, Any]]) -> None:
-        """Give instructions the role that the model knows."""
+        """Set the role of instructions to the one that the model knows."""
         if self.instructions != _ROLES[0]:
             for message in messages:
                 if message["role"] in _ROLES:
                     message["role"] = self.instructions
 
     def check_images(self, request: ModelRequest) -> None:
-        """Check that the model can see the images of a request.
+        """Check that the server accepts the images of a request.
 
         Raises:
-            UnsupportedByModel: one is an address, and the model's server takes none.
+            UnsupportedByModel: an image is an address, which the server does not accept.
         """
         if self.image_urls:
             return
@@ -142,8 +142,8 @@ class ServerProfile:
             url = image.get("url") if isinstance(image, dict) else image
             if isinstance(url, str) and not url.startswith("data:"):
                 raise UnsupportedByModel(
-                    "the model's server takes images as data, not by their address; nothing was "
-                    "generated, send the image itself",
+                    "the model's server accepts images as data, not by their address; nothing was "
+                    "generated. Send the image as a data URL",
                     code="unsupported_value",
                     param=_IMAGE_URL,
                 )
@@ -151,14 +151,14 @@ class ServerProfile:
     def after(
         self, refused: frozenset[str], request: ModelRequest, most: int | None
     ) -> ServerProfile | None:
-        """The profile with which a refused request is made again. None: it would be the same.
+        """The profile for repeating a rejected request. None: the request would be the same.
 
         Args:
-            refused: what the model's server doesn't know.
-            most: as of `parameters`.
+            refused: the parameters that the server rejected.
+            most: as in `parameters`.
         """
         sent = self.parameters(request, most)
-        # Its words may name others, too: what to use instead.
+        # The error may also name parameters to use instead.
         refused &= sent.keys() | {_ROLE}
         tried = self.tried | refused
         length, instructions = self.length, self.instructions

@@ -6,10 +6,10 @@ from evenflow.fargate_handler.token_sources.chunk_fields import parsed
 from evenflow.stream_core.protocol.errors import UpstreamUnreadable
 
 EVENT_BYTES = 1_048_576
-"""The most bytes of an event, where nothing else is said."""
+"""The default for the most bytes of an event."""
 _LF, _CR = b"\n\r"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# What it takes to join a line to others, at least.
+# Bytes of overhead that each line counts.
 _LINE_BYTES = 64
 
 
@@ -17,7 +17,7 @@ class EventTooLong(UpstreamUnreadable):
     """An event, or a line, is larger than allowed.
 
     Args:
-        beginning: what has come of its data.
+        beginning: the data received so far.
     """
 
     def __init__(self, beginning: bytes) -> None:
@@ -34,8 +34,8 @@ class SseDecoder:
 
     Args:
         most_bytes: the size of the largest event.
-        marks_errors: whether the data of events with the name `error` are given as
-            `{"error": data}`. Other names don't matter.
+        marks_errors: whether the data of an event `error` becomes `{"error": data}`. Other names of
+            events are ignored.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class SseDecoder:
             self._is_error = self._marks_errors and _value(line) == b"error"
 
     def rest(self) -> bytes:
-        """The data of an event that the end cut off, without the empty line behind it."""
+        """The data of a last event without its empty line."""
         line = bytes(self._rest)
         return self._marked(self._whole_data(_value(line) if line.startswith(b"data:") else b""))
 
@@ -130,7 +130,7 @@ class SseDecoder:
 
 
 def _value(line: bytes) -> bytes:
-    """What is behind a field's name and the colon. A space before it belongs to the name."""
+    """The value of a field, after the colon and one space."""
     value = line[line.index(b":") + 1 :]
     return value[1:] if value.startswith(b" ") else value
 
@@ -166,12 +166,12 @@ class JsonLinesDecoder:
         return [line for line in lines if line.strip()]
 
     def rest(self) -> bytes:
-        """A last line without its end."""
+        """A last line without a line break."""
         return bytes(self._rest)
 
 
 class JsonDecoder:
-    """Decodes a body of JSON: lines, if the first one is JSON by itself, or one value.
+    """Decodes a JSON body: JSON lines, if the first line is JSON by itself, else one value.
 
     Args:
         most_bytes: the size of the longest line, and of the value.
@@ -188,7 +188,7 @@ class JsonDecoder:
         self._is_value = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes. A value is the `rest`.
+        """The lines that `chunk` completes. A single value is in `rest` instead.
 
         Raises:
             EventTooLong: a line, or the value, is larger than allowed.
@@ -207,7 +207,7 @@ class JsonDecoder:
         return []
 
     def rest(self) -> bytes:
-        """What has no end: the value, or a last line."""
+        """The value, or a last line without a line break."""
         return bytes(self._rest) if self._lines is None else self._lines.rest()
 
 

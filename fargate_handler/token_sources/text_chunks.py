@@ -31,7 +31,7 @@ class TextChunks:
         self._tries = _MOST_TRIES
 
     def text(self, data: bytes) -> str:
-        """The text of a chunk like the one that is known. Empty when it must be parsed."""
+        """The text of a chunk like the learnt one. Empty if the chunk must be parsed."""
         before, after = self._before, self._after
         if not (before and data.startswith(before) and data.endswith(after)):
             return ""
@@ -58,7 +58,7 @@ class TextChunks:
         if not after or quoted in after:
             return
         # The same text may be elsewhere, and written with escapes in its own place.
-        with suppress(orjson.JSONDecodeError):  # of a chunk that only a lenient parser reads
+        with suppress(orjson.JSONDecodeError):  # only a lenient parser reads this chunk
             if _content(orjson.loads(before + b'""' + after)) == "":
                 self._before, self._after = before + b'"', b'"' + after
 

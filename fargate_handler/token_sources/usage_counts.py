@@ -1,4 +1,4 @@
-"""The counts of a model's server, checked before anything is charged or passed on."""
+"""Checks a model server's token counts before they are charged or passed on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def checked_usage(
 ) -> Usage | None:
     """The usage with these counts. None: the model did not count, or its counts are impossible.
 
-    Cached tokens are part of the prompt's, reasoning is part of the completion's. Some gateways
-    leave them out there. Where the part is larger than the whole, it is added to the whole.
+    Cached tokens are part of the prompt's, reasoning tokens of the completion's. Some gateways
+    count them apart: a part that is larger than its whole is added to it.
     """
     prompt_tokens, completion_tokens = _count(prompt), _count(completion)
     if prompt_tokens is None or completion_tokens is None:
@@ -30,7 +30,7 @@ def checked_usage(
 
 
 def _count(number: object) -> int | None:
-    """A count, also where it is written as `1611.0`. None: it is none."""
+    """A count, which may be written as `1611.0`. None: it is not a valid count."""
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return int(number) if 0 <= number <= MOST_COUNTED and number == int(number) else None

@@ -33,8 +33,7 @@ class PollResult:
 
     Args:
         late_ms: milliseconds from the moment at which it could have answered.
-        polls: how many polls the whole response took, for each half-minute of it. None while it
-            hasn't ended.
+        polls: the polls per half-minute of the whole response. None while it hasn't ended.
     """
 
     polled: Polled

@@ -27,7 +27,7 @@ METADATA = "evenflow"
 
 _CURSOR = b',"metadata":{"%b":{"cursor":"' % METADATA.encode()
 _UNSEEN = frozenset({LOGPROBS, "finish", EXTRA, CALL_EXTRA})
-# Where a reasoning goes back without being told so.
+# Reasoning that a client returns without a field goes back in this one.
 _USUAL = {"field": "reasoning_content"}
 _USAGE = {
     "prompt_tokens": "inputTokens",
@@ -201,14 +201,14 @@ class AgUiEvents:
 
 
 def empty_run(thread_id: str, run_id: str) -> bytes:
-    """The events of a run in which there is nothing to answer."""
+    """The events of a run without a message to answer."""
     run = {"threadId": thread_id, "runId": run_id}
     finished = {"type": "RUN_FINISHED", **run, "outcome": {"type": "success"}}
     return _event({"type": "RUN_STARTED", **run}) + _event(finished)
 
 
 def _kept(block: Block, subtype: str, entity_id: str) -> bytes:
-    """What the client keeps of a block for the model's server, without reading it."""
+    """The opaque value that the client keeps of a block for the model's server."""
     if block.returned in ({}, _USUAL):
         return b""
     named = {"subtype": subtype, "entityId": entity_id, "encryptedValue": block.sealed}

@@ -1,4 +1,4 @@
-"""How an answer ended, for protocols that say whether the client has tools to run."""
+"""Finds an answer's finish reason, for protocols in which pending calls are a finish reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BY_ITSELF = ("stop", "tool_calls")
 
 
 def pending_calls(stream: ResponseStream) -> list[str]:
-    """The ids of the calls that have no result: they are the client's to run."""
+    """The ids of the calls without a result, which the client has to run."""
     standing = [part for part in slice_of(stream.log.entries, 0).standing if isinstance(part, Part)]
     answered = {part.id for part in standing if part.kind is Kind.RESULT}
     calls = (part for part in standing if part.kind is Kind.CALL and not part.choice)

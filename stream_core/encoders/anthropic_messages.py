@@ -24,7 +24,7 @@ PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 OVERLOADED = 529
 """The status with which this API says that it is overloaded."""
 INVALID_JSON = "INVALID_JSON"
-"""The member of a call's input with arguments that are no object. Anthropic's own advice has it."""
+"""The member of a call's input with arguments that are no object, by Anthropic's guide."""
 
 _TYPES = {
     401: "authentication_error",
@@ -36,7 +36,7 @@ _TYPES = {
     OVERLOADED: "overloaded_error",
     504: "timeout_error",
 }
-# What OpenAI's API calls otherwise, by which the model's server is asked.
+# This API's name of a field, by its name in OpenAI's API.
 _FIELDS = {
     "max_completion_tokens": "max_tokens",
     "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
@@ -134,7 +134,7 @@ class AnthropicObjects:
         return _event(b"content_block_start", begun, place if block.kind is Kind.CALL else None)
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
-        """What writes more of a block. The input of a call is written at its end, as an object."""
+        """Encodes deltas of a block. The input of a call is written at its end, as an object."""
         if block.kind is Kind.CALL or not self._tells(block):
             return lambda _text, _first, _last: b""
         kind, field = _DELTAS[block.kind]
@@ -152,7 +152,7 @@ class AnthropicObjects:
         number = self._numbers.pop(block.number)
         if block.kind is not Kind.CALL:
             return _signed(block, number) + _event(b"content_block_stop", {"index": number})
-        # As the model wrote it: large numbers would lose digits.
+        # The model's own text: parsed and written again, large numbers would lose digits.
         text = block.text.strip() if block.arguments else orjson.dumps(_input_of(block)).decode()
         pieces = [text[at : at + _INPUT_PIECE] for at in range(0, len(text), _INPUT_PIECE)]
         deltas = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
@@ -160,7 +160,7 @@ class AnthropicObjects:
         return b"".join([*told, _event(b"content_block_stop", {"index": number}, place)])
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
-        """The source of a text. This API has no word for other values, or tells them elsewhere."""
+        """A citation of a text. Other values have no event in this API, or are in other ones."""
         citation = None if block is None else _citation(part, block)
         if block is None or citation is None:
             return b""
@@ -210,7 +210,7 @@ def _id(place: Place) -> bytes:
 
 
 def _signed(block: Block, number: int) -> bytes:
-    """What the client sends back with a thought. Some clients read it here alone."""
+    """The `signature_delta` of a thought. Some clients read the signature only there."""
     if block.kind is not Kind.REASONING or block.silent:
         return b""
     delta = {"type": "signature_delta", "signature": block.sealed}
@@ -261,10 +261,10 @@ def _said(block: Block) -> dict[str, Any]:
 
 
 def _input_of(block: Block) -> dict[str, Any]:
-    """The input of a call: an object always.
+    """The input of a call, which is always an object.
 
-    Arguments that are none, or were cut, are a member of it. So the client doesn't take the call
-    for one without arguments.
+    Arguments that are no object, or were cut, are a member of it. Otherwise a client would run the
+    call without arguments.
     """
     given = block.arguments
     return {INVALID_JSON: block.text} if given is None else given

@@ -75,7 +75,7 @@ class BlockEncoder:
     Args:
         point: where to begin. It must not replace what the reader has.
         most: the most characters in one event, and about the most bytes that `take` returns.
-        blocks: what makes blocks of contents.
+        blocks: the class that makes blocks of contents.
     """
 
     __slots__ = (
@@ -211,7 +211,7 @@ class BlockEncoder:
         self._contents.check_whole()
         last = self.cursor.after
         place = Place(last, last, self.epoch)
-        if released := self._blocks.release():  # also where the answer ends with an error
+        if released := self._blocks.release():  # also if the answer ends with an error
             return b"".join([self._write(place, event) for event in released])
         final = self._objects.finish(place, self._stream)
         self.ended = True

@@ -25,8 +25,8 @@ class Block:
             `id` its detail.
         silent: a reasoning without text, which only has fields that the server needs back.
         said: its text so far, or the arguments of the call, in pieces.
-        values: what came with it so far that is no block: its sources, the log probabilities of
-            its tokens, fields that the server needs back.
+        values: its parts that are no block: sources, log probabilities of its tokens, fields that
+            the server needs back.
     """
 
     number: int
@@ -46,23 +46,23 @@ class Block:
 
     @property
     def arguments(self) -> dict[str, Any] | None:
-        """The arguments of a call that has ended. None: they are no object, or were cut."""
+        """The parsed arguments of an ended call. None: they are no object, or were cut."""
         text = self.text.strip()
         try:
             given = orjson.loads(text) if text else None
         except orjson.JSONDecodeError:
             return None
-        # Some servers write `null` for none.
+        # Some servers write `null` for no arguments.
         return {} if given is None else given if isinstance(given, dict) else None
 
     @property
     def extra(self) -> Fields:
-        """The fields that the server needs back with it, so far."""
+        """The fields so far that the server needs back with this block."""
         return _fields_in(self.values)
 
     @property
     def returned(self) -> Fields:
-        """What a client keeps of it, for the server (`returned_fields`)."""
+        """The object that a client keeps of the block for the server (`returned_fields`)."""
         of_call = self.silent and any(part.name == CALL_EXTRA for part in self.values)
         kept: Fields = {"call" if of_call else "extra": self.extra}
         if self.kind is Kind.REASONING:
@@ -71,7 +71,7 @@ class Block:
 
     @property
     def sealed(self) -> str:
-        """The same as text."""
+        """`returned` as text."""
         return sealed(self.returned)
 
 
@@ -114,7 +114,7 @@ class Blocks:
     A text, a reasoning or a refusal ends where another block begins. A call ends where its
     `call_end` is. What is still open ends with the answer. Contents of later choices are left out.
 
-    Fields that the server needs back belong to the open text or reasoning, or to their call. Where
+    Fields that the server needs back belong to the open text or reasoning, or to their call. If
     none is open they are a silent reasoning.
 
     """
@@ -122,7 +122,7 @@ class Blocks:
     __slots__ = ("_ahead", "_calls", "_count", "_late", "_plain", "_uncalled")
 
     seals_calls = False
-    """Whether fields of a call are a silent reasoning before it, too."""
+    """Whether fields of a call are also sent as a silent reasoning before it."""
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self._count = 0
@@ -130,7 +130,7 @@ class Blocks:
         self._calls: dict[int, Block] = {}
         self._ahead: list[Part] = []
         self._uncalled: dict[int, list[Part]] = {}  # fields of calls that have not begun
-        self._late: list[Part] = []  # fields that wait for the end of the open calls
+        self._late: list[Part] = []  # fields that are sent after the open calls have ended
         for content in contents:
             self.take(content)
 
@@ -167,7 +167,7 @@ class Blocks:
         return events
 
     def release(self) -> list[BlockEvent]:
-        """At the end of the log: what has waited for other blocks to end. Here nothing waits."""
+        """At the end of the log: the events that waited for other blocks. Here none wait."""
         return []
 
     def _said(self, kind: Kind, text: str, name: str = "", detail: str = "") -> list[BlockEvent]:
@@ -256,7 +256,7 @@ class Blocks:
 
 
 class SealingBlocks(Blocks):
-    """Blocks for clients many of which keep nothing of a call that they don't know."""
+    """Blocks for clients many of which drop unknown fields of a call."""
 
     __slots__ = ()
     seals_calls = True

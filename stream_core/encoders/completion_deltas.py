@@ -33,8 +33,8 @@ class CompletionDeltas:
     Log probabilities come before the text of their token, and are told with it. Sources are told
     with the choice's end, all at once: clients don't add lists of several chunks up.
 
-    Fields that the server needs back are told as it told them. Those of a call that come before it
-    are told with its beginning: many clients read them only there.
+    Fields that the server needs back are passed on unchanged. Those that come before their call are
+    in its first chunk, since many clients read them only there.
 
     Args:
         contents: what the client has.
@@ -50,7 +50,7 @@ class CompletionDeltas:
         self._calls: dict[tuple[int, int], str] = {}
         """The calls that have begun, with their types."""
         self._call_extra: dict[tuple[int, int], Fields] = {}
-        """Fields of calls that have not begun."""
+        """The fields of calls that have not begun."""
         self._annotations: dict[int, list[dict[str, Any]]] = {}
         for content in contents:
             self.take(content)
@@ -205,7 +205,7 @@ class WholeChoice:
 
 
 def _reasoning(part: Part) -> Fields:
-    """The field of a reasoning, and the list that tells it again, or that alone."""
+    """The fields of a reasoning: its text, and the list that repeats it, or only the list."""
     details = fields_of_detail(part.id, part.text) if part.id else {}
     if details and not part.name:
         return details

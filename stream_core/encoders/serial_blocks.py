@@ -1,4 +1,4 @@
-"""Blocks for a protocol in which a block begins only where the one before has ended."""
+"""Serializes blocks, for a protocol in which a block begins after the previous one has ended."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from evenflow.stream_core.log.entries import Content
 
 
 class SerialBlocks(SealingBlocks):
-    """Gives the same events in another order: those of one block together.
+    """Reorders the events of blocks, so that those of one block are together.
 
-    The blocks come in the order in which they begin. What happens to a block waits until all
-    blocks before it have ended: in a log, several calls may be open, and text within a call.
+    The blocks keep the order in which they begin. The events of a block wait until all blocks
+    before it have ended: in a log, several calls may be open, and text may come within a call.
     """
 
     __slots__ = ("_current", "_waiting")
@@ -29,37 +29,37 @@ class SerialBlocks(SealingBlocks):
 
     @property
     def text(self) -> Block | None:
-        """The open block to which text of the answer only adds. None if there is none."""
+        """The open text block, which more text of the answer extends. None: there is none."""
         text = super().text
         return text if text is self._current else None
 
     def take(self, content: Content) -> list[BlockEvent]:
-        """What the next content does."""
+        """Take the next content. Returns its events, as far as they need not wait."""
         return self._in_turn(super().take(content))
 
     def end(self) -> list[BlockEvent]:
-        """The answer ends, and with it what is open."""
+        """End the answer, and with it all open blocks."""
         waiting = [*self._waiting, *(End(block) for block in super().open)]
         self._waiting, self._plain = [], None
         self._calls.clear()
         return self._in_turn(waiting)
 
     def release(self) -> list[BlockEvent]:
-        """At the end of the log: what has waited for other blocks to end, and the ends of all."""
+        """At the end of the log: the events that waited for other blocks, and all ends."""
         return self.end() if self._waiting else []
 
     def _in_turn(self, events: list[BlockEvent]) -> list[BlockEvent]:
-        """Those of the events whose turn it is, and what they release."""
-        given: list[BlockEvent] = []
+        """The events of the current block, and those that its end releases."""
+        ready: list[BlockEvent] = []
         for event in events:
             if self._current is None and isinstance(event, Begin):
                 self._current = event.block
             if event.block is not None and event.block is not self._current:
                 self._waiting.append(event)
                 continue
-            given.append(event)
+            ready.append(event)
             if isinstance(event, End):
                 self._current = None
                 waiting, self._waiting = self._waiting, []
-                given += self._in_turn(waiting)
-        return given
+                ready += self._in_turn(waiting)
+        return ready

@@ -121,7 +121,7 @@ class UIMessageChunks:
 
 
 def provider_metadata(block: Block) -> dict[str, Any]:
-    """The field `providerMetadata` of a block, if its server needs anything back."""
+    """The field `providerMetadata` of a block. Empty if its server needs nothing back."""
     returned = block.returned
     return {"providerMetadata": {METADATA: returned}} if returned else {}
 

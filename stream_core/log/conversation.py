@@ -26,9 +26,9 @@ from evenflow.stream_core.protocol.errors import Conflict, InvalidRequest, RateL
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """The model's call of a tool. `arguments` is the text that it wrote, JSON as a rule.
+    """A model's call of a tool. `arguments` is the model's text, usually JSON.
 
-    `extra` are further fields of the call, unchanged, as chat completions have them.
+    `extra` has further fields of the call, unchanged, in the form of chat completions.
     """
 
     id: str

@@ -14,8 +14,8 @@ each kind:
     data        a value as JSON               number            what it is, as `source`
 
 Data named `EXTRA` or `CALL_EXTRA` is an object: fields of the message, or of the call `number`,
-that the model's server needs back. `returned_fields` says what a detail is. Fields of a call come
-before it, as a rule.
+that the model's server needs back. `returned_fields` explains details. Fields of a call usually
+precede it.
 
 Text of the first choice is a plain `str`, because nearly all entries are that.
 
@@ -62,9 +62,9 @@ LONGEST_VALUE = 65_536
 LOGPROBS = "logprobs"
 """The name of data that are the log probabilities of a token."""
 EXTRA = "extra"
-"""The name of data that are fields of the message."""
+"""The name of data with fields of the message."""
 CALL_EXTRA = "call_extra"
-"""The name of data that are fields of a call."""
+"""The name of data with fields of a call."""
 CUSTOM = "custom"
 """The text of a call of a custom tool, whose arguments are no JSON."""
 PART_BYTES = 16
@@ -173,7 +173,7 @@ def same_place(one: Part, other: Part) -> bool:
 
 
 def is_returned(part: Part) -> bool:
-    """Whether it is fields that the model's server needs back."""
+    """Whether the part has fields that the model's server needs back."""
     return part.kind is Kind.DATA and part.name in (EXTRA, CALL_EXTRA)
 
 

@@ -88,7 +88,7 @@ class PeerLog(Protocol):
         """
 
     async def take_result(self, response: PeerResponse, call_id: str, text: str) -> None:
-        """Give the response the result of a call that its client has run.
+        """Send the owner the result of a call that the client has run.
 
         Raises:
             Conflict: the call is not open.

@@ -134,7 +134,7 @@ class ResponseStream:
     history_dropped_by: HistoryBound | None
     """The bound by which the model does not receive the oldest messages."""
     kept_index: int
-    """What comes up to here is never replaced: steps of the model that the client continued."""
+    """The last index of the completed steps, which are never replaced. -1 without any."""
 
     def __init__(
         self,
@@ -445,10 +445,7 @@ class ResponseStream:
         self.figures.retries += 1
 
     def restart(self) -> None:
-        """Declare what was delivered replaced by what this attempt gives from now on.
-
-        What comes up to `kept_index` stays.
-        """
+        """Replace what was delivered after `kept_index` by what this attempt gives from now on."""
         self._drop_waiting()
         # What was replaced doesn't count against the new text.
         kept = slice_of(self.log.entries[: self.kept_index + 1], 0).standing
@@ -458,7 +455,7 @@ class ResponseStream:
             self._deliver("")
 
     def add_result(self, part: Part) -> None:
-        """Add what a tool of the client gave. It is delivered and put on record at once.
+        """Append the result of a client's tool. It is delivered and stored at once.
 
         Raises:
             LogClosed: the response has ended.
@@ -470,7 +467,7 @@ class ResponseStream:
             self.on_urgent()
 
     def begin_step(self) -> None:
-        """The first token of the next step comes. The time before it was no gap: tools ran."""
+        """Begin the next step with its first token. The time before it was no gap: tools ran."""
         now = self._monotonic()
         self._delivered_at = now - max(self._interval * SLOT_SECONDS, self._pace)
         self.gaps.paused_at = now

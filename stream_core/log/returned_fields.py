@@ -1,15 +1,15 @@
-"""Fields of an answer that its model server needs back: how they add up, and how clients keep them.
+"""Joins the fields of an answer that its model server needs back, and encodes them for clients.
 
-Servers sign or encrypt what a model thinks, and refuse the next request without that: Gemini's
-`extra_content` of a call, OpenRouter's `reasoning_details`, LiteLLM's `thinking_blocks`. Nothing
-here knows what such a field means. What clients of other protocols keep is an object with
+Servers sign or encrypt reasoning, and reject the next request without it: Gemini's `extra_content`
+of a call, OpenRouter's `reasoning_details`, LiteLLM's `thinking_blocks`. The meaning of such fields
+is not known here. Clients of other protocols keep an object with
 
-    field   where the server gave the reasoning
-    detail  the entry of a list that tells the reasoning again, without its text (`detail_of`)
+    field   the server's field of the reasoning
+    detail  the entry of a list that repeats the reasoning, without its text (`detail_of`)
     extra   all further fields
-    call    those of the call that follows, instead
+    call    instead of them, the fields of the next call
 
-or, where a protocol has room for a text only, that object as text (`sealed`).
+or, if a protocol has room only for text, that object as text (`sealed`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Fields = dict[str, Any]
 """Fields of a message or of a call, by their names."""
 
 TEXTS = ("text", "summary", "thinking")
-"""The names under which an entry of a list tells a reasoning again."""
+"""The names of the text in a list entry that repeats a reasoning."""
 _TAKEN = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "function_call", "name", "audio", "refusal"}
 )
@@ -39,10 +39,10 @@ _MARK = "evenflow:"
 
 
 def added(known: Mapping[str, Any], more: Mapping[str, Any]) -> Fields:
-    """Fields and further ones of the same message.
+    """Join fields with further ones of the same message.
 
-    Texts join. Entries of lists with the same `index` and `type` are one, as are an entry of
-    Anthropic's form and the one behind it. In them only the text joins.
+    Texts are concatenated. List entries with the same `index` and `type` are merged, and so are two
+    consecutive entries in Anthropic's form. Within them only the text is concatenated.
     """
     return {**known, **{name: _more(known.get(name), more[name], joins=True) for name in more}}
 
@@ -64,18 +64,18 @@ def _more(known: Any, value: Any, *, joins: bool) -> Any:
 
 
 def _listed(known: Iterable[Any], more: Iterable[Any]) -> list[Any]:
-    told = list(known)
+    merged = list(known)
     for entry in more:
-        place = _place_of(entry, told)
+        place = _place_of(entry, merged)
         if place is None:
-            told.append(entry)
+            merged.append(entry)
         else:
-            told[place] = _more(told[place], entry, joins=False)
-    return told
+            merged[place] = _more(merged[place], entry, joins=False)
+    return merged
 
 
 def _place_of(entry: Any, entries: list[Any]) -> int | None:
-    """The place of the entry of which this one is more. None: it begins another one."""
+    """The index of the entry that this one continues. None: it begins a new one."""
     if not isinstance(entry, dict):
         return None
     if "index" in entry:
@@ -102,7 +102,7 @@ def _go_on(known: Any, entry: Mapping[str, Any]) -> bool:
 
 
 def text_in(entry: Any) -> tuple[str, str]:
-    """The name and the text of an entry that tells a reasoning again. Both are empty otherwise."""
+    """The name and the text of an entry that repeats a reasoning. Both are empty for others."""
     if isinstance(entry, dict):
         for name in TEXTS:
             if isinstance(text := entry.get(name), str) and text:
@@ -111,12 +111,12 @@ def text_in(entry: Any) -> tuple[str, str]:
 
 
 def detail_of(field: str, entry: Mapping[str, Any], name: str) -> str:
-    """An entry of the list `field`, without its text, which it has under `name`."""
+    """Encode an entry of the list `field` without its text, which is in its field `name`."""
     return sys.intern(orjson.dumps({field: {**entry, name: ""}}).decode())
 
 
 def fields_of_detail(detail: str, text: str) -> Fields:
-    """The list that a detail stands for, with this text. Empty if it is no detail."""
+    """The list that a detail encodes, with `text` put back. Empty if it is no detail."""
     try:
         fields: dict[str, Any] = orjson.loads(detail or b"{}")
         ((field, entry),) = fields.items()
@@ -129,20 +129,20 @@ def fields_of_detail(detail: str, text: str) -> Fields:
 def call_object(
     kind: str, call_id: str, called: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> Fields:
-    """A call as chat completions have it, with the further fields of it and of its function."""
+    """A call in the form of chat completions, with the further fields of it and its function."""
     inner = extra.get(kind)
     inner = inner if isinstance(inner, dict) else {}
-    own = {"id": call_id, "type": kind, kind: {**inner, **called}}
-    return {**own, **{name: value for name, value in extra.items() if name not in own}}
+    call = {"id": call_id, "type": kind, kind: {**inner, **called}}
+    return {**call, **{name: value for name, value in extra.items() if name not in call}}
 
 
 def allowed(fields: Mapping[str, Any]) -> Fields:
-    """The fields that may stand beside those of a message: none takes the place of another."""
+    """The fields that don't overwrite the standard fields of a message."""
     return {name: value for name, value in fields.items() if name not in _TAKEN}
 
 
 def opaque(value: Any) -> Any:
-    """The value without all strings that may tell a text. Empty, or None, if nothing is left."""
+    """The value without strings that may repeat text. Empty, or None, if nothing is left."""
     if isinstance(value, list):
         return [kept for each in value if (kept := opaque(each)) not in (None, {}, [])]
     if not isinstance(value, dict):
@@ -155,7 +155,7 @@ def opaque(value: Any) -> Any:
 
 
 def sealed(returned: Mapping[str, Any]) -> str:
-    """What a client keeps, as text. Empty where there is nothing."""
+    """Encode what a client keeps as text. Empty if there is nothing."""
     if not returned:
         return ""
     if returned.keys() == {"field"}:
@@ -164,10 +164,10 @@ def sealed(returned: Mapping[str, Any]) -> str:
 
 
 def unsealed(text: object) -> Fields:
-    """What a client kept. Empty: the text is another server's.
+    """Decode what a client kept. Empty: the text is from another server.
 
     Raises:
-        ValueError: it is not as it was given.
+        ValueError: the client changed it.
     """
     if not isinstance(text, str) or not text.startswith(_MARK):
         return {}
@@ -179,10 +179,10 @@ def unsealed(text: object) -> Fields:
 
 
 def call_fields_of(returned: Mapping[str, Any]) -> Fields:
-    """The fields of the call that follows.
+    """The fields of the next call.
 
     Raises:
-        ValueError: they are not as they were given.
+        ValueError: the client changed them.
     """
     fields = returned.get("call", {})
     if not isinstance(fields, dict):
@@ -191,14 +191,14 @@ def call_fields_of(returned: Mapping[str, Any]) -> Fields:
 
 
 def fields_of(returned: Mapping[str, Any], text: str) -> Fields:
-    """The fields of a message that the server is given back, for a reasoning with this text.
+    """The fields of a message to send back to the server, for a reasoning with this text.
 
     Raises:
-        ValueError: they are not as they were given.
+        ValueError: the client changed them.
     """
     field, detail = returned.get("field", ""), returned.get("detail", "")
     extra = returned.get("extra", {})
     if not (isinstance(field, str) and isinstance(detail, str) and isinstance(extra, dict)):
         raise ValueError("these are no fields of an answer")
-    said = {field: text} if field and text else {}
-    return allowed(added(added(said, fields_of_detail(detail, text)), extra))
+    reasoning = {field: text} if field and text else {}
+    return allowed(added(added(reasoning, fields_of_detail(detail, text)), extra))

@@ -1,7 +1,7 @@
-"""The steps of an answer whose tools its client runs.
+"""Reads the steps of an answer whose tools its client runs from its log.
 
-A step is one call of the model: what it says, the tools that it calls, and a result for each of
-these calls. The log has all of it, so a task that takes the answer over goes on where it was.
+A step is one request to the model: its output, its calls of tools, and a result for each of these
+calls. The log has all of it, so a task that takes the answer over continues after the last step.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ CANCELLED_CALL = "This call was cancelled."
 
 @dataclass(frozen=True, slots=True)
 class ToolSteps:
-    """What an answer has of steps.
+    """The steps of an answer so far.
 
     Args:
-        turns: of the steps that have all of their results, as the model is given them.
-        last_index: the last index of these steps, -1 without any. What they said is not replaced.
+        turns: the turns of the completed steps (all their calls have results), for the model.
+        last_index: the last index of these steps, -1 without any. They are not replaced.
         open_calls: the calls without a result, by their ids.
-        answered: the ids of the calls that have a result.
-        awaits_results: whether the last step ends with its calls. Otherwise the model was lost in
-            the middle of it, or has not begun it.
+        answered: the ids of the calls with a result.
+        awaits_results: whether the last step ends with its calls. Otherwise the model was
+            interrupted during it, or has not begun it.
         next_call: the number of the next step's first call.
     """
 
@@ -50,7 +50,7 @@ class ToolSteps:
 
 
 def tool_steps(entries: Sequence[LogEntry]) -> ToolSteps:
-    """The steps in a log. Its calls have different ids."""
+    """Read the steps in a log. Its calls must have different ids."""
     step, turns, answered, last_index, next_call = _Step(), list[Turn](), set[str](), -1, 0
     last: Content | None = None
     for index, content in slice_of(entries, 0).contents:
@@ -83,7 +83,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _Thought:
-    """A reasoning: the field of its server, its detail, and its text in pieces."""
+    """A reasoning: the server's field, its detail, and its text in pieces."""
 
     field: str
     detail: str
@@ -92,11 +92,11 @@ class _Thought:
 
 @dataclass(slots=True)
 class _Step:
-    """What one call of the model gave, with the results so far.
+    """The output of one request to the model, with the results so far.
 
     Args:
-        beside: what the server needs back beside the text, in the order in which it came.
-        call_fields: the same of the calls, by their numbers. It may come before its call.
+        beside: what the server needs back beside the text, in the order of arrival.
+        call_fields: the same for the calls, by their numbers. They may precede their call.
     """
 
     text: list[str] = field(default_factory=list)
@@ -132,14 +132,14 @@ class _Step:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The model's turn and those of the tools. Reasoning goes back in the field it came in."""
+        """The model's turn and those of the tools. Reasoning goes back in its original field."""
         extra: Fields = {}
-        for told in self.beside:
-            if isinstance(told, _Thought):
-                kept = {"field": told.field, "detail": told.detail}
-                extra = added(extra, fields_of(kept, "".join(told.pieces)))
+        for item in self.beside:
+            if isinstance(item, _Thought):
+                reasoning = {"field": item.field, "detail": item.detail}
+                extra = added(extra, fields_of(reasoning, "".join(item.pieces)))
             else:
-                extra = added(extra, told)
+                extra = added(extra, item)
         return (
             Turn("assistant", "".join(self.text), tuple(self._made), extra=extra),
             *(Turn("tool", self.results[call.id], tool_call_id=call.id) for call in self._made),

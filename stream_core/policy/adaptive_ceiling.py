@@ -22,7 +22,7 @@ _FORGOTTEN_SECONDS = 600.0
 
 
 class Throttle(NamedTuple):
-    """What follows from a refusal: whom it holds, and for how many seconds."""
+    """The effect of a throttled call: what is paused, and for how many seconds."""
 
     held: Held
     seconds: float
@@ -31,12 +31,12 @@ class Throttle(NamedTuple):
 class AdaptiveCeiling:
     """The most calls of one model at once. There is none until its server throttles (429).
 
-    Then it is what runs beside the refused call. Where the server names a time, its refusal holds
-    that question until then, and others as `RefusedQuestions` says. Where it names none, and other
-    calls run, it has no room for one more: the next call begins when another one ends; each further
-    refusal without a first token is followed by a pause for all, which doubles. The ceiling grows
-    by one each time as many calls as it allows have been answered: additive increase, as TCP probes
-    for room. Each task finds its own.
+    Then it is the number of the other running calls. If the server names a time, that question is
+    paused until then, and others as `RefusedQuestions` decides. If it names none, and other calls
+    run, it has no room for one more: the next call begins when another one ends. Each further
+    rejection without a first token pauses all calls, with a doubling pause. The ceiling grows by
+    one after as many answered calls as it allows: additive increase, as in AIMD. Each task finds
+    its own.
 
     Times are in seconds on one clock that never goes back.
     """
@@ -50,7 +50,7 @@ class AdaptiveCeiling:
         self._running_of = Counter[Hashable]()
         self._answered = 0
         self._opens_at = self._throttled_at = -inf
-        self._held: dict[Hashable, float] = {}  # until when, by sender
+        self._held: dict[Hashable, float] = {}  # the end of the pause, by sender
         self._refused = RefusedQuestions()
         self._in_a_row = 0  # calls that were refused though they began after the last refusal
         self.refuses_since = inf
@@ -76,7 +76,7 @@ class AdaptiveCeiling:
         return max(0.0, self._opens_at - now)
 
     def held_until(self, sender: Hashable) -> float:
-        """Until when nothing of this sender may begin. -inf: it may."""
+        """The time before which no call of this sender may begin. -inf: one may."""
         return self._held.get(sender, -inf)
 
     def begin(self, sender: Hashable | None = None) -> None:
@@ -125,7 +125,7 @@ class AdaptiveCeiling:
             began_at: when the call began.
             retry_after: when the server takes calls again, in seconds. None: it doesn't say.
             elsewhere: calls of other tasks that run, as far as they tell.
-            question: whose call it was. None: that isn't known, and everybody is held.
+            question: the question of the call. None: unknown, so that all calls are paused.
         """
         beside = self._running - 1
         if began_at >= self._throttled_at:  # calls that ran together are refused together
@@ -137,19 +137,19 @@ class AdaptiveCeiling:
         if retry_after is None or is_short:
             retry_after = max(retry_after or 0.0, self._usual_pause(beside, elsewhere))
         pause = retry_after * _LATE_SHARE
-        held = self._whom(question, pause, now, at_once=bool(beside) and not names_time)
+        held = self._scope(question, pause, now, at_once=bool(beside) and not names_time)
         if held is Held.EVERYBODY or (held is Held.SENDER and self._runs_alone(question)):
             self._answered = 0
             self._limit = max(1, beside if self._limit is None else min(beside, self._limit))
         if held is Held.EVERYBODY:
             self.pause(now, pause)
         elif held is Held.SENDER and question is not None:
-            self._held = {who: until for who, until in self._held.items() if until > now}
+            self._held = {key: until for key, until in self._held.items() if until > now}
             self._held[question.sender] = now + pause
         return Throttle(held, pause)
 
-    def _whom(self, question: Question | None, pause: float, now: float, *, at_once: bool) -> Held:
-        """Whom a refusal holds. `at_once`: it is one call more than the server takes at once."""
+    def _scope(self, question: Question | None, pause: float, now: float, *, at_once: bool) -> Held:
+        """What a rejection pauses. `at_once`: the call exceeded the server's concurrency limit."""
         if question is None:
             return Held.EVERYBODY
         is_sent_again = self._refused.is_sent_again(question, now)
@@ -157,7 +157,7 @@ class AdaptiveCeiling:
         return Held.EVERYBODY if at_once and not is_sent_again else held
 
     def _runs_alone(self, question: Question | None) -> bool:
-        """Whether other calls run, and all are of this sender."""
+        """Whether other calls run, and all of them are this sender's."""
         return question is not None and self._running_of[question.sender] == self._running > 1
 
     def _usual_pause(self, beside: int, elsewhere: int) -> float:

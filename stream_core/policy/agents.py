@@ -83,7 +83,7 @@ class MessageTerms(BaseModel):
         key: the id of the tenant's key with which it came. Empty: none.
         service_class: how urgent it is, where it is less so than its tenant's answers are.
         slo_ttft_ms: within how many milliseconds its first token is wanted.
-        turns: the conversation that it brings in the place of the session's, in stored form.
+        turns: the conversation that replaces the session's, in stored form.
         tools, tool_choice, parallel_tool_calls: the tools that its client runs, by OpenAI's names.
     """
 

@@ -157,7 +157,7 @@ def is_own_page(origin: str, host: str, http_port: int) -> bool:
 
 
 def _without_slash(text: str) -> str:
-    """An origin without the slash at its end, which it has where it is copied from a browser."""
+    """Remove the slash at the end of an origin that was copied from a browser."""
     origin = text.strip()
     bare = origin.removesuffix("/")
     return bare if _is_origin(bare) else origin

@@ -43,8 +43,8 @@ class MessageKind(BaseModel):
         grace_seconds: how long the model goes on without a reader. None: the node's limit, by
             default to its end.
         limited_as: the session whose limits it is under. None: its own.
-        unkeyed: nobody can send it again and be given the same response, though that is kept.
-        client_retries: its client sends it again by itself, after each failure.
+        unkeyed: it has no idempotency key: sent again it is another response, though this is kept.
+        client_retries: its client retries by itself after each failure.
         recalled: later requests name its response and continue its conversation, or read it. So
             its text is kept as long as the response.
     """
@@ -63,7 +63,7 @@ class MessageKind(BaseModel):
 
     @property
     def is_told_at_once(self) -> bool:
-        """Whether its sender is told of a failure at once, since sending it again helps."""
+        """Whether its sender receives a failure at once, since a retry is another request."""
         return not self.repeatable or self.unkeyed
 
     def sent_with(self, session: Channel | None) -> Self:
@@ -95,7 +95,7 @@ RESPONSE = KEYED_COMPLETION.model_copy(update={"recalled": True})
 """A request of OpenAI's Responses API: clients come back for its response by its id."""
 
 UNKEYED_RESPONSE = RESPONSE.model_copy(update={"unkeyed": True})
-"""The same without an `Idempotency-Key`: sent again it is another response."""
+"""`RESPONSE` without an `Idempotency-Key`: sent again it is another response."""
 
 # Longer than any answer takes.
 BACKGROUND = RESPONSE.model_copy(update={"grace_seconds": 86_400.0})

@@ -1,4 +1,4 @@
-"""Who sent a request, and which URL it used, also behind proxies."""
+"""Finds the client of a request, and the URL that it used, also behind proxies."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def is_of_this_machine(address: str) -> bool:
 
 
 def counted_address(peer: str) -> str:
-    """An address as bounds count it: one of IPv6 as its /64. A Unix socket's is as it is."""
+    """The address that limits count: for IPv6 its /64. That of a Unix socket is unchanged."""
     address = _read(peer)
     return peer if address is None else _counted(address)
 
 
 class Client(NamedTuple):
-    """Who sent a request, and how.
+    """The client of a request.
 
     Attributes:
-        address: as `counted_address` gives it.
-        url: the URL that the client used, as far as trusted proxies say.
+        address: the result of `counted_address`.
+        url: the URL that the client used, as far as trusted proxies report it.
         is_forwarded: whether a proxy, trusted or not, has passed the request on.
-        is_doubtful: whether a proxy that is not trusted says how it was called. That isn't
-            believed, but then `Host` may be wrong, too.
-        unnamed_proxy: the address of what looks like a proxy and isn't trusted. Empty: none does.
+        is_doubtful: whether an untrusted proxy reports the URL. That is ignored, but `Host` may
+            then be wrong, too.
+        unnamed_proxy: the address of an apparent proxy that isn't trusted. Empty: there is none.
     """
 
     address: str
@@ -60,11 +60,11 @@ class _Proxies(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """Where the way back from the nearest proxy to the client ends.
+    """The client's address, at the end of the chain of trusted proxies.
 
     Attributes:
-        believed: how many of the addresses, from the last one on, trusted proxies have written.
-        is_known: whether all proxies on the way are named, or their number is.
+        believed: the number of addresses, from the last one on, that trusted proxies wrote.
+        is_known: whether all proxies of the chain are named, or their number is.
     """
 
     address: _Address
@@ -73,7 +73,7 @@ class _Origin(NamedTuple):
 
 
 class TrustedProxies:
-    """The proxies whose headers about their clients are believed.
+    """The proxies whose headers about their clients are trusted.
 
     What stands to the left of what trusted proxies wrote, the client may have made up.
 
@@ -97,10 +97,10 @@ class TrustedProxies:
         return address is not None and self._of(address) is not None
 
     def client(self, peer: str, headers: RequestHeaders) -> Client:
-        """Who sent a request.
+        """The client of a request.
 
         Args:
-            peer: the connection's other end.
+            peer: the address at the other end of the connection.
         """
         forwarded, address = read_forwarded(headers), _read(peer)
         if address is None:
@@ -123,11 +123,11 @@ class TrustedProxies:
         )
 
     def _origin(self, nearest: _Address, hops: int | None, written: Sequence[str]) -> _Origin:
-        """Follow what was written from the last address on, to the first that is no proxy's.
+        """Follow the written addresses from the last one back, to the first that is no proxy's.
 
         Args:
-            nearest: the address of the proxy that is connected.
-            hops: how many proxies there are. None: those that are named.
+            nearest: the address of the connected proxy.
+            hops: the number of proxies. None: those that are named.
         """
         address, place = nearest, 0
         for place, text in enumerate(reversed(written), start=1):
@@ -138,7 +138,7 @@ class TrustedProxies:
             if place == hops:
                 break
             if hops is None and self._of(sender) is None:
-                # A client can write an address before its own. It has none of a private network.
+                # A client can prepend any address, but its own is never in a private network.
                 return _Origin(address, place, place == len(written) or sender.is_global)
         return _Origin(address, place)
 

@@ -1,6 +1,6 @@
-"""What proxies write into a request: the addresses that called them, and the URL that was called.
+"""Reads the headers of proxies: the addresses of their clients, and the URL that was called.
 
-Most write `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix`; RFC 7239 has one header `Forwarded`.
+Most send `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix`; RFC 7239 has one header `Forwarded`.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class CalledUrl(NamedTuple):
 
 
 class Forwarded(NamedTuple):
-    """The headers of proxies, as they were written. Nothing says that they are true.
+    """The headers of proxies, which a client may have forged.
 
     Attributes:
-        addresses: of who called each proxy. The nearest proxy has written the last one.
-        urls: as each proxy was called, as many as `addresses`; or one, as the first proxy was.
-        is_forwarded: whether there is a header of any proxy.
+        addresses: the client's address of each proxy. The nearest proxy wrote the last one.
+        urls: the URL called at each proxy, one for each address; or only that of the first proxy.
+        is_forwarded: whether a header of any proxy is present.
     """
 
     addresses: Sequence[str] = ()
@@ -59,7 +59,7 @@ class Forwarded(NamedTuple):
         """The URL that the client used.
 
         Args:
-            believed: how many of the addresses, from the last one on, trusted proxies have written.
+            believed: the number of addresses, from the last one on, that trusted proxies wrote.
         """
         if not self.urls:
             return CalledUrl()
@@ -67,7 +67,7 @@ class Forwarded(NamedTuple):
 
 
 def read_forwarded(headers: RequestHeaders) -> Forwarded:
-    """Read the headers of proxies. `Forwarded` counts only where there is no `X-Forwarded-…`."""
+    """Read the headers of proxies. `Forwarded` counts only if there is no `X-Forwarded-…`."""
     url = CalledUrl(
         _scheme(_first(headers, _PROTO)),
         authority(_first(headers, _HOST)),
@@ -91,17 +91,17 @@ def read_forwarded(headers: RequestHeaders) -> Forwarded:
 
 
 def _last_addresses(lines: Sequence[str]) -> Sequence[str]:
-    """The last addresses of these lines of `X-Forwarded-For`."""
+    """The last addresses in the lines of `X-Forwarded-For`."""
     return ",".join(lines).rsplit(",", MOST_ADDRESSES)[-MOST_ADDRESSES:] if lines else ()
 
 
 def authority(text: str) -> str:
-    """The same host, perhaps with a port, if it is one. What is none is not repeated: empty."""
+    """Return `text` if it is a host, with or without a port. Otherwise an empty string."""
     return text if _AUTHORITY.fullmatch(text) else ""
 
 
 def _first(headers: RequestHeaders, name: str) -> str:
-    """What the first of several proxies wrote: the client has called that one."""
+    """The value of the first of several proxies, which the client called."""
     lines = headers.getall(name, ())
     return lines[0].partition(",")[0].strip() if lines else ""
 
@@ -111,7 +111,7 @@ def _scheme(text: str) -> str:
 
 
 def _prefix(lines: Sequence[str]) -> str:
-    """What one proxy has cut off the path, or several, in their order."""
+    """The path prefixes that proxies removed, joined in their order."""
     parts = ",".join(lines).split(",") if lines else ()
     path = "".join(part.strip().rstrip("/") for part in parts)
     return path if _PATH.fullmatch(path) else ""

@@ -14,7 +14,7 @@ _MILLION = 1_000_000
 
 
 class Price(NamedTuple):
-    """Dollars for a million tokens: of the input, of the output, and of input from a cache."""
+    """Dollars per million tokens: of input, of output, and of input from a cache."""
 
     input: float
     output: float
@@ -54,7 +54,7 @@ class ModelPrices:
         """The dollars of one call. None for a model without a price.
 
         Args:
-            cached_tokens: those of the input that came from a cache.
+            cached_tokens: the input tokens that came from a cache.
         """
         price = self.by_model.get(model)
         if price is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-# What began in so many seconds says how fast the queue moves, and at least the last two starts.
+# Seconds of starts that give the queue's pace. The last two starts always count.
 _WINDOW_SECONDS = 10.0
 
 
@@ -30,15 +30,15 @@ class StartRate:
         """Note that an answer begins.
 
         Args:
-            waited: whether it waited for a place. Otherwise there were enough, and the time since
-                the start before says nothing.
+            waited: whether it waited for a slot. Otherwise slots were free, and the time since the
+                previous start is no pace.
         """
         if not waited:
             self._starts.clear()
         self._starts.append(now)
 
     def expected_seconds(self, position: int, now: float, at_least: float = 0.0) -> float | None:
-        """How long it takes until this place begins, in whole seconds. None: it is not known.
+        """Whole seconds until the answer at this position begins. None: unknown.
 
         Args:
             at_least: for so many seconds nothing begins.

@@ -1,4 +1,4 @@
-"""For whom a pause holds, that a model's server has asked for by refusing a call (429)."""
+"""Decides what pauses after a model's server throttled a call (429) and named a time."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import NamedTuple
 
-# A refusal counts for so many of its pauses, of a second at least.
+# A rejection counts for this number of its pauses, which last a second at least.
 _COUNTED_PAUSES, _SHORTEST_SECONDS = 2.0, 1.0
-# For so long a question is known that was refused, and so many of them.
+# How long a rejected question is remembered, and how many of them.
 _KNOWN_SECONDS, _MOST_KNOWN = 60.0, 256
 
 
 class Question(NamedTuple):
-    """Whose call was refused.
+    """The question of a rejected call.
 
     Attributes:
         sender: who sent it.
-        text: what was asked. The same question that is sent again has the same.
-        call: which answer it was for.
+        text: identifies the question. A retry has the same.
+        call: the answer that it was for.
     """
 
     sender: Hashable
@@ -28,7 +28,7 @@ class Question(NamedTuple):
 
 
 class Held(Enum):
-    """Whom a refusal holds back until its pause is over."""
+    """What a rejection pauses: only its question, all of its sender, or all calls."""
 
     QUESTION = 0
     SENDER = 1
@@ -36,34 +36,33 @@ class Held(Enum):
 
 
 class RefusedQuestions:
-    """Which questions a server has refused lately.
+    """Remembers the questions that a server rejected lately.
 
-    One question may always be refused: it is larger than the quota, and no waiting mends that. So
-    its refusal holds nobody else. When another question of its sender is refused, too, that is the
-    sender's; when one of another sender is, the server has no room for anybody. A question that is
-    sent again tells nothing new.
+    One question may be rejected for ever, since it is larger than the quota. So it pauses nothing
+    else. If another question of its sender is rejected, too, the sender is over its quota; if one
+    of another sender is, the server has no room for any. A retry changes nothing.
 
-    Times are in seconds on one clock that never goes back.
+    Times are in seconds on a monotonic clock.
     """
 
     __slots__ = ("_known", "_of_senders")
 
     def __init__(self) -> None:
-        # By sender: the question, and until when its refusal counts.
+        # By sender: the question, and the time until which its rejection counts.
         self._of_senders: dict[Hashable, tuple[Hashable, float]] = {}
-        # By what was asked: for which answer, and when it was refused.
+        # By the question's text: the answer that it was for, and the time of the rejection.
         self._known: OrderedDict[Hashable, tuple[Hashable, float]] = OrderedDict()
 
     def is_sent_again(self, question: Question, now: float) -> bool:
-        """Whether the same was refused lately, for another answer."""
+        """Whether the same question was rejected lately, for another answer."""
         call, at = self._known.get(question.text, (question.call, now))
         return call != question.call and now - at < _KNOWN_SECONDS
 
     def refused(self, question: Question, pause: float, now: float) -> Held:
-        """Note a refusal. Returns whom it holds.
+        """Note a rejection. Returns what it pauses.
 
         Args:
-            pause: the seconds until the server takes the call.
+            pause: the seconds until the server accepts the call.
         """
         is_sent_again = self.is_sent_again(question, now)
         self._known[question.text] = question.call, now
@@ -72,7 +71,7 @@ class RefusedQuestions:
             self._known.popitem(last=False)
         if is_sent_again:
             return Held.QUESTION
-        counted = {who: it for who, it in self._of_senders.items() if it[1] > now}
+        counted = {key: entry for key, entry in self._of_senders.items() if entry[1] > now}
         before = counted.pop(question.sender, None)
         until = now + max(_SHORTEST_SECONDS, pause) * _COUNTED_PAUSES
         self._of_senders = counted | {question.sender: (question.text, until)}
@@ -82,5 +81,5 @@ class RefusedQuestions:
         return Held.SENDER if is_another else Held.QUESTION
 
     def taken(self) -> None:
-        """A call was taken that began after the last refusal: the server has room for others."""
+        """Note an accepted call that began after the last rejection: the server has room again."""
         self._of_senders.clear()

@@ -54,8 +54,8 @@ def in_causal_order(last_message_id: str | None, messages: Sequence[Message]) ->
 
 
 _Place = tuple[str | None, str | None]
-"""A place in the conversation: that of a message which is no longer kept, or behind a message,
-which may no longer be kept either.
+"""A place in the conversation, as (replaced message, previous message). The first is set if the
+place is that of a message that is no longer stored. The second may be gone, too.
 """
 
 
@@ -116,5 +116,5 @@ class ConversationTree:
 
 
 def _named_parent(link: MessageLink) -> str | None:
-    """The message before this one, as the link names it. It may no longer be kept."""
+    """The previous message that the link names. It may no longer be stored."""
     return link.parent_message_id or link.previous_message_id

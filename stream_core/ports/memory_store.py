@@ -282,7 +282,7 @@ class MemorySessionStore:
         expires_at = now + kept_seconds(entry, self._lifetime)
         before = session.entries.get(entry.previous_message_id or "")
         if before is not None and before.ended and _brings_conversation(before):
-            # This one has all of that conversation: it is what a reader is given from now on.
+            # The new message contains that conversation, and readers receive it from now on.
             session.entries[before.message_id] = self._without_text(before)
         session.entries[entry.message_id] = entry
         session.last_message_id = entry.message_id

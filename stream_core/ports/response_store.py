@@ -45,11 +45,11 @@ class StoreUnavailable(Exception):
 
 
 class Unwritable(Exception):
-    """The store refuses chunks for a reason that does not pass.
+    """The store rejects chunks permanently.
 
     Args:
-        chunks: those. The others of the call were written, or are in `left`.
-        left: those that were not written this time.
+        chunks: the rejected ones. The other chunks of the call were written, or are in `left`.
+        left: chunks that were not written this time, and may be written later.
     """
 
     def __init__(self, chunks: Sequence[Chunk], left: Sequence[Chunk]) -> None:
@@ -216,7 +216,7 @@ class ResponseStore(Protocol):
         """Write chunks of any responses, in any order. Returns those that were not written.
 
         Raises:
-            Unwritable: it refuses some of them, and will again. The others are not held up.
+            Unwritable: the store rejects some of them permanently. The others are not affected.
         """
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:

@@ -1,4 +1,4 @@
-"""Prompts that are too long for a model, in the words by which clients of each API know them."""
+"""Words the error for a prompt that is too long, as the clients of each API expect it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 TOO_LONG = "context_length_exceeded"
-"""The code of such a refusal."""
+"""The code of this error."""
 
 # Not the digits of an address, a version or a name.
 _NUMBER = r"(?<![\w.])(\d{1,9})(?!\w|\.\w)"
@@ -21,14 +21,14 @@ _MOST = re.compile(
 
 
 class ContextLengths(NamedTuple):
-    """What a refusal tells, in tokens: what the request had, and what the model takes."""
+    """The tokens in such an error: of the request, and the model's maximum. None: unknown."""
 
     requested: int | None
     most: int | None
 
     @classmethod
     def stated_in(cls, words: str) -> ContextLengths:
-        """The lengths in the words of any server's refusal. None: it doesn't tell."""
+        """Read the lengths from the words of any server's error."""
         words = _THOUSANDS.sub("", words)
         if (found := _MOST.search(words)) is None:
             return cls(None, None)
@@ -37,14 +37,14 @@ class ContextLengths(NamedTuple):
         return cls(longest if longest > most else None, most)
 
     def in_words_of_openai(self) -> str:
-        """The fact as OpenAI tells it. Clients look for "maximum context length is"."""
+        """The fact in OpenAI's words. Clients look for "maximum context length is"."""
         if self.most is None:
             return "This model's maximum context length is exceeded"
         fact = f"This model's maximum context length is {self.most} tokens"
         return fact if self.requested is None else f"{fact}, you requested {self.requested} tokens"
 
     def in_words_of_anthropic(self) -> str:
-        """The whole message as Anthropic tells it. Clients look for "prompt is too long:"."""
+        """The message in Anthropic's words. Clients look for "prompt is too long:"."""
         if self.most is None:
             return "prompt is too long: it exceeds the context of the model"
         if self.requested is None:

@@ -54,7 +54,7 @@ class EvenflowError(Exception):
         return None if self.retry_after_ms is None else -(-self.retry_after_ms // 1000)
 
     def name_param(self, names: Mapping[str, str]) -> None:
-        """Name the wrong field as the client's API does, where the model's server named it."""
+        """Replace the model server's name of the wrong field by that of the client's API."""
         if self.param is not None and (name := names.get(self.param)) is not None:
             told, self.param = f"(param: {self.param})", name
             self.message = self.message.replace(told, f"(param: {name})")
@@ -235,8 +235,8 @@ _REFUSALS = (400, 413, 422)
 def is_failure(error: Mapping[str, Any]) -> bool:
     """Whether an answer's error is a failure of this service or of its model.
 
-    A message that the model refused is its sender's error. For a model over its quota the metric
-    `upstream.throttles` pages: a rollback would not help it.
+    A message that the model rejected is its sender's error. A model over its quota pages by the
+    metric `upstream.throttles` instead, since a rollback would not help.
     """
     is_refusal = error["type"] in (ModelRefused.type, UnsupportedByModel.type)
     return not (
@@ -264,13 +264,13 @@ def is_over_quota(error: EvenflowError) -> bool:
     return isinstance(error, UpstreamAnswered) and error.status == RateLimited.status
 
 
-# The code of a 503 that says nothing more: it may be a proxy's, before a server that is down.
+# The code of a 503 without a reason. It may come from a proxy, since the server is down.
 _PERHAPS_DOWN = "upstream_overloaded"
 
 
 def is_upstreams_fault(error: EvenflowError) -> bool:
-    """Whether the model's server failed. One that throttles, says that it is overloaded, or
-    refuses a request or our settings, works.
+    """Whether the model's server failed. A server that throttles, reports an overload, or rejects a
+    request or our settings, works.
     """
     says_it_is_busy = is_throttled(error) and error.code != _PERHAPS_DOWN
     works = isinstance(error, UpstreamRejected) or is_over_quota(error) or says_it_is_busy

@@ -97,7 +97,7 @@ CHUNK_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?$"
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
-# Statuses that tell a client to wait, and for how many seconds where no time is known.
+# Statuses with `Retry-After`, and its seconds if no time is known.
 _BUSY, _USUAL_RETRY_AFTER = (429, 503), "2"
 
 

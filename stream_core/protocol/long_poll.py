@@ -82,7 +82,7 @@ class PollPatience:
         self._is_behind: bool | None = None  # at its beginning
 
     def end_by(self, at: float) -> None:
-        """Answer at this time at the latest."""
+        """Answer no later than `at`."""
         self._timeout_at = min(self._timeout_at, at)
 
     def look(
@@ -126,9 +126,9 @@ class PollPatience:
 
 
 def polls_per_half_minute(polls: int, seconds: float) -> float:
-    """The polls for each half-minute of an answer. A shorter one counts as half a minute.
+    """The number of polls per half-minute of an answer. A shorter one counts as half a minute.
 
-    While text comes, polls collect it for 3 s. So an answer of any length takes about ten.
+    While text comes, a poll collects it for 3 s. So about ten is normal, for any length.
     """
     return polls / max(1.0, seconds / _HALF_MINUTE_SECONDS)
 

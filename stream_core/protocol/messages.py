@@ -51,12 +51,12 @@ Credit = Annotated[int, Field(ge=0)]
 class FromClient(BaseModel):
     """A message from a client."""
 
-    # An unknown field may be misspelt, or one that this version would not act upon.
+    # An unknown field may be misspelt, or belong to a newer version: ignoring it would hide that.
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
 def _describe_text(schema: dict[str, Any]) -> None:
-    """Describe the text as it is sent: left out, or not empty."""
+    """Correct the schema of the text: it is optional, and not empty if sent."""
     schema.pop("default", None)
     schema["minLength"] = 1
 
@@ -95,7 +95,7 @@ class Question(FromClient):
                 "question",
                 "Both `text` and `messages` are there: send one of them"
                 if text
-                else "There must be some text, or `messages` in its place",
+                else "Send a `text` that is not empty, or `messages` instead",
             )
         return text
 
@@ -309,7 +309,7 @@ class SessionRequest(FromClient):
     `may` is what the token may do, by default everything: a backend can give a browser less.
     """
 
-    # A backend may send its own fields, too.
+    # A backend may add fields of its own.
     model_config = ConfigDict(extra="ignore")
 
     tenant: Annotated[str, Field(pattern=NAME_PATTERN)] = "public"
@@ -371,7 +371,7 @@ class Usage:
     reasoning_tokens: int | None = None
 
     def plus(self, other: Usage) -> Usage:
-        """The tokens of two calls together. A count is unknown if it is of one of them."""
+        """The sum of two calls' tokens. A count that one of them lacks is unknown."""
         both = self.counted().keys() & other.counted().keys()
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in both})
 

@@ -254,7 +254,7 @@ def _understood(frame: RealtimeClientMessage) -> ClientMessage:
 
 
 def _payload(start: Start) -> MessagePayload:
-    """What a message asks. It was checked as part of its frame."""
+    """The payload of a `start` frame, which was checked as part of the frame."""
     return MessagePayload.model_construct(
         **{name: getattr(start, name) for name in MessagePayload.model_fields}
     )
@@ -329,7 +329,7 @@ def _final(end: ResponseCompleted | ResponseFailed) -> Final:
     )
 
 
-# The names of fields in this dialect, in which those of the payload are the frame's own.
+# The names of fields in this dialect. Fields of the payload are fields of the frame here.
 _FIELDS = {"message_id": "id", "previous_message_id": "previous"}
 _PAYLOAD = "payload."
 

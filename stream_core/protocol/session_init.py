@@ -170,7 +170,7 @@ def check_address(rates: AddressRates, address: str, now: float, *, is_proxy: bo
 
     Args:
         now: seconds of a clock that never goes back.
-        is_proxy: whether the address seems to be that of a proxy that is not trusted.
+        is_proxy: whether the address looks like that of an untrusted proxy.
 
     Raises:
         RateLimited: it has opened too many. The error says when to try again.

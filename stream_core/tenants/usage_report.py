@@ -35,7 +35,7 @@ async def usage_report(
         now: seconds since the epoch.
         key_id: of the key whose budgets are told beside the tenant's. Empty: none.
         user: the report is of this user alone, with this user's budgets. None: of the tenant.
-        prices: of the models. A cost of one without a price is told as null.
+        prices: the models' prices. The cost of a model without one is null.
 
     Raises:
         StoreUnavailable: the store can't be reached.

@@ -24,9 +24,9 @@ from evenflow.stream_core.log.returned_fields import added, allowed
 from evenflow.stream_core.protocol.anthropic_bodies import GivenBlock, GivenMessage, MessagesRequest
 
 _BLOCKS = TypeAdapter(list[GivenBlock])
-# A thought's text, and what its client keeps for the model's server.
+# By type of block: the fields with the thought's text, and with what goes back to the server.
 _THOUGHTS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("", "data")}
-# What this API, or its clients, have in a call or a text. All else is of the model's server.
+# Fields of this API or its clients in a call or a text. All others come from the model's server.
 _OF_CALLS = frozenset(
     {"type", "id", "name", "input", "cache_control", "caller", "index", "partial_json"}
 )
@@ -135,11 +135,11 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
 
 
 def _thought(block: GivenBlock, where: str) -> Returned:
-    """What the model's server gave with a thought, or with the call that follows."""
-    given, (text, kept) = block.model_dump(), _THOUGHTS[block.type]
-    thought = given.get(text, "")
-    said = thought if isinstance(thought, str) else ""
-    return returned_by(given.get(kept), said, f"{where}.{kept}")
+    """The server's fields of a thought, and of the call after it."""
+    fields, (text_field, kept_field) = block.model_dump(), _THOUGHTS[block.type]
+    thought = fields.get(text_field, "")
+    text = thought if isinstance(thought, str) else ""
+    return returned_by(fields.get(kept_field), text, f"{where}.{kept_field}")
 
 
 def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:
@@ -148,10 +148,10 @@ def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:
 
 
 def _call(block: GivenBlock, before: dict[str, Any], where: str) -> ToolCall:
-    match told := block.model_dump():
+    match fields := block.model_dump():
         case {"id": str(call), "name": str(name), "input": dict(given)} if call and name:
             check_json(given, f"{where}.input")
-            extra = before | further_fields(told, _OF_CALLS, f"{where}.")
+            extra = before | further_fields(fields, _OF_CALLS, f"{where}.")
             return ToolCall(call, name, orjson.dumps(given).decode(), extra)
     raise wrong(f"{where} must have an id, a name, and an input that is an object", where)
 

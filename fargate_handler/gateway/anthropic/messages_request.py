@@ -28,9 +28,9 @@ _MOST_EFFORT = "high"
 
 @dataclass(frozen=True, slots=True)
 class MessagesCall:
-    """A checked request. `thinking`: whether its sender is given what the model thinks.
+    """A checked request. `thinking`: whether its sender receives the model's reasoning.
 
-    The model is empty if the request names none, until `of_model`.
+    The model is empty until `of_model` if the request names none.
     """
 
     model: str
@@ -40,7 +40,7 @@ class MessagesCall:
     thinking: bool
 
     def of_model(self, model: str) -> MessagesCall:
-        """The call of this model."""
+        """The same request for the model `model`."""
         return replace(self, model=model, terms=self.terms.model_copy(update={"model": model}))
 
     def without_conversation(self) -> MessagesCall:
@@ -71,10 +71,10 @@ def read_call(body: bytes | bytearray) -> MessagesCall:
 
 
 def _without_threads() -> InvalidRequest:
-    """The refusal after which Anthropic's SDKs go on by themselves with the whole conversation."""
+    """The rejection after which Anthropic's SDKs send the whole conversation by themselves."""
     return InvalidRequest(
-        "thread: threads are not kept here; nothing was generated, send the whole conversation as "
-        "`messages` without it",
+        "thread: threads are not stored here; nothing was generated. Send the whole conversation "
+        "as `messages`, without `thread`",
         code="unsupported_parameter",
         param="thread",
         details={"error_code": "thread_unsupported_request", "unsupported": ["thread"]},

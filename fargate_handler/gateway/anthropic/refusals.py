@@ -18,7 +18,9 @@ VERSION_HEADER = "anthropic-version"
 
 
 def is_of_anthropic(path: str, headers: Container[str] = ()) -> bool:
-    """Whether a request is one of this API, served or not. The models' path is OpenAI's, too."""
+    """Whether a request is for Anthropic's API. A header decides at the models' path, which is
+    OpenAI's, too.
+    """
     path = f"{path}/"
     if path.startswith(f"{LIST_MODELS.path}/"):
         return VERSION_HEADER in headers

@@ -193,7 +193,7 @@ def _messages_of(newest: SaidMessage) -> list[dict[str, Any]]:
         has_ended = newest.last_index is None
         answer = ui_message(newest.entry.response_id, contents, has_ended=has_ended)
         if newest.entry.message_id.startswith(_CONTINUES):
-            # The client has it as a further step of its last message.
+            # In the client the answer is a further step of its last message.
             last = messages[-1]
             messages[-1] = last | {"parts": [*last.get("parts", ()), *answer["parts"]]}
         else:

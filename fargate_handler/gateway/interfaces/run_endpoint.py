@@ -114,7 +114,7 @@ class RunEndpoint:
 
 
 def _empty_run(asked: RunRequest) -> web.Response:
-    """The answer to a run without messages, which a page makes before anybody has written."""
+    """The answer to a run without messages, which a page sends before the first question."""
     events = agui_events.empty_run(asked.thread_id, asked.run_id)
     return web.Response(body=events, headers=EVENT_STREAM_HEADERS)
 

@@ -26,7 +26,7 @@ from evenflow.stream_core.protocol.completion_bodies import (
 from evenflow.stream_core.protocol.errors import InvalidRequest
 
 _INSTRUCTIONS = ("developer", "system")
-# Where a reasoning goes back that was kept without being told so.
+# The field for reasoning that a client returns without naming its field.
 _USUAL_FIELD = "reasoning_content"
 _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 
@@ -34,8 +34,8 @@ _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> tuple[Turn, ...]:
     """The turns of a conversation, behind the context of the run.
 
-    Activities are left out: they are the interface's. Reasoning stands beside the message of the
-    assistant that follows, or else the one before.
+    Activities are left out: they are for the interface only. Reasoning goes with the assistant's
+    message after it, or else with the one before it.
 
     Raises:
         InvalidRequest: a message has no content, or a call no result.
@@ -83,7 +83,7 @@ def offered(tools: Sequence[RunTool]) -> list[OfferedTool]:
 
 
 def _thought(message: RunMessage, where: str) -> dict[str, Any]:
-    """The fields of the model's server that a reasoning stands for."""
+    """The fields in which a reasoning goes back to the model's server."""
     text = _text(message.content, where) if message.content is not None else ""
     kept = message.encrypted_value
     if kept is None:

@@ -154,7 +154,7 @@ def _result(part: UIPart, where: str) -> str | None:
 
 
 def _kept(part: UIPart, where: str) -> dict[str, Any]:
-    """The fields that the model's server gave with this part, and is given again."""
+    """The server's fields that the client returns with this part."""
     called = part.call_provider_metadata is not None
     kept = (part.call_provider_metadata or part.provider_metadata or {}).get(METADATA, {})
     named = "callProviderMetadata" if called else "providerMetadata"

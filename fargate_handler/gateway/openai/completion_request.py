@@ -29,7 +29,7 @@ from evenflow.stream_core.protocol.messages import parse
 class CompletionCall:
     """A checked request. `timeout_ms` may be None. `terms` has the model and the user.
 
-    The model is empty if the request names none, until `of_model`.
+    The model is empty until `of_model` if the request names none.
     """
 
     model: str
@@ -40,7 +40,7 @@ class CompletionCall:
     timeout_ms: int | None
 
     def of_model(self, model: str) -> CompletionCall:
-        """The call of this model."""
+        """The same request for the model `model`."""
         return replace(self, model=model, terms=self.terms.model_copy(update={"model": model}))
 
     def without_conversation(self) -> CompletionCall:

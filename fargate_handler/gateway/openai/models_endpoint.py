@@ -1,4 +1,4 @@
-"""`GET /v1/models`, all of them or one by its name, as OpenAI's or Anthropic's API has them."""
+"""`GET /v1/models`: all models, or one by name, in the form of OpenAI's or Anthropic's API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenflow.fargate_handler.gateway.requests.submission import sender_of
 from evenflow.stream_core.policy.rights import Right
 
 _OWNER = "evenflow"
-# Fields of Anthropic's API that nothing here says.
+# Fields of Anthropic's API whose values are unknown here.
 _UNKNOWN = ("capabilities", "deprecated_at", "line", "max_input_tokens", "max_tokens", "retires_at")
 
 

@@ -19,7 +19,7 @@ from evenflow.stream_core.protocol.errors import InvalidRequest
 
 # Fields of answers, which a model is not given. Clients send an answer's message back as it was.
 _OF_ANSWERS = frozenset({"annotations", "images", "parsed", "provider_specific_fields"})
-# What clients add to the calls that they were given.
+# Fields that clients add to the calls that they received.
 _OF_CLIENTS = frozenset({"index", "parsed_arguments"})
 _PLAIN = {"type", "text"}
 _WITHOUT_TOOLS = (None, "none", "auto")
@@ -142,13 +142,13 @@ def check_call_fields(message: RequestMessage, where: str) -> None:
 def made_calls(message: RequestMessage, where: str) -> tuple[ToolCall, ...]:
     """The calls in an assistant's message. Empty if one of them is not of the type `function`.
 
-    Further fields of a call, and of its function, are what the model's server gave.
+    Further fields of a call, and of its function, come from the model's server.
 
     Args:
         where: the message's path in the request, with a dot at its end.
 
     Raises:
-        InvalidRequest: a further field has a value that JSON can't have.
+        InvalidRequest: a further field has a value that is not valid JSON.
     """
     calls = message.tool_calls or []
     if any(call.type != "function" for call in calls):

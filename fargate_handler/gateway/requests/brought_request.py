@@ -1,4 +1,4 @@
-"""The conversation and the tools that a message of a chat brings."""
+"""Reads the conversation and the tools in the payload of a chat message."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FUNCTION = "function"
 
 
 def brought_by(payload: MessagePayload) -> WholeRequest | None:
-    """What a message brings besides its text. None: nothing.
+    """The conversation and the tools of a message. None: it has neither.
 
     Raises:
-        InvalidRequest: a message or a tool is wrong.
+        InvalidRequest: one of the messages or tools is wrong.
     """
     try:
         return _brought_by(payload)

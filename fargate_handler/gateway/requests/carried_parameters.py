@@ -1,4 +1,4 @@
-"""Parameters that ask for an answer which is not carried here."""
+"""Rejects parameters that request an answer in a form that Evenflow can't deliver."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LEGACY = {"functions": "tools", "function_call": "tool_choice"}
 
 
 def check_carried(parameters: Mapping[str, Any]) -> None:
-    """Check that the answer can be passed on, before the model is paid for it.
+    """Check that the answer can be delivered, before the model is paid for it.
 
     Raises:
-        InvalidRequest: it would have audio, images, or calls in their form before there were tools.
+        InvalidRequest: it would have audio, images, or calls in the form that preceded tools.
     """
     modalities = parameters.get("modalities")
     if modalities is not None and modalities != _CARRIED:
@@ -26,7 +26,7 @@ def check_carried(parameters: Mapping[str, Any]) -> None:
         raise _not_carried("audio", "answers are text and calls here; leave it out")
     for name, newer in _LEGACY.items():
         if parameters.get(name):
-            raise _not_carried(name, f"it is the form before there were tools; send `{newer}`")
+            raise _not_carried(name, f"it is the form that preceded tools; send `{newer}`")
 
 
 def _not_carried(name: str, why: str) -> InvalidRequest:

@@ -48,7 +48,8 @@ def chosen_model(
         return usable[0]
     names = ", ".join(usable[:_MOST_NAMED])
     raise InvalidRequest(
-        f"model may be left out where there is one; nothing was generated, name one of: {names}",
+        "model is required, unless there is only one or the agent has one; nothing was generated. "
+        f"Name one of: {names}",
         code="invalid_field",
         param="model",
     )

@@ -1,4 +1,4 @@
-"""Reads what clients send back for the model's server, which gave it with an earlier answer."""
+"""Reads the fields that clients send back for the model's server, from an earlier answer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from evenflow.stream_core.protocol.errors import InvalidRequest
 
 
 def further_fields(given: Mapping[str, Any], known: Container[str], where: str) -> Fields:
-    """The fields that are not `known`: they go to the model's server as they came.
+    """The fields that are not `known`. They go to the model's server unchanged.
 
     Args:
         where: the path of `given` in the request, with a dot at its end.
 
     Raises:
-        InvalidRequest: one has a value that JSON can't have.
+        InvalidRequest: a field has a value that is not valid JSON.
     """
     fields = {
         name: value for name, value in given.items() if value is not None and name not in known
@@ -28,28 +28,28 @@ def further_fields(given: Mapping[str, Any], known: Container[str], where: str) 
 
 
 class Returned(NamedTuple):
-    """Fields of a message, and those of the call that follows."""
+    """The fields of a message, and those of its next call."""
 
     fields: Fields
     call: Fields
 
 
 def returned_by(kept: object, text: str, where: str) -> Returned:
-    """What a reasoning with this text stands for.
+    """The server's fields of a reasoning with this text.
 
     Args:
-        kept: what the client has kept with it, a text or an object. Another server's is nothing.
+        kept: what the client kept with it: a text or an object. That of another server is ignored.
         where: its path in the request.
 
     Raises:
-        InvalidRequest: it is not as it was given.
+        InvalidRequest: the client changed `kept`.
     """
     try:
         given = kept if isinstance(kept, dict) else unsealed(kept)
         returned = Returned(fields_of(given, text), call_fields_of(given))
     except ValueError:
         raise InvalidRequest(
-            f"{where} is not as it was given with the answer; nothing was generated, send it "
+            f"{where} is not as it was given with the answer; nothing was generated. Send it "
             "unchanged, or leave it out",
             code="invalid_field",
             param=where,
@@ -59,5 +59,5 @@ def returned_by(kept: object, text: str, where: str) -> Returned:
 
 
 def returned_fields(kept: object, text: str, where: str) -> Fields:
-    """The fields alone, of protocols in which each call keeps its own."""
+    """The fields of a message, for protocols in which each call keeps its own."""
     return returned_by(kept, text, where).fields

@@ -55,8 +55,8 @@ TTFT_HEADER = "x-slo-ttft-ms"
 _LONGEST_KEY = 255
 _LONGEST_WAIT_MS = 86_400_000
 _READING = ("GET", "HEAD")
-# Clients that send a request again after 408, 409, 429 and 5xx: the SDKs of OpenAI and Anthropic,
-# Vercel's AI SDK, and Codex.
+# Clients that retry after 408, 409, 429 and 5xx: the SDKs of OpenAI and Anthropic, Vercel's AI SDK,
+# and Codex.
 _RETRYING_HEADERS = ("x-stainless-lang", "x-stainless-retry-count")
 _RETRYING_AGENTS = ("ai-sdk/", "codex_")
 
@@ -70,7 +70,7 @@ class Sender(NamedTuple):
     `slo_ttft_ms`: within how many milliseconds the first token is wanted.
     `identified`: whether the identity provider has said who the user is. Then names and ids of the
     user's are nobody else's, also within the tenant.
-    `retries`: whether its client sends a request again by itself, after each failure.
+    `retries`: whether its client retries by itself after each failure.
     `may`: what the session's token may do. A tenant's key may do what its scopes allow.
     """
 

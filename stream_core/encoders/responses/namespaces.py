@@ -1,4 +1,4 @@
-"""The names of functions in a namespace of tools, for model servers that know single functions."""
+"""Joins the names of functions and their namespaces, for model servers without namespaces."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
-# What OpenAI's API takes as the name of a function.
+# Limits of OpenAI's API for a function's name.
 _LONGEST_NAME = 64
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]")
 _HASH_LENGTH = 8
 
 Namespaces = Mapping[str, tuple[str, str]]
-"""By the joined names: namespace and name of each function."""
+"""Namespace and name of each function, by its joined name."""
 NO_NAMESPACES: Namespaces = {}
 
 
 def joined_name(namespace: str, name: str) -> str:
-    """The name under which a model is offered a function of a namespace, always the same."""
+    """The model's name of a function in a namespace. It depends on both names alone."""
     joined = f"{namespace.rstrip('_')}__{name}"
     allowed = _NOT_ALLOWED.sub("_", joined)
     if allowed == joined and len(joined) <= _LONGEST_NAME:
@@ -28,7 +28,7 @@ def joined_name(namespace: str, name: str) -> str:
 
 
 def namespaces_of(tools: Iterable[Mapping[str, Any]]) -> Namespaces:
-    """The functions in the namespaces among these tools of the Responses API."""
+    """The functions in namespaces among tools of the Responses API."""
     return {
         joined_name(space["name"], tool["name"]): (space["name"], tool["name"])
         for space in tools
@@ -38,8 +38,8 @@ def namespaces_of(tools: Iterable[Mapping[str, Any]]) -> Namespaces:
 
 
 def name_fields(name: str, namespaces: Namespaces) -> dict[str, str]:
-    """The fields of a call that name its function: with the namespace if it is in one."""
+    """The fields of a call with its function's name, and its namespace if it is in one."""
     if name not in namespaces:
         return {"name": name}
-    space, own = namespaces[name]
-    return {"namespace": space, "name": own}
+    namespace, function_name = namespaces[name]
+    return {"namespace": namespace, "name": function_name}

@@ -37,7 +37,7 @@ class ResponseObject:
     def __init__(self, response: PublicResponse, created: int, echoed: Mapping[str, Any]) -> None:
         self.response = response
         self.namespaces = namespaces_of(echoed.get("tools") or ())
-        """The functions that the request offers in namespaces."""
+        """The request's functions in namespaces."""
         self._common = {
             "id": str(response),
             "object": "response",

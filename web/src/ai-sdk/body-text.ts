@@ -1,4 +1,4 @@
-/** The text of a body as it comes, to its end, or until `signal` is aborted. */
+/** Decodes a body chunk by chunk, to its end or until `signal` is aborted. */
 export async function* textOf(
   body: ReadableStream<Uint8Array>,
   signal: AbortSignal,

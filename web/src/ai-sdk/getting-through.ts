@@ -17,7 +17,7 @@ export type Call = (signal: AbortSignal) => Promise<Response>;
 export class GettingThrough {
   readonly #probe: Call;
   readonly #wakeUps: WakeUps;
-  /** Whether a server has answered, or the console says that none does. */
+  /** Whether a server has answered, or the console has the warning that none does. */
   #isSettled = false;
 
   /** `probe` is a call that the server answers at once, whatever it says. */
@@ -103,11 +103,11 @@ export class GettingThrough {
     }
   }
 
-  /** Says once where nobody answers, to whoever has made the page. */
+  /** Warns the page's developer once, in the console, that the address may be wrong. */
   #adviseOfAddress(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
-    // biome-ignore lint/suspicious/noConsole: it is where they look
+    // biome-ignore lint/suspicious/noConsole: developers look there
     console.error(
       "Evenflow: no server has answered at the chat's address so far. The call is kept and tried again. " +
         "If the server has another address, correct `api`.",
@@ -124,8 +124,8 @@ export class GettingThrough {
 }
 
 /**
- * Whether the server has answered, and not a proxy that doesn't reach it, or a network that wants a login first. An HTML
- * page is never an answer. To a question that was not accepted it may be the refusal of an own backend.
+ * Whether the response is the server's own, and not that of a proxy that doesn't reach it or of a network with a login
+ * page. An HTML page is never an answer; before the question was accepted, an error page may be your own backend's.
  */
 function isOurs({ ok, status, headers }: Response, isAccepted: boolean): boolean {
   const type = headers.get("content-type") ?? "";

@@ -13,7 +13,7 @@ interface Chunk {
 /** A connection, which is read until it is aborted. */
 type Line = AbortController;
 
-/** An event, or what a comment says. */
+/** An event, or the text of a comment. */
 type Item = ServerEvent | { readonly comment: string };
 
 /** What a connection has brought; `null` stands for its loss, and an error for the server's refusal. */
@@ -27,7 +27,7 @@ class LateError extends Error {}
 
 /**
  * Opens the next connection, after the chunk `lastId`. Rejects only with a refusal of the server, or when aborted.
- * `isMoving`: the server of the present one is leaving.
+ * `isMoving`: the server of the current one is shutting down.
  */
 export type Again = (
   lastId: string,

@@ -58,7 +58,7 @@ export class AnswerReading {
     this.#sender.send({ type: "response.ack", response_id: responseId, index: this.#delivered });
   }
 
-  /** Says what the reader wants of the response, where there is one, and a way to say it. */
+  /** Sends the reader's wish for the response, if there is a response and an open connection. */
   tell(wish: Wish): void {
     const { responseId } = this.#inquiry;
     if (responseId && this.#sender.isOpen) this.#sender.send({ type: `response.${wish}`, response_id: responseId });
@@ -140,10 +140,10 @@ export class AnswerReading {
     // Else the server is about to say what becomes of what it does not go on from.
     if (frame.next_index > log.lastIndex) log.confirm(frame.epoch);
     this.#inquiry.responseId = frame.response_id;
-    // Whoever asks is given everything, until they say otherwise.
+    // The server delivers to a new reader until it receives a pause.
     if (this.#inquiry.paused) this.tell("pause");
     if (!responseId && this.#inquiry.stopped.aborted) this.tell("cancel");
-    // It comes again where the model has refused the whole conversation as too long.
+    // This frame comes again if the model has rejected the conversation as too long.
     const dropped = this.#inquiry.dropped(frame);
     if (!responseId || dropped) yield { type: "accepted", responseId: frame.response_id, messageId, ...dropped };
     if (responseId) yield { type: "resumed" };

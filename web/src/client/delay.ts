@@ -13,7 +13,7 @@ export function unlessAborted<T>(signal: AbortSignal, result: Promise<T>): Promi
   });
 }
 
-/** Aborted with the first of these. Safari has `AbortSignal.any` since 17.4, Firefox since 124. */
+/** A signal that is aborted with the first of `signals`. Safari has `AbortSignal.any` since 17.4, Firefox since 124. */
 export function firstOf(...signals: AbortSignal[]): AbortSignal {
   if (AbortSignal.any) return AbortSignal.any(signals);
   const end = new AbortController();
@@ -25,7 +25,7 @@ export function firstOf(...signals: AbortSignal[]): AbortSignal {
   return end.signal;
 }
 
-/** Aborted in `ms` milliseconds. Safari has `AbortSignal.timeout` since 16. */
+/** A signal that is aborted after `ms` milliseconds. Safari has `AbortSignal.timeout` since 16. */
 export function timeout(ms: number): AbortSignal {
   const end = new AbortController();
   setTimeout(() => end.abort(), ms);

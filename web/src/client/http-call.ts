@@ -65,7 +65,7 @@ async function reached<T>(signal: AbortSignal | undefined, exchange: () => Promi
     return await result;
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
-    // What fails before there is a call fails each time.
+    // A failure before the call begins would repeat itself each time.
     throw new (isBegun ? ConnectionError : ProtocolError)(`not reached: ${error}`);
   }
 }

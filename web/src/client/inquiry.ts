@@ -44,7 +44,7 @@ export class Inquiry {
     };
   }
 
-  /** What is new of the messages that the model does not receive, if there are more than were known. */
+  /** The dropped history, if it has grown since the last time. */
   dropped({ history_dropped: historyDropped, history_dropped_by: by }: DroppedHistory) {
     if (historyDropped <= this.historyDropped) return undefined;
     this.historyDropped = historyDropped;

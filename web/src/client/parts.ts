@@ -72,7 +72,7 @@ function placed(parts: readonly AnswerPart[], content: Content): Placed | undefi
   }
 }
 
-/** The parts with this one in the place of another, or behind all. */
+/** The parts with `part` at `position`, replacing the one there or appended. */
 function withPart(parts: readonly AnswerPart[], position: number, part: AnswerPart): readonly AnswerPart[] {
   return [...parts.slice(0, position), part, ...parts.slice(position + 1)];
 }

@@ -140,7 +140,7 @@ export class Session {
     }
   }
 
-  /** The WebSocket beside this client's calls, unless the server was set up to name another one. */
+  /** The WebSocket's URL, next to this client's calls unless the server is configured with another one. */
   socketUrl(named: string): string {
     const own = new URL(`${this.serverUrl}/ws`, globalThis.location?.href);
     const url = new URL(named, own);

@@ -14,11 +14,11 @@ export interface Choice {
 /** A transport, and what was found out about it. */
 interface Rung {
   readonly transport: Transport;
-  /** Times in a row that it could not be had, or brought nothing. */
+  /** Times in a row that it failed to open, or delivered nothing. */
   failures: number;
   /** From when on it may be tried again in the middle of an answer; by HTTP, from when on it may be used at all. */
   restsUntil: number;
-  /** Whether it could be had again and again, and brought nothing: then it rests for questions, too. */
+  /** Whether it opened again and again and delivered nothing: then it rests for questions, too. */
   isMute?: boolean;
 }
 
@@ -72,7 +72,7 @@ export class TransportChoice {
     return this.#chosen(next);
   }
 
-  /** Notes that something of an answer came by this transport: only that ends a row of failures. */
+  /** Notes that this transport delivered a part of an answer, which ends its row of failures. */
   carried({ name }: Transport): void {
     for (const rung of this.#rungs) if (rung.transport.name === name) rung.failures = 0;
   }

@@ -3,15 +3,15 @@ import type { Composer } from "./composer.ts";
 import type { Exchange } from "./exchange.ts";
 import type { History } from "./history.ts";
 
-/** What the reader types: a question, or another wording of one that was asked. It is kept over a reload. */
+/** The text in the box: a new question, or the edit of an earlier one. It survives a reload. */
 export class Editing {
   readonly #composer: Composer;
   readonly #isBusy: () => boolean;
   #client: ChatClient | undefined;
   #history: History | undefined;
-  /** The exchange of which the reader changes the question. */
+  /** The exchange whose question is edited. */
   #edited: Exchange | undefined;
-  /** The `messageId` of the one whose edit a reload has interrupted, until that is on the screen again. */
+  /** The `messageId` whose edit a reload has interrupted, until it is on the screen again. */
   #interrupted: string | undefined;
 
   /** `isBusy`: whether an answer is on its way, so that nothing can be edited. */
@@ -28,7 +28,7 @@ export class Editing {
     return isShown ? edited : this.#history?.exchangeOf(edited?.messageId ?? "");
   }
 
-  /** Begins with a client: puts what the reader had typed before a reload into the box. */
+  /** Begins with a client: restores the text that was in the box before a reload. */
   begin(client: ChatClient, history: History): void {
     this.#client = client;
     this.#history = history;
@@ -39,7 +39,7 @@ export class Editing {
     this.#composer.text = draft.text;
   }
 
-  /** Puts a question into the box that was asked before, unless an answer is on its way. Returns whether it did. */
+  /** Puts an earlier question into the box, unless an answer is on its way. Returns whether it did. */
   edit(exchange: Exchange): boolean {
     if (this.#isBusy()) return false;
     this.#edited = exchange;
@@ -53,7 +53,7 @@ export class Editing {
     this.#composer.text = question;
   }
 
-  /** The edited question is left as it was, or has been asked. */
+  /** Ends the edit: the question was sent, or stays unchanged. */
   end(): void {
     this.#edited = undefined;
   }
@@ -69,7 +69,7 @@ export class Editing {
     this.#composer.edit(text);
   }
 
-  /** Keeps what is in the box, and which version of the conversation is shown. */
+  /** Stores the text in the box, and the shown version of the conversation. */
   keep(text: string = this.#composer.text): void {
     if (text === "") this.#interrupted = undefined;
     if (this.#client?.draft === undefined) return;

@@ -73,7 +73,7 @@ export class EvenflowChat extends HostElement {
   #hasAnswered = false;
   #isForbidden = false;
   #isAdvised = false;
-  /** Whether the page's maker was told that nothing answers. */
+  /** Whether the console has the warning that nothing answers. */
   #isDoubted = false;
   #unsubscribe: (() => void)[] = [];
   readonly #savePosition = (): void => this.#views.conversation.position.save();
@@ -175,7 +175,7 @@ export class EvenflowChat extends HostElement {
     const restored = history.restore(client.draft?.parent);
     this.#editing.begin(client, history);
     if (client.resumable !== null) void this.#show(client.resumable);
-    // What was said before is about to come.
+    // The earlier conversation is about to be shown.
     this.#welcome.hidden ||= client.isResumed === true;
     void restored.then(() => {
       if (this.#history !== history) return;
@@ -299,7 +299,7 @@ export class EvenflowChat extends HostElement {
     if (this.#current === current) this.#forbid();
   }
 
-  /** Says after a while that the server's address may be wrong. It is tried all the same. */
+  /** Shows after a while that the server's address may be wrong. It is still tried. */
   #doubtAddress({ exchange }: Current, reason: string): void {
     const isEarly = performance.now() - exchange.askedAt < NO_ANSWER_MS;
     if (isEarly || this.#hasAnswered || navigator.onLine === false) return;

@@ -9,7 +9,7 @@ import { mayPass } from "./plain-language.ts";
 import { StatusView } from "./status-view.ts";
 import type { Views } from "./views.ts";
 
-/** The pauses between two tries to read what was said before, in milliseconds. */
+/** The pauses between two tries to read the earlier conversation, in milliseconds. */
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 15_000;
 
@@ -23,7 +23,7 @@ export interface HistoryActions {
   underWay(messageId: string): Exchange | undefined;
   /** Whether one is. */
   isBusy(): boolean;
-  /** Keeps over a reload which version of the conversation is shown, as {@link History.parent} says. */
+  /** Stores the shown version of the conversation ({@link History.parent}) for a reload. */
   keepVersion(): void;
 }
 
@@ -44,7 +44,7 @@ export class History {
   #chosen: string | undefined;
   #before: string | null = null;
   #isMissing = false;
-  /** End the pause before the next try, and all tries. */
+  /** Ends the pause before the next try. `#over` ends all tries. */
   readonly #wakeUps = new WakeUps();
   readonly #over = new AbortController();
 
@@ -68,7 +68,7 @@ export class History {
     this.#actions.keepVersion();
   }
 
-  /** Notes that an older version is on the screen again, with this last message: nothing has replaced it. */
+  /** Notes that an older version, with this last message, is on the screen again. */
   putBack(last: string | undefined): void {
     this.last = last;
     this.#actions.keepVersion();
@@ -85,9 +85,9 @@ export class History {
   }
 
   /**
-   * Shows what was said before, if there may be something: above what is there already. While the server can't be
-   * reached this tries again: at growing intervals, and at once when the connection opens. `chosen`: the last message of
-   * the older version that was shown.
+   * Shows the earlier conversation, if there may be one, above what is there already. While the server can't be reached
+   * it retries at growing intervals, and at once when the connection opens. `chosen`: the last message of the older
+   * version that was shown.
    */
   async restore(chosen?: string): Promise<void> {
     if (this.#client.isResumed !== true) return;
@@ -135,7 +135,7 @@ export class History {
     };
   }
 
-  /** The reader may be back: without a connection nothing was received meanwhile. */
+  /** Catches up when the page is visible again: without a connection nothing was received meanwhile. */
   lookAgain(): void {
     if (!document.hidden && this.#client.connection === "waiting") void this.catchUp();
   }
@@ -193,14 +193,14 @@ export class History {
     return this.#over.signal.aborted ? undefined : page;
   }
 
-  /** The newest page of the conversation. None if it can't be had, or another client has come meanwhile. */
+  /** The newest page of the conversation. None if it can't be read, or the client was replaced. */
   async #newestPage(): Promise<ChatPage | undefined> {
     const { signal } = this.#over;
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       try {
         const page = await this.#client.messages?.({});
         if (signal.aborted) return undefined;
-        // The server is there again, though nothing was asked that would open the connection.
+        // The server is reachable again, but no question opens the connection.
         if (pauseMs > FIRST_PAUSE_MS && this.#client.connection === "waiting") this.#client.reconnect?.();
         return page;
       } catch (error) {

@@ -34,7 +34,7 @@ const BY_TYPE: ReadonlyMap<string, KnownError> = new Map<string, KnownError>([
   ["invalid_request_error", PAGE_TOO_OLD],
 ]);
 
-/** Types of refusals that pass. */
+/** Types of temporary errors. */
 const PASSING = ["rate_limit_error", "overloaded_error"];
 /** Codes that mean: the server had the answer once. */
 const GONE = ["response_not_found", "response_expired"];

@@ -60,11 +60,11 @@ export class ServerWatch {
 
 /** Tells whoever has made the page how it is let in: its reader can do nothing about it. */
 export function advise(url: string): void {
-  // biome-ignore lint/suspicious/noConsole: it is where they look
+  // biome-ignore lint/suspicious/noConsole: developers look there
   console.error(adviceFor(url));
 }
 
-/** Tells whoever has made the page that the server's address may be wrong. `reason`: why the last try failed. */
+/** Warns the page's developer, in the console, of a wrong address. `reason`: why the last try failed. */
 export function adviseOfAddress(url: string | undefined, reason: string): void {
   // biome-ignore lint/suspicious/noConsole: it is where they look
   console.error(

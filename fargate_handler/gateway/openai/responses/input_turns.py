@@ -16,7 +16,8 @@ from evenflow.stream_core.log.returned_fields import added, allowed, call_object
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
-# What this API, or its clients, have in a call or a message. All else is of the model's server.
+# Fields of this API or its clients in a call or a message. All others come from the model's
+# server.
 _OF_CALLS = frozenset(
     {
         *("type", "id", "status", "call_id", "name", "arguments", "input", "namespace"),
@@ -52,7 +53,7 @@ class InputTurns:
         self._turns: list[Turn] = []
         self._answer: _Answer | None = None
         self._next_call: dict[str, Any] = {}
-        """Further fields of the call that follows."""
+        """Further fields of the next call."""
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -132,14 +133,14 @@ class InputTurns:
         self._next_call = added(self._next_call, call)
         if not fields:
             return
-        # One without a text belongs to what the model said before it, too.
+        # A reasoning without text also belongs to the output before it.
         if text and self._answer is not None and self._answer.has_text:
             self._flush()
         answer = self._model()
         answer.extra = added(answer.extra, fields)
 
     def _extra_of_call(self, item: dict[str, Any], where: str) -> dict[str, Any]:
-        """The further fields of a call, from before it and from the call itself."""
+        """The further fields of a call: from the reasoning before it, and its own."""
         before, self._next_call = self._next_call, {}
         return before | further_fields(item, _OF_CALLS, where)
 
@@ -189,7 +190,7 @@ def _call_ids(turn: Turn) -> Iterator[str]:
 
 
 def _tool_name(item: dict[str, Any], where: str) -> str:
-    """The name under which the model is offered the tool of a call."""
+    """The tool's name as the model knows it: joined with its namespace."""
     (name,) = _texts(item, where, "name")
     space = item.get("namespace")
     return joined_name(space, name) if isinstance(space, str) else name

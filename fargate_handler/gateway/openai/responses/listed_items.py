@@ -29,10 +29,10 @@ def listed_items(
         InvalidRequest: the query is wrong.
     """
     spaces = namespaces_of(asked.echo.get("tools", ()))
-    told = (item for turn in own_turns(asked) for item in _items_of(turn, spaces))
+    own_items = (item for turn in own_turns(asked) for item in _items_of(turn, spaces))
     items = [
         {"id": response.item("item", place), "status": "completed", **item}
-        for place, item in enumerate(told)
+        for place, item in enumerate(own_items)
     ]
     if query.get("order", "desc") != "asc":
         items.reverse()

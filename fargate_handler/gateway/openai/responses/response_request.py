@@ -67,7 +67,7 @@ class ResponseCall:
     kept: bool
 
     def of_model(self, model: str) -> ResponseCall:
-        """The call of this model."""
+        """The same request for the model `model`."""
         named = {"model": model}
         terms = self.terms.model_copy(update=named)
         return replace(self, request=self.request.model_copy(update=named), terms=terms)

@@ -50,7 +50,7 @@ from evenflow.stream_core.protocol.errors import EvenflowError
 
 _REQUEST_ID = "x-request-id"
 _CANCEL_SECONDS = 5.0
-# What chat completions call otherwise, by which the model's server is asked.
+# This API's name of a field, by its name in chat completions.
 _FIELDS = {
     "max_completion_tokens": "max_output_tokens",
     "reasoning_effort": "reasoning.effort",

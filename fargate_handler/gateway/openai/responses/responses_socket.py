@@ -60,9 +60,9 @@ _PROTOCOL = RESPONSES_WEBSOCKET.protocol
 _CREATE = "response.create"
 _OF_THE_TRANSPORT = ("type", "stream", "generate", "stream_id")
 _MOST_WAITING = 8
-# picows' buffer for a frame doubles, and stays for as long as the connection.
+# picows doubles its buffer for a frame, and keeps it as long as the connection.
 _BUFFER_FACTOR = 2
-# Of the requests' memory. Above it idle connections with a large buffer are closed.
+# Share of the requests' memory above which idle connections with a large buffer are closed.
 _CROWDED = 0.5
 
 
@@ -94,7 +94,7 @@ class ResponsesSocket:
         held_requests = context.orchestrator.held_requests
         self._fragments, self._message = bytearray(), Reading(held_requests)
         self._buffer = Reading(held_requests)
-        """Counts what picows keeps for frames."""
+        """Counts picows' buffer for frames."""
         self._is_arriving = False
         self._heard_at = self._opened_at = context.monotonic()
         self._closed_with, self._closed_by = RESET, BY_CLIENT
@@ -136,7 +136,7 @@ class ResponsesSocket:
                 self._take(message, held)
 
     def arriving(self, size: int) -> None:
-        """A frame is coming, of which `size` bytes are here. No pong can come in between."""
+        """Count a frame of which `size` bytes have arrived. It is a sign of life, as a pong is."""
         self._is_arriving = True
         self._heard_at = self._context.monotonic()
         if self._closing is NO_TRANSPORT and _BUFFER_FACTOR * size > self._buffer.bytes:
@@ -209,7 +209,7 @@ class ResponsesSocket:
     # -- responses ---------------------------------------------------------------------------------
 
     def _has_room(self, held: Reading, size: int) -> bool:
-        """Count what the client sends, or close the connection where there is no room for it."""
+        """Count what the client sends. Close the connection if there is no room for it."""
         most = self._context.limits.request_bytes
         if len(self._fragments) > most:
             self.close(CloseCode.TOO_LARGE, f"a message may have {most:,} bytes")
@@ -222,7 +222,7 @@ class ResponsesSocket:
         return True
 
     def _release_messages(self) -> None:
-        """Count nothing of what the client has sent any more, unless it is being submitted."""
+        """Release the memory of all received messages, except the one that is being submitted."""
         held = [self._buffer, self._message]
         while not self._waiting.empty():
             held.append(self._waiting.get_nowait()[1])
@@ -384,5 +384,5 @@ def _read(message: bytes) -> ResponseCall:
     except TypeError:
         for name, value in body.items():
             check_json(value, name)
-        raise wrong("a message must not be nested that deep", "type") from None
+        raise wrong("a message must not be nested this deeply", "type") from None
     return read_call(text)

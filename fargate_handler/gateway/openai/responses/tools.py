@@ -12,19 +12,19 @@ from evenflow.stream_core.encoders.responses.namespaces import joined_name
 _SERVED = ("function", "custom")
 _SEARCH = "tool_search"
 _WEB_SEARCH = "web_search"
-# Fields that say when the model is told of a tool: here it is told of all of them at once.
+# Fields that say when a tool is offered to the model: here all tools are offered at once.
 _OF_SEARCH = frozenset({"type", "defer_loading"})
 _PLAIN_CHOICES = ("none", "auto", "required")
 
 
 def chat_tools(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """The tools as chat completions have them: those in namespaces under joined names.
+    """Translate the tools into the form of chat completions, with joined names for namespaces.
 
-    A search for tools that the server runs is left out, since all tools are offered at once. So is
-    a search of the web beside tools of the client's own: an agent goes on without it.
+    A `tool_search` of the server is left out, since all tools are offered at once. So is a
+    `web_search` beside tools of the client, which an agent can do without.
 
     Raises:
-        InvalidRequest: one is wrong, or is known to OpenAI's own servers alone.
+        InvalidRequest: a tool is wrong, or only OpenAI's servers have it.
     """
     offered: list[dict[str, Any]] = []
     has_own = _has_own(tools)
@@ -38,7 +38,7 @@ def chat_tools(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
 
 
 def kept_tools(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tools without those that are left out."""
+    """The tools without those that `chat_tools` leaves out."""
     has_own = _has_own(tools)
     return [tool for tool in tools if not _is_left_out(tool, has_own=has_own)]
 
@@ -56,7 +56,7 @@ def _is_left_out(tool: dict[str, Any], *, has_own: bool) -> bool:
 
 
 def has_other_types(tools: Iterable[dict[str, Any]]) -> bool:
-    """Whether `told_tools` can't tell these tools as they came."""
+    """Whether there are types of tools that `told_tools` can't restore."""
     return any(tool["type"] not in _SERVED for tool in tools)
 
 
@@ -103,7 +103,7 @@ def chat_choice(choice: _Choice, names: set[str]) -> _Choice:
 
 
 def _namespace_tools(space: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """The tools in a namespace. The first one tells what the namespace is for."""
+    """The tools in a namespace. Its description goes into that of the first tool."""
     name, inner = space.get("name"), space.get("tools")
     if not isinstance(name, str) or not name:
         raise wrong(f"{where}.name must be a text", f"{where}.name")
@@ -112,8 +112,8 @@ def _namespace_tools(space: dict[str, Any], where: str) -> list[dict[str, Any]]:
     offered = []
     for place, tool in enumerate(inner):
         chat_tool = _chat_tool(tool, f"{where}.tools.{place}")
-        told = chat_tool[chat_tool["type"]]
-        told["name"] = joined_name(name, told["name"])
+        definition = chat_tool[chat_tool["type"]]
+        definition["name"] = joined_name(name, definition["name"])
         offered.append(chat_tool)
     if offered and isinstance(about := space.get("description"), str):
         first = offered[0][offered[0]["type"]]
@@ -126,9 +126,8 @@ def _chat_tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
     kind = tool.get("type")
     if kind not in _SERVED:
         raise unsupported(
-            f"{where}: tools of the type {str(kind)[:64]!r} are known to OpenAI's servers alone, "
-            "and not served here; give functions or custom tools, also in namespaces, and run "
-            "them yourself",
+            f"{where}: tools of the type {str(kind)[:64]!r} run only on OpenAI's servers, and not "
+            "here; offer functions or custom tools, also in namespaces, and run them in the client",
             where,
         )
     if not isinstance(tool.get("name"), str) or not tool["name"]:
