@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import cycle
+from itertools import cycle, zip_longest
 from pathlib import Path
 from time import monotonic
 
@@ -166,8 +166,10 @@ class Campaign:
         # The last ends are about to be on record.
         await until(lambda: asked <= read_lines(self._folder).keys(), _LINES_SECONDS)
         lines = read_lines(self._folder)
-        for window in self.windows:
-            check_lines(window, lines, tokens, kills="kill" in window.fault)
+        # What is in flight when the next fault strikes may end in that moment.
+        for window, following in zip_longest(self.windows, self.windows[1:]):
+            kills = any("kill" in each.fault for each in (window, following) if each is not None)
+            check_lines(window, lines, tokens, kills=kills)
 
     async def _check_usage(self, tokens: Mapping[str, int]) -> None:
         rows = await self._system.usage.read()
