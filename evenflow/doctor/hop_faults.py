@@ -223,8 +223,8 @@ HOST = HopFault(
         TRAEFIK: "`passHostHeader: true`",
         AWS: "CloudFront's function that sets `x-evenflow-host`, and an origin request policy with "
         "`Host`",
-        SERVER: "behind TLS, or at another name: EVENFLOW_PUBLIC_HTTP_URL and "
-        "EVENFLOW_PUBLIC_WS_URL, and EVENFLOW_ALLOWED_HOSTS on a loopback address",
+        SERVER: "name the proxy in EVENFLOW_TRUSTED_PROXIES, or tell the address: "
+        "EVENFLOW_PUBLIC_HTTP_URL; on a loopback address EVENFLOW_ALLOWED_HOSTS, too",
     },
 )
 CACHING = HopFault(
