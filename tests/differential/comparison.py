@@ -87,6 +87,13 @@ WANTED = {
 }  # fmt: skip
 """By the traits of streams."""
 
+WANTED_OF_CLIENT = {
+    "litellm": _wanted(
+        "refusal", reason="it drops a chunk that has a refusal alone, unless that has the role, too"
+    )
+}
+"""By the names of clients."""
+
 
 def differences(client: Client, stream: UpstreamStream, passed: Passed) -> list[str]:
     """What a client reads otherwise through Evenflow, beyond what is wanted."""
@@ -126,6 +133,8 @@ def readings_differ(
 ) -> list[str]:
     """The fields in which two readings of a stream differ, beyond what is wanted."""
     wanted = {field for trait in stream.traits for field in WANTED[trait].fields}
+    if name in WANTED_OF_CLIENT:
+        wanted |= WANTED_OF_CLIENT[name].fields
     return [
         f"{name}: {field}: directly {_shown(direct, field)}, through {_shown(through, field)}"
         for field in ("error", *_TEXTS, "calls", "finish", "usage", "accumulated")
