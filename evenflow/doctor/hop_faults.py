@@ -213,7 +213,7 @@ LAST_EVENT_ID = HopFault(
 )
 HOST = HopFault(
     "host",
-    "a hop changes `Host` or the scheme",
+    "a hop changes `Host` or the scheme, or the server does not trust it",
     "Clients are sent to an address that they can't reach. The server's own pages count as those "
     "of another origin.",
     {

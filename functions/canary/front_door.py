@@ -116,7 +116,7 @@ class FrontDoor:
     """The address of a deployment. Each call has a connection of its own.
 
     Args:
-        url: `https://host` or `http://host:port`.
+        url: `https://host` or `http://host:port`, with a path where it is served below one.
         silence_seconds: how long a call may be silent.
         on_head: called with each answer when its head has come.
 
@@ -131,11 +131,12 @@ class FrontDoor:
         on_head: Callable[[HTTPResponse], None] = lambda _answer: None,
     ) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"{url!r} must be https://host or http://host:port")
         self.host = parts.netloc
         self.secure = parts.scheme == "https"
-        self.url = f"{parts.scheme}://{parts.netloc}"
+        self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._path = parts.path.rstrip("/")
         self._silence_seconds = silence_seconds
         self._on_head = on_head
 
@@ -226,7 +227,7 @@ class FrontDoor:
         with closing(self._connection()) as connection:
             # A body that is too large is refused, and cut, before all of it is sent.
             with suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(method, path, sent, of_body | dict(headers or {}))
+                connection.request(method, self._path + path, sent, of_body | dict(headers or {}))
             with closing(connection.getresponse()) as answer:
                 self._on_head(answer)
                 yield answer

@@ -60,8 +60,9 @@ def _session(caller: Caller) -> Check:
     return Check(
         "/session",
         partial(behaviours.session_names_the_address, caller.front_door, caller.key, caller.tenant),
-        "the function session_init and its log; 401: EVENFLOW_TENANT_KEY; another address: "
-        "CloudFront's function that sets x-evenflow-host",
+        "the function session_init and its log; 401: EVENFLOW_TENANT_KEY; another address, or a "
+        "relative one: EVENFLOW_TRUSTED_PROXIES, in AWS CloudFront's function that sets "
+        "x-evenflow-host",
     )
 
 

@@ -47,6 +47,17 @@ def documented_nginx(
 
 
 @contextmanager
+def documented_nginx_below_a_path(upstream: int, folder: Path) -> Iterator[str]:
+    """The page's nginx with what it says of a path, `/ai`."""
+    text, below = snippet("nginx"), snippet("nginx", 1)
+    ours = re.search(r"    location / \{.*?(?=    location @restarting)", text, re.DOTALL)
+    assert ours is not None
+    changes = {ours[0]: below, '    proxy_set_header X-Forwarded-Prefix "";\n': ""}
+    with documented_nginx(upstream, folder, changes) as url:
+        yield f"{url}/ai"
+
+
+@contextmanager
 def documented_haproxy(upstream: int, folder: Path) -> Iterator[str]:
     """The page's haproxy."""
     port, path = free_port(), folder / "haproxy.cfg"
@@ -70,14 +81,16 @@ def documented_caddy(upstream: int, folder: Path) -> Iterator[str]:
         yield url
 
 
-def _needs(program: str, start: StartProxy) -> object:
+def _needs(program: str, start: StartProxy, name: str = "") -> object:
     is_missing = shutil.which(program) is None
     reason = f"needs {program}: apt-get install {program}"
-    return pytest.param(start, id=program, marks=pytest.mark.skipif(is_missing, reason=reason))
+    skip = pytest.mark.skipif(is_missing, reason=reason)
+    return pytest.param(start, id=name or program, marks=skip)
 
 
 DOCUMENTED = (
     _needs("nginx", documented_nginx),
+    _needs("nginx", documented_nginx_below_a_path, "nginx below a path"),
     _needs("haproxy", documented_haproxy),
     _needs("caddy", documented_caddy),
 )

@@ -6,11 +6,15 @@ import asyncio
 import gzip
 import http.client
 import json
+import shlex
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml  # type: ignore[import-untyped]
@@ -62,15 +66,16 @@ async def test_everything_works_through_it(serve: Serve, start: StartProxy, tmp_
     assert "EVENFLOW_TRUSTED_PROXIES" not in server.log
 
 
+@pytest.mark.parametrize(("length", "status"), [(16_374, 200), (17_000, 431)])
 @pytest.mark.parametrize("start", DOCUMENTED)
 async def test_it_takes_a_header_of_an_identity_provider_s_length(
-    serve: Serve, start: StartProxy, tmp_path: Path
+    serve: Serve, start: StartProxy, tmp_path: Path, length: int, status: int
 ) -> None:
     server = await serve()
-    headers = {"Authorization": f"Bearer {'t' * 15_000}"}
+    headers = {"Authorization": f"Bearer {'t' * (length - len('Bearer '))}"}
     with start(server.port, tmp_path) as url:
         answer = await asyncio.to_thread(FrontDoor(url).call, "GET", "/health", None, headers)
-    assert answer.status == 200
+    assert answer.status == status
 
 
 @pytest.mark.parametrize("start", DOCUMENTED)
@@ -111,11 +116,12 @@ async def test_an_answer_passes_nginx_without_settings_for_it(
 
 def _asked_impatiently(url: str, *, stream: bool) -> bytes:
     """An answer of /v1, unpacked. No part of it may come later than `_IMPATIENCE` after another."""
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=_IMPATIENCE)
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.netloc, timeout=_IMPATIENCE)
     body = json.dumps({"model": "m", "messages": _MESSAGES, "stream": stream})
     headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip"}
     try:
-        connection.request("POST", "/v1/chat/completions", body, headers)
+        connection.request("POST", f"{address.path}/v1/chat/completions", body, headers)
         with connection.getresponse() as answer:
             received = b"".join(iter(lambda: answer.read1(65_536), b""))
         assert answer.status == 200
@@ -132,8 +138,15 @@ async def test_the_compose_file_fits_the_other_files_and_the_server(serve: Serve
     compose: dict[str, Any] = yaml.safe_load(snippet("yaml"))
     evenflow, proxy = compose["services"]["evenflow"], compose["services"]["nginx"]
     (network,) = compose["networks"]["default"]["ipam"]["config"]
-    assert evenflow["environment"] == {"EVENFLOW_TRUSTED_PROXIES": network["subnet"]}
-    await serve(trusted_proxies=network["subnet"])
+    address = proxy["networks"]["default"]["ipv4_address"]
+    assert ip_address(address) in ip_network(network["subnet"])
+    # The gateway of the network is in it, too, and may bring visitors.
+    assert evenflow["environment"] == {"EVENFLOW_TRUSTED_PROXIES": address}
+    server = await serve(trusted_proxies=address)
+    check = shlex.split(evenflow["healthcheck"]["test"].replace("8080", str(server.port)))
+    assert check[0] == "python"
+    checking = await asyncio.create_subprocess_exec(sys.executable, *check[1:])
+    assert await checking.wait() == 0
     build = evenflow["build"]
     dockerfile = (ROOT / build["context"] / build["dockerfile"]).read_text("utf-8")
     (volume,) = evenflow["volumes"]
