@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
+from evenflow.fargate_handler.gateway.callers import charge_bytes
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_reader import (
@@ -25,7 +26,7 @@ from evenflow.fargate_handler.gateway.http_answers import (
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS
+from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS
 from evenflow.stream_core.protocol.errors import EvenflowError, TooSlow
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
@@ -73,6 +74,7 @@ class EventStream:
         payer: Payer | None = None,
     ) -> None:
         self._context = context
+        self._request = request
         self._payer = payer
         self._protocol = _PEER if for_task else protocol_of(request)
         self._user = None if for_task else user_of(request)
@@ -94,6 +96,7 @@ class EventStream:
             EvenflowError: before the head was sent. Later errors are written into the stream.
         """
         quotas, counted = self._context.quotas, NOT_COUNTED
+        charge_bytes(self._request, self._context, stream.log.text_bytes)  # it is sent at once
         if self._payer is not None:
             quotas.check_connection(self._payer)
             counted = quotas.connect(self._payer, self._context.monotonic())

@@ -19,9 +19,23 @@ class TokenBucket:
         Args:
             leaving: how many must be left for others.
         """
+        wait = self.wait(now, leaving)
+        if not wait:
+            self._level -= 1
+        return wait
+
+    def wait(self, now: float, leaving: float = 0.0) -> float:
+        """Seconds until there is a token. 0.0: there is.
+
+        Args:
+            leaving: as for `take`.
+        """
         self._level = min(self._burst, self._level + (now - self._at) * self._rate)
         self._at = now
         if self._level >= 1 + leaving:
-            self._level -= 1
             return 0.0
         return (1 + leaving - self._level) / self._rate
+
+    def spend(self, amount: float) -> None:
+        """Take so many tokens, also where that leaves a debt. `wait` was called at this time."""
+        self._level -= amount

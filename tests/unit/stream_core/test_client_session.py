@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS, ClientSession, Opcode
+from evenflow.stream_core.protocol.client_session import ClientSession
+from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS, Opcode
 from evenflow.stream_core.protocol.client_session_states import (
     Command,
     Disconnect,

@@ -23,7 +23,8 @@ from evenflow.stream_core.log.response_log import (
     next_response_state,
 )
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.client_session import ClientSession, Opcode
+from evenflow.stream_core.protocol.client_session import ClientSession
+from evenflow.stream_core.protocol.socket_session import Opcode
 from evenflow.stream_core.protocol.client_session_states import (
     SESSION_TRANSITIONS,
     SessionEvent,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.client_session import Opcode
+from evenflow.stream_core.protocol.socket_session import Opcode
 from evenflow.stream_core.protocol.ending_frames import CloseCode
 from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
 from tests.integration.raw_websocket import client_frame
