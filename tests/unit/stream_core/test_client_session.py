@@ -44,7 +44,6 @@ from evenflow.stream_core.protocol.messages import (
     ClientMessage,
     ErrorFrame,
     ResponseAck,
-    ResponseResume,
 )
 from evenflow.stream_core.protocol.realtime import RealtimeDialect
 
@@ -358,16 +357,31 @@ def test_a_client_that_does_not_heed_the_throttle_is_closed() -> None:
 # -- expiry and drain ------------------------------------------------------------------------------
 
 
-def test_with_an_expired_token_messages_are_refused_and_everything_else_goes_on() -> None:
+def test_with_an_expired_token_a_message_is_refused_and_the_connection_closed() -> None:
     session = new_session(expires_in=100.0, now=50.0)
     assert receive(session, MESSAGE, 149.9).event is not None
     refused = receive(session, MESSAGE, 150.0)
     assert only_frame(refused)["type"] == "error"
     assert only_frame(refused)["message_id"] == "m1"
     assert refusal_code(refused) == "token_expired"
-    assert refused.close is None
-    resume = b'{"type":"response.resume","response_id":"r","after":-1}'
-    assert isinstance(receive(session, resume, 151.0).event, ResponseResume)
+    assert refused.close is not None
+    assert refused.close.code == CloseCode.DONE, "who has a new token may come again"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"type":"response.resume","response_id":"r","after":-1}',
+        b'{"type":"response.cancel","response_id":"r"}',
+        b'{"type":"ping"}',
+    ],
+)
+def test_an_expired_token_neither_reads_nor_cancels(frame: bytes) -> None:
+    session = new_session(expires_in=100.0)
+    assert receive(session, frame, 99.0).close is None
+    refused = receive(session, frame, 100.0)
+    assert (refused.event, refusal_code(refused)) == (None, "token_expired")
+    assert session.over
 
 
 def test_while_draining_messages_are_refused_and_everything_else_goes_on() -> None:

@@ -1,4 +1,4 @@
-"""What a client of the Responses WebSocket sends is in the memory account, from its first bytes."""
+"""What a client sends over a WebSocket is in the memory account, from its first bytes."""
 
 from __future__ import annotations
 
@@ -36,22 +36,26 @@ def _closed_with(sock: SocketInMemory) -> int:
     return int.from_bytes(sock.sent[place + 2 : place + 4], "big")
 
 
-async def test_a_frame_that_is_coming_is_counted_until_its_connection_is_gone() -> None:
+@pytest.mark.parametrize(("path", "size"), [("/ws", 60_000), (RESPONSES_WEBSOCKET.path, 500_000)])
+async def test_a_frame_that_is_coming_is_counted_until_its_connection_is_gone(
+    path: str, size: int
+) -> None:
     gateway = Gateway()
-    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
-    await _send(sock, client_frame(Opcode.TEXT, b"x" * _MEBIBYTE)[: _MEBIBYTE // 2])
-    assert _held(gateway) >= _MEBIBYTE // 2
+    sock = connected(gateway, path)
+    await _send(sock, client_frame(Opcode.TEXT, b"x" * size)[:-1])
+    assert _held(gateway) >= size
     sock.lose()
     await settle()
     assert _held(gateway) == 0
 
 
-async def test_fragments_are_counted_too() -> None:
+@pytest.mark.parametrize(("path", "size"), [("/ws", 30_000), (RESPONSES_WEBSOCKET.path, 100_000)])
+async def test_fragments_are_counted_too(path: str, size: int) -> None:
     gateway = Gateway()
-    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
+    sock = connected(gateway, path)
     for opcode in (Opcode.TEXT, Opcode.CONTINUATION):
-        await _send(sock, client_frame(opcode, b"x" * 100_000, final=False))
-    assert _held(gateway) >= 200_000
+        await _send(sock, client_frame(opcode, b"x" * size, final=False))
+    assert _held(gateway) >= 2 * size
     sock.lose()
     await settle()
     assert _held(gateway) == 0
@@ -81,13 +85,16 @@ async def test_a_message_that_is_larger_than_a_body_is_refused(fragments: int) -
     sock.lose()
 
 
-async def test_where_memory_is_scarce_an_idle_connection_gives_its_buffer_up() -> None:
-    looks_in_every_turn = _SMALL.model_copy(update={"heartbeat_seconds": 0.0})
-    gateway = Gateway(looks_in_every_turn)
-    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
-    await _send(sock, client_frame(Opcode.TEXT, b"{" + b" " * 300_000))
+@pytest.mark.parametrize("path", ["/ws", RESPONSES_WEBSOCKET.path])
+async def test_where_memory_is_scarce_an_idle_connection_gives_its_buffer_up(path: str) -> None:
+    gateway = Gateway(_SMALL)
+    sock = connected(gateway, path)
+    await _send(sock, client_frame(Opcode.TEXT, b"{" + b" " * 60_000))
+    gateway.orchestrator.held_requests.grow(_MEBIBYTE // 2)
+    await settle()
+    gateway.clock.turn(gateway.limits.heartbeat_seconds)
     await settle()
     assert _closed_with(sock) == CloseCode.GOING_AWAY
     sock.lose()
     await settle()
-    assert _held(gateway) == 0
+    assert _held(gateway) == _MEBIBYTE // 2
