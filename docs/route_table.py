@@ -145,9 +145,8 @@ def calls_section() -> Iterable[str]:
             "Every call passes one intake, which knows these: what the caller has to show, what "
             "the call costs of `EVENFLOW_CALLS_PER_SECOND` and "
             "`EVENFLOW_CALLS_PER_SENDER_PER_SECOND`, and what bounds it besides. A route without "
-            "them is none. A call that costs 1 takes about a millisecond of a core. Bodies and "
-            "answers cost one more for each 16 KiB; in a body each JSON object counts as 240 "
-            "bytes, and each value as 80. `✓`: it is answered; for another's token or key, with "
+            "them is none. A call that costs 1 takes about a millisecond of a core; answers cost "
+            "one more for each 16 KiB. `✓`: it is answered; for another's token or key, with "
             "what is its own. All this is so where tenants have keys."
         ),
         "",

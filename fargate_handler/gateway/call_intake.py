@@ -9,7 +9,7 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.callers import (
     CALLER,
     bearer_of,
-    charge_bytes,
+    charge_answer,
     pace,
     stranger,
 )
@@ -72,7 +72,7 @@ class CallIntake:
             with self._place(caller, terms):
                 answered = await endpoint(request)
             if isinstance(answered, web.Response) and isinstance(answered.body, bytes):
-                charge_bytes(request, self._context, len(answered.body))
+                charge_answer(request, self._context, len(answered.body))
             return answered
 
         return answer

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.stream_core.policy.call_rates import Caller, work_of
+from evenflow.stream_core.policy.call_rates import Caller, cost_of_answer
 from evenflow.stream_core.policy.client_address import is_of_this_machine
 from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.policy.session_token import SessionClaims
@@ -54,8 +54,8 @@ async def pace(context: GatewayContext, caller: Caller, cost: float) -> None:
         await asyncio.sleep(wait)
 
 
-def charge_bytes(request: web.Request, context: GatewayContext, size: int) -> None:
-    """Charge a body or an answer of `size` bytes to the caller of a request."""
+def charge_answer(request: web.Request, context: GatewayContext, size: int) -> None:
+    """Charge an answer of `size` bytes to the caller of a request."""
     caller = request.get(CALLER)
     if caller is not None:
-        context.calls.add(caller, work_of(size), context.monotonic())
+        context.calls.add(caller, cost_of_answer(size), context.monotonic())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from evenflow.fargate_handler.gateway.callers import charge_bytes
+from evenflow.fargate_handler.gateway.callers import charge_answer
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_reader import (
@@ -74,7 +74,6 @@ class EventStream:
         payer: Payer | None = None,
     ) -> None:
         self._context = context
-        self._request = request
         self._payer = payer
         self._protocol = _PEER if for_task else protocol_of(request)
         self._user = None if for_task else user_of(request)
@@ -88,6 +87,7 @@ class EventStream:
         self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | dict(headers))
         self._socket = AnswerSocket(context, request, self._answer)
         self._reconnect = b""
+        self._request = request
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
         """Write the response to its end. `stream` is the copy that the encoder reads.
@@ -96,7 +96,7 @@ class EventStream:
             EvenflowError: before the head was sent. Later errors are written into the stream.
         """
         quotas, counted = self._context.quotas, NOT_COUNTED
-        charge_bytes(self._request, self._context, stream.log.text_bytes)  # it is sent at once
+        charge_answer(self._request, self._context, stream.log.text_bytes)  # it is sent at once
         if self._payer is not None:
             quotas.check_connection(self._payer)
             counted = quotas.connect(self._payer, self._context.monotonic())

@@ -16,8 +16,8 @@ LONGEST_WAIT_SECONDS = 2.0
 """A call that would have to wait longer for its caller's earlier ones is refused."""
 _BURST_SECONDS = 2.0
 _MOST_CALLERS = 8_192
-_WORK_BYTES = 16_384
-"""Of a body or an answer, with what Python's objects take: about a millisecond of a core."""
+_ANSWER_BYTES = 16_384
+"""Of an answer: some tenths of a millisecond of a core."""
 _AGAIN_MS = 1_000
 
 
@@ -34,9 +34,9 @@ class Caller(NamedTuple):
     sender: Hashable = None
 
 
-def work_of(size: int) -> float:
-    """What a body or an answer of `size` bytes costs."""
-    return size / _WORK_BYTES
+def cost_of_answer(size: int) -> float:
+    """What an answer of `size` bytes costs besides its call."""
+    return size / _ANSWER_BYTES
 
 
 class CallRates:
@@ -62,7 +62,7 @@ class CallRates:
             RateLimited: it would have to wait too long. It was not charged.
         """
         buckets = self._buckets_of(caller, now)
-        wait = max((bucket.wait(now) for bucket in buckets), default=0.0)
+        wait = max((bucket.empty_for(now) for bucket in buckets), default=0.0)
         if wait > LONGEST_WAIT_SECONDS:
             raise RateLimited(
                 "calls come too fast, counted by their cost; nothing was done, call again later",
@@ -70,14 +70,13 @@ class CallRates:
                 retry_after_ms=math.ceil(wait * 1000),
             )
         for bucket in buckets:
-            bucket.spend(cost)
+            bucket.spend(now, cost)
         return wait
 
     def add(self, caller: Caller, cost: float, now: float) -> None:
         """Charge what an admitted call has cost besides. Later ones wait for it."""
         for bucket in self._buckets_of(caller, now):
-            bucket.wait(now)
-            bucket.spend(cost)
+            bucket.spend(now, cost)
 
     @contextmanager
     def streaming(self, caller: Caller) -> Iterator[None]:

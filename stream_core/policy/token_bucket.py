@@ -19,23 +19,22 @@ class TokenBucket:
         Args:
             leaving: how many must be left for others.
         """
-        wait = self.wait(now, leaving)
-        if not wait:
-            self._level -= 1
-        return wait
-
-    def wait(self, now: float, leaving: float = 0.0) -> float:
-        """Seconds until there is a token. 0.0: there is.
-
-        Args:
-            leaving: as for `take`.
-        """
-        self._level = min(self._burst, self._level + (now - self._at) * self._rate)
-        self._at = now
+        self._refill(now)
         if self._level >= 1 + leaving:
+            self._level -= 1
             return 0.0
         return (1 + leaving - self._level) / self._rate
 
-    def spend(self, amount: float) -> None:
-        """Take so many tokens, also where that leaves a debt. `wait` was called at this time."""
-        self._level -= amount
+    def spend(self, now: float, tokens: float) -> None:
+        """Take tokens, also those that are not there yet: what they stand for is done already."""
+        self._refill(now)
+        self._level -= tokens
+
+    def empty_for(self, now: float) -> float:
+        """The seconds until there is a token again. 0.0: there is one."""
+        self._refill(now)
+        return max(0.0, (1 - self._level) / self._rate)
+
+    def _refill(self, now: float) -> None:
+        self._level = min(self._burst, self._level + (now - self._at) * self._rate)
+        self._at = now

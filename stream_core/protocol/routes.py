@@ -94,7 +94,7 @@ class Terms:
     Args:
         right: what the credential must allow. None: no right is needed.
         cost: what it counts as in `calls_per_second`, in calls of the smallest kind, which take
-            about a millisecond of a core. Bodies and answers cost more by their size.
+            about a millisecond of a core. An answer costs more by its size.
     """
 
     credential: Credential

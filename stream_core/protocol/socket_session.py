@@ -26,7 +26,7 @@ from evenflow.stream_core.protocol.client_session_states import (
     StopReading,
 )
 from evenflow.stream_core.protocol.ending_frames import CloseCode, answer_to_close
-from evenflow.stream_core.protocol.errors import AuthenticationFailed, EvenflowError, Overloaded
+from evenflow.stream_core.protocol.errors import EvenflowError, NotPermitted, Overloaded
 from evenflow.stream_core.protocol.message_intake import MessageIntake, Refusal, Violation
 
 CLOSE_SECONDS = 5.0
@@ -226,8 +226,8 @@ class SocketSession(ABC):
     def _end_lapsed(self, error: EvenflowError, now: float) -> list[Output]:
         if isinstance(error, Overloaded):
             return []  # it can't be said for now
-        expired = isinstance(error, AuthenticationFailed) and error.code == "token_expired"
-        code = CloseCode.DONE if expired else CloseCode.POLICY
+        # Who shows a new token may come back. To one of a removed tenant that is of no use.
+        code = CloseCode.POLICY if isinstance(error, NotPermitted) else CloseCode.DONE
         return self._begin_close(SessionEvent.CLOSE, code, error.message, now)
 
     # -- ends --------------------------------------------------------------------------------------

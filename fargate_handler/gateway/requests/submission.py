@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.callers import CALLER, pace, stranger
+from evenflow.fargate_handler.gateway.callers import stranger
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import (
     API_KEY,
@@ -33,7 +33,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
 )
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.call_rates import Caller, work_of
+from evenflow.stream_core.policy.call_rates import Caller
 from evenflow.stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
 from evenflow.stream_core.policy.rights import ALL_RIGHTS, Right, check_right
 from evenflow.stream_core.policy.session_token import SessionClaims
@@ -225,16 +225,13 @@ async def read_request(
         TooLarge: it is larger than allowed.
         InvalidRequest: it can't be decoded.
         Overloaded: the node has no room for it.
-        RateLimited: its sender has sent too much.
         RequestTimeout: it came too slowly.
     """
     encodings = (GZIP,) if sender.known else ()
     body = await read_body(
         request, context, context.limits.request_bytes, encodings, reading.grow_to
     )
-    size = memory_of(body)
-    reading.grow_to(size)
-    await pace(context, request[CALLER], work_of(size))
+    reading.grow_to(memory_of(body))
     return body
 
 

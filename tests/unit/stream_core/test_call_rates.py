@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.call_rates import LONGEST_WAIT_SECONDS, Caller, CallRates, work_of
+from evenflow.stream_core.policy.call_rates import LONGEST_WAIT_SECONDS, Caller, CallRates, cost_of_answer
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import RateLimited
 
@@ -34,7 +34,7 @@ def test_a_call_that_costs_more_than_the_burst_passes_and_later_ones_wait_for_it
 def test_what_a_call_has_cost_besides_is_waited_for_by_the_next_one() -> None:
     rates = CallRates(_LIMITS)
     rates.charge(_READER, 1, 0.0)
-    rates.add(_READER, work_of(28 * 16_384), 0.0)
+    rates.add(_READER, cost_of_answer(28 * 16_384), 0.0)
     assert rates.charge(_READER, 1, 0.0) == pytest.approx(1.0)
 
 

@@ -156,7 +156,7 @@ def test_a_ping_is_answered_unless_the_client_does_not_read(make: Make) -> None:
     ("error", "code"),
     [
         (AuthenticationFailed("expired", code="token_expired"), CloseCode.DONE),
-        (AuthenticationFailed("rotated", code="invalid_api_key"), CloseCode.POLICY),
+        (AuthenticationFailed("rotated", code="invalid_api_key"), CloseCode.DONE),
         (NotPermitted("removed", code="tenant_removed"), CloseCode.POLICY),
     ],
 )

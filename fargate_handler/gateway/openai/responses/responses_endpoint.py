@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.callers import charge_bytes
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_stream import EventStream
@@ -116,9 +115,7 @@ class ResponsesEndpoint:
         context = self._context
         with context.orchestrator.held_requests.reading() as held:
             response_id = request.match_info["response_id"]
-            known = await find_response(context, sender_of(request), response_id, held)
-            charge_bytes(request, context, held.bytes)  # its request was parsed
-            return known
+            return await find_response(context, sender_of(request), response_id, held)
 
     async def _answer(
         self, request: web.Request, call: ResponseCall, known: KnownResponse, deadline: Deadline

@@ -42,7 +42,6 @@ from evenflow.stream_core.encoders.responses.response_events import JsonLines, R
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
-from evenflow.stream_core.policy.call_rates import work_of
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.protocol.client_session_states import Command, Output, Received
 from evenflow.stream_core.protocol.ending_frames import CloseCode
@@ -226,9 +225,8 @@ class ResponsesSocket(SocketConnection):
         context = self.context
         context.metrics.labelled(HTTP_REQUESTS).count(_PROTOCOL)
         try:
-            size = memory_of(message)
-            held.grow_to(size)
-            await pace(context, self.caller, RESPONSES_WEBSOCKET.terms.cost + work_of(size))
+            await pace(context, self.caller, RESPONSES_WEBSOCKET.terms.cost)
+            held.grow_to(memory_of(message))
             call = _read(message)
             earlier = EarlierResponses(context, self._sender, held, self._unstored)
             known, _ = await submit(context, self._sender, replace(call, kept=True), earlier)
