@@ -61,7 +61,7 @@ class CallIntake:
         """The endpoint behind the intake."""
         terms = route.terms
         if terms.bound is Bound.MACHINE:
-            return endpoint
+            return self.paced(endpoint)
         requests = self._context.metrics.labelled(HTTP_REQUESTS)
 
         async def answer(request: web.Request) -> web.StreamResponse:
@@ -78,7 +78,7 @@ class CallIntake:
         return answer
 
     def paced(self, endpoint: RequestHandler) -> RequestHandler:
-        """The endpoint of paths that only say what to call instead."""
+        """The endpoint of paths that are no client's, or only say what to call instead."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
             await self.pace_stranger(request)
@@ -87,7 +87,7 @@ class CallIntake:
         return answer
 
     async def pace_stranger(self, request: web.Request) -> None:
-        """Charge a call that no endpoint answers to its address.
+        """Charge a call to its address alone, such as one that no endpoint answers.
 
         Raises:
             RateLimited: it would have to wait too long.

@@ -116,11 +116,11 @@ class HttpEndpoints:
             asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()
         }
         self._answering: Shares[str] = Shares(context.limits.requests_per_node)
-        others = OtherOrigins(context, besides=_NOT_FOR_CLIENTS | _MODULES)
+        others = OtherOrigins(context, self._intake, besides=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
             middlewares=[
-                *(others.preflights, errors_in_shape, self._meant_for_us),
-                *(self._upgrades, others.unasked, self._within_bounds),
+                *(errors_in_shape, self._within_bounds, others.preflights),
+                *(self._meant_for_us, self._upgrades, others.unasked),
             ]
         )
         app.add_routes(self._routes())
@@ -228,6 +228,7 @@ class HttpEndpoints:
             return await handler(request)
         except (HostNotAllowed, OriginNotAllowed, UnsupportedMediaType) as refused:
             context.metrics.labelled(HTTP_REFUSED).count(refused.code)
+            await self._intake.pace_stranger(request)
             raise
 
     @web.middleware

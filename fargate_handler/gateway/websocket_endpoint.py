@@ -18,6 +18,7 @@ from picows import (
 )
 
 from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.callers import stranger
 from evenflow.fargate_handler.gateway.client_admission import admit_client, check_admission
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
@@ -193,6 +194,7 @@ class WebSocketEndpoint:
         if route is OPENAI_REALTIME and openai_realtime.asks_for_openai_realtime(
             offered, asked, beta
         ):
+            context.calls.charge(stranger(caller.address), route.terms.cost, asked_at)
             return _realtime_refusal(offered)
         handshake = _Handshake(request, caller, route, asked_at)
         self._check_origin(handshake)

@@ -67,7 +67,7 @@ class Bound(StrEnum):
     SOCKET = "socket"
     """It opens a WebSocket."""
     MACHINE = "machine"
-    """It is not a client's call, and has no rate."""
+    """It is not a client's call: only its address has a rate."""
 
 
 LIMITS_OF: Mapping[Bound, tuple[str, ...]] = {
@@ -154,7 +154,7 @@ def _expression(path: str) -> re.Pattern[str]:
 
 _PUBLIC = Terms(Credential.NOTHING, None, 1, Bound.CALL)
 _DOCUMENT = Terms(Credential.NOTHING, None, 3, Bound.CALL)
-_MACHINE = Terms(Credential.OPERATOR, None, 0, Bound.MACHINE)
+_MACHINE = Terms(Credential.OPERATOR, None, 1, Bound.MACHINE)
 _OPENING = Terms(Credential.OPENER, None, 2, Bound.BODY)
 _READ_SESSION = Terms(Credential.SESSION, Right.READ, 5, Bound.CALL)
 _END_SESSION = Terms(Credential.SESSION, Right.CANCEL, 5, Bound.CALL)

@@ -44,7 +44,7 @@ async def tasks(deployment: LocalDeployment) -> list[LocalServer]:
 @pytest.fixture
 async def tasks_on_tables(aws_deployment: AwsDeployment) -> list[LocalServer]:
     """Three tasks whose responses the poll function sees."""
-    return await aws_deployment.handlers(3, readers_per_response=300)
+    return await aws_deployment.handlers(3, readers_per_response=300, streams_per_session=300)
 
 
 @pytest.fixture

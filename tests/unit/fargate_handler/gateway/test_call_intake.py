@@ -9,6 +9,8 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway import callers
 from evenflow.fargate_handler.gateway.call_intake import CallIntake
+from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
+from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
 from evenflow.stream_core.policy.call_rates import Caller
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.rights import Right
@@ -20,12 +22,12 @@ _STRANGER, _OTHER = "192.0.2.7", "192.0.2.8"
 _NO_TOKEN = {"Authorization": ""}
 _NAMES = {"response_id": "r1", "session_id": CHANNEL.session, "chat_id": "c1", "model": "demo"}
 _NAMES |= {"name": "page.js", "epoch": "1", "first": "0", "last": "9"}
-_OF_CLIENTS = [route for route in ROUTES if route.terms.bound is not Bound.MACHINE]
 _WITH_TOKEN = [
     route
-    for route in _OF_CLIENTS
+    for route in ROUTES
     if route.terms.right is not None and route.terms.bound is not Bound.SOCKET
 ]
+_PREFLIGHT = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
 _SLOW = Limits(calls_per_second=1, calls_per_sender_per_second=1)
 
 
@@ -64,7 +66,7 @@ def test_all_credentials_and_bounds_are_those_of_some_route() -> None:
     assert {route.terms.bound for route in ROUTES} == set(Bound)
 
 
-@pytest.mark.parametrize("route", _OF_CLIENTS, ids=str)
+@pytest.mark.parametrize("route", ROUTES, ids=str)
 async def test_a_stranger_s_calls_of_every_route_have_a_rate(route: Route) -> None:
     gateway = Gateway(_SLOW)
     calls = Calls(gateway.context, CHANNEL)
@@ -75,13 +77,31 @@ async def test_a_stranger_s_calls_of_every_route_have_a_rate(route: Route) -> No
     assert await _code(*called, _OTHER) != "rate_limited"
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/v1/embeddings", "/v1/messages/batches"])
-async def test_so_have_paths_that_are_not_served(path: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/nowhere", {}, 404),
+        ("PUT", "/session", {}, 405),
+        ("GET", "/v1/embeddings", {}, 404),
+        ("GET", "/v1/messages/batches", {}, 404),
+        ("GET", "/v1/models", {"Host": "elsewhere.example"}, 403),
+        ("POST", "/session", {"Origin": "https://evil.example", "Content-Type": "text/plain"}, 415),
+        ("OPTIONS", "/session", _PREFLIGHT, 204),
+    ],
+)
+async def test_so_have_calls_that_no_endpoint_answers(
+    method: str, path: str, headers: dict[str, str], status: int
+) -> None:
     gateway = Gateway(_SLOW)
-    calls = Calls(gateway.context, CHANNEL)
-    assert (await calls.call("GET", path, _NO_TOKEN, remote=_STRANGER)).status == 404
-    gateway.context.calls.add(callers.stranger(_STRANGER), 4, gateway.clock.now)
-    assert (await calls.call("GET", path, _NO_TOKEN, remote=_STRANGER)).status == 429
+    context = replace(
+        gateway.context,
+        allowed_hosts=AllowedHosts(["chat.example"]),
+        allowed_origins=AllowedOrigins([_PREFLIGHT["Origin"]]),
+    )
+    calls, sent = Calls(context, CHANNEL), {"Host": "127.0.0.1", **_NO_TOKEN, **headers}
+    assert (await calls.call(method, path, sent, remote=_STRANGER)).status == status
+    context.calls.add(callers.stranger(_STRANGER), 4, gateway.clock.now)
+    assert (await calls.call(method, path, sent, remote=_STRANGER)).status == 429
 
 
 @pytest.mark.parametrize("route", _WITH_TOKEN, ids=str)
