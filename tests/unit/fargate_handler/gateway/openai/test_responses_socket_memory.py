@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
+from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.socket_session import Opcode
 from evenflow.stream_core.protocol.ending_frames import CloseCode
 from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
-from tests.integration.raw_websocket import client_frame
+from tests.integration.raw_websocket import client_frame, text_frame
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory, connected
 from tests.unit.settle import settle
@@ -98,3 +100,27 @@ async def test_where_memory_is_scarce_an_idle_connection_gives_its_buffer_up(pat
     sock.lose()
     await settle()
     assert _held(gateway) == _MEBIBYTE // 2
+
+
+def _responses() -> int:
+    """How many responses there are in this process."""
+    gc.collect()
+    return sum(isinstance(each, ResponseStream) for each in gc.get_objects())
+
+
+async def test_what_is_not_stored_goes_from_memory_as_all_that_has_ended() -> None:
+    gateway, before = Gateway(Limits(responses_held_bytes=_MEBIBYTE)), _responses()
+    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
+    create = {"type": "response.create", "model": "demo", "input": "hi", "store": False}
+    for _ in range(4):
+        await _send(sock, text_frame(create))
+        await settle()
+        gateway.call.push("x" * 600_000)
+        gateway.call.finish()
+        await settle()
+    assert b"response.completed" in sock.sent
+    gateway.source.calls.clear()
+    assert _responses() - before <= 1, "the newest alone is within the limit"
+    sock.lose()
+    await settle()
+    assert _responses() == before
