@@ -232,10 +232,13 @@ class SocketConnection(ABC):
         """Count what the client sends, or close the connection where there is no room for it."""
         if self.session.over:
             return
-        if self._memory is None:
-            self._memory = Reading(self.context.orchestrator.held_requests)
+        memory = self._memory = self._memory or Reading(self.context.orchestrator.held_requests)
+        size = self._buffer_bytes + self.session.waiting_bytes
+        if size <= memory.bytes:
+            memory.shrink_to(size)
+            return
         try:
-            self._memory.grow_to(self._buffer_bytes + self.session.waiting_bytes)
+            memory.grow_to(size)
         except Overloaded as full:
             self.close(CloseCode.OVER_CAPACITY, full.message)
 
