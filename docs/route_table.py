@@ -32,8 +32,8 @@ class Shown(StrEnum):
     KEY_TO_READ = "key `read`"
     KEY_TO_OPEN = "key `sessions`"
     OTHER_TENANT = "another tenant's key"
-    TOKEN = "session's token"
-    EXPIRED_TOKEN = "expired token"
+    SESSION = "session's token"
+    EXPIRED = "expired token"
     OTHER_SESSION = "another session's token"
     MAY_READ = "token or share that may `read`"
     MAY_WRITE = "token that may `write`"
@@ -67,9 +67,9 @@ _COLUMNS: Mapping[str, Shown] = {
     **{
         str(shown): shown
         for shown in Shown
-        if shown not in {Shown.NOTHING, *_INVALID_KEYS, Shown.EXPIRED_TOKEN}
+        if shown not in {Shown.NOTHING, *_INVALID_KEYS, Shown.EXPIRED}
     },
-    "expired token": Shown.EXPIRED_TOKEN,
+    "expired token": Shown.EXPIRED,
 }
 
 
@@ -123,7 +123,7 @@ def _by_token(route: Route, right: Right, shown: Shown) -> Refusal | None:
 
 def _with(route: Route, right: Right, shown: Shown) -> Refusal | None:
     """How a session's token is refused."""
-    if shown is Shown.EXPIRED_TOKEN:
+    if shown is Shown.EXPIRED:
         return Refusal(401, "token_expired")
     if shown in _RIGHTS:
         return None if _RIGHTS[shown] is right else _NOT_PERMITTED

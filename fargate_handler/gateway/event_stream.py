@@ -26,8 +26,8 @@ from evenflow.fargate_handler.gateway.http_answers import (
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS
 from evenflow.stream_core.protocol.errors import EvenflowError, TooSlow
+from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
 if TYPE_CHECKING:

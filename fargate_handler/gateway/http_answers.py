@@ -157,9 +157,7 @@ def claims_of(request: web.Request) -> SessionClaims:
     return claims
 
 
-def verified_claims(
-    request: web.Request, context: GatewayContext, right: Right
-) -> SessionClaims:
+def verified_claims(request: web.Request, context: GatewayContext, right: Right) -> SessionClaims:
     """Verify the request's token, which has a right on the whole session.
 
     Raises:

@@ -125,6 +125,7 @@ class SessionEndpoint:
             connection.close(CloseCode.DONE, "the session was ended")
         return web.Response(status=204, headers=NEVER_CACHED)
 
+
 def _own_session(request: web.Request) -> SessionClaims:
     """The claims of the token, whose session is the one in the path.
 

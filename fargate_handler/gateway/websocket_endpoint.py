@@ -245,9 +245,7 @@ class WebSocketEndpoint:
             WSUpgradeResponse.create_101_response(headers), WebSocketConnection(client)
         )
 
-    def _check_credential(
-        self, tenant: str, may: Collection[Right], handshake: _Handshake
-    ) -> None:
+    def _check_credential(self, tenant: str, may: Collection[Right], handshake: _Handshake) -> None:
         """Check that a verified credential may open the WebSocket, and from this page."""
         request, caller, route, _ = handshake
         self._context.check_origin(tenant, request.headers.get("Origin"), _host(request, caller))

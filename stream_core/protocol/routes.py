@@ -197,9 +197,7 @@ USAGE = Route("GET", "/usage", _REPORT)
 
 _OPENAI = "/v1/*"
 _CHAT = "openai_chat"
-COMPLETIONS = Route(
-    "POST", "/v1/chat/completions", _GENERATE, edge_pattern=_OPENAI, protocol=_CHAT
-)
+COMPLETIONS = Route("POST", "/v1/chat/completions", _GENERATE, edge_pattern=_OPENAI, protocol=_CHAT)
 LIST_MODELS = Route("GET", "/v1/models", _LOOK_UP, edge_pattern=_OPENAI, protocol=_CHAT)
 GET_MODEL = Route("GET", "/v1/models/{model+}", _LOOK_UP, edge_pattern=_OPENAI, protocol=_CHAT)
 _RESPONSES = "openai_responses"
@@ -213,7 +211,11 @@ GET_RESPONSE = Route(
     "GET", "/v1/responses/{response_id}", _STREAM, edge_pattern=_OPENAI, protocol=_RESPONSES
 )
 DELETE_RESPONSE = Route(
-    "DELETE", "/v1/responses/{response_id}", _STOP_RESPONSE, edge_pattern=_OPENAI, protocol=_RESPONSES
+    "DELETE",
+    "/v1/responses/{response_id}",
+    _STOP_RESPONSE,
+    edge_pattern=_OPENAI,
+    protocol=_RESPONSES,
 )
 CANCEL_RESPONSE = Route(
     "POST",
@@ -238,9 +240,7 @@ STREAM = Route("GET", "/streams/{response_id}", _FOLLOW, protocol="durable_strea
 
 _AI_SDK = "/api/chat*"
 CHAT = Route("POST", "/api/chat", _GENERATE, edge_pattern=_AI_SDK, protocol="ai_sdk")
-CHAT_MESSAGES = Route(
-    "GET", "/api/chat/{chat_id}", _LIST, edge_pattern=_AI_SDK, protocol="ai_sdk"
-)
+CHAT_MESSAGES = Route("GET", "/api/chat/{chat_id}", _LIST, edge_pattern=_AI_SDK, protocol="ai_sdk")
 CHAT_STREAM = Route(
     "GET", "/api/chat/{chat_id}/stream", _STREAM, edge_pattern=_AI_SDK, protocol="ai_sdk"
 )

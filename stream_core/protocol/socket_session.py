@@ -211,7 +211,7 @@ class SocketSession(ABC):
             return self._violate(message, now)
         return [] if message is None else self._receive_message(message, now)
 
-    def _lapsed(self, now: float) -> EvenflowError | None:  # noqa: ARG002 - of a token's expiry
+    def _lapsed(self, now: float) -> EvenflowError | None:
         """Why the credential opens nothing, as far as is known. None: it opens the connection."""
         try:
             self._check()

@@ -126,7 +126,10 @@ async def outlived_tokens(scene: Scene) -> None:
     for path, message in ask.items():
         token = session_token(age_seconds=3_600 - _LEFT_SECONDS)
         async with scene.attacker.connection() as connection:
-            protocol, header = protocols.get(path, "evenflow.v1"), f"Authorization: Bearer {token}\r\n"
+            protocol, header = (
+                protocols.get(path, "evenflow.v1"),
+                f"Authorization: Bearer {token}\r\n",
+            )
             websocket = await connection.upgraded(token, path, protocol, header)
             scene.must(websocket.status == 101, f"{path} is answered {websocket.status}")
             await asyncio.sleep(_LEFT_SECONDS + 1.0)

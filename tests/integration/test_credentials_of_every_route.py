@@ -151,7 +151,9 @@ ROWS = (
         )
     ),
 )
-GUARDED = tuple(row for row in ROWS if row.credential not in (Credential.NOTHING, Credential.OPERATOR))
+GUARDED = tuple(
+    row for row in ROWS if row.credential not in (Credential.NOTHING, Credential.OPERATOR)
+)
 _LAST = (routes.DELETE_RESPONSE, routes.END_SESSION)
 
 
@@ -179,22 +181,18 @@ _KEYS = {
 
 def _shown(world: World, shown: Shown) -> Mapping[str, str]:
     """What a call shows."""
-    if shown in _KEYS:
-        return _bearer(_KEYS[shown])
-    if shown in _RIGHTS:
-        return _bearer(world.token(may=frozenset([_RIGHTS[shown]])))
-    match shown:
-        case Shown.NOTHING:
-            return {}
-        case Shown.EXPIRED_TOKEN:
-            return _bearer(world.token(age=61))
-        case Shown.OTHER_SESSION:
-            return _bearer(world.token(world.session._replace(session="another")))
-        case Shown.TICKET:
-            return _bearer(world.token(only_for=world.response_id))
-        case Shown.OTHER_TICKET:
-            return _bearer(world.token(only_for="rsp_another"))
-    return _bearer(world.token())
+    if shown is Shown.NOTHING:
+        return {}
+    another = world.session._replace(session="another")
+    tokens: Mapping[Shown, Mapping[str, Any]] = {
+        Shown.SESSION: {},
+        Shown.EXPIRED: {"age": 61},
+        Shown.OTHER_SESSION: {"session": another},
+        Shown.TICKET: {"only_for": world.response_id},
+        Shown.OTHER_TICKET: {"only_for": "rsp_another"},
+        **{shown: {"may": frozenset([right])} for shown, right in _RIGHTS.items()},
+    }
+    return _bearer(_KEYS[shown] if shown in _KEYS else world.token(**tokens[shown]))
 
 
 @pytest.mark.parametrize("shown", Shown)

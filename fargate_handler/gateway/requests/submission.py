@@ -118,9 +118,7 @@ def sender_of(request: web.Request) -> Sender:
     return sender
 
 
-async def verified_sender(
-    request: web.Request, context: GatewayContext, right: Right
-) -> Sender:
+async def verified_sender(request: web.Request, context: GatewayContext, right: Right) -> Sender:
     """Verify who sent a request, by its `Authorization` header, or by `x-api-key` in its place.
 
     Raises:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.call_rates import LONGEST_WAIT_SECONDS, Caller, CallRates, cost_of_answer
+from evenflow.stream_core.policy.call_rates import (
+    LONGEST_WAIT_SECONDS,
+    Caller,
+    CallRates,
+    cost_of_answer,
+)
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import RateLimited
 

@@ -12,7 +12,6 @@ from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.session_token import SessionClaims
 from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS, Opcode
 from evenflow.stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
@@ -46,6 +45,7 @@ from evenflow.stream_core.protocol.messages import (
     ResponseAck,
 )
 from evenflow.stream_core.protocol.realtime import RealtimeDialect
+from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS, Opcode
 
 CLAIMS = SessionClaims(
     Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000

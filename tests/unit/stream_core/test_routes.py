@@ -8,7 +8,6 @@ import pytest
 
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.rights import Right
-
 from evenflow.stream_core.protocol.routes import (
     EVENTS,
     GET_MODEL,

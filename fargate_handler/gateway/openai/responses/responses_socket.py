@@ -77,7 +77,7 @@ class ResponsesSocket(SocketConnection):
         check: looks whether what the client has shown still opens anything.
     """
 
-    __slots__ = ("_current", "_serving", "_unstored", "_waiting", "_writable", "caller", "_sender")
+    __slots__ = ("_current", "_sender", "_serving", "_unstored", "_waiting", "_writable", "caller")
 
     context: GatewayContext
     session: ResponsesSession

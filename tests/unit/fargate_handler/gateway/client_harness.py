@@ -29,9 +29,9 @@ from evenflow.stream_core.policy.node_load import LoadFigure
 from evenflow.stream_core.policy.rights import ALL_RIGHTS, TO_READ
 from evenflow.stream_core.policy.session_token import SessionClaims, SessionTokens
 from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.socket_session import Opcode
 from evenflow.stream_core.protocol.dialect import V1, CompactDialect, Dialect
 from evenflow.stream_core.protocol.realtime import RealtimeDialect
+from evenflow.stream_core.protocol.socket_session import Opcode
 from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task

@@ -16,7 +16,6 @@ from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter
 from tests.unit.fargate_handler.gateway.text_protocol import TextEndpoint
 from tests.unit.settle import settle
 
-
 _ROUTE = Route("GET", "/say", Terms(Credential.SESSION, Right.WRITE, 2, Bound.ANSWER))
 
 
