@@ -152,6 +152,7 @@ async def test_a_message_may_be_as_large_as_a_body(
 ) -> None:
     async with _opening(http, server) as socket:
         await socket.send_json(_CREATE | {"instructions": "a" * 3_000_000})
+        assert (await socket.receive_json())["type"] == "response.created"
         events = await serve.time_passes_until(_events(socket))
     assert events[-1]["type"] == "response.completed"
 
