@@ -119,7 +119,7 @@ class HttpEndpoints:
         others = OtherOrigins(context, self._intake, besides=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
             middlewares=[
-                *(errors_in_shape, self._within_bounds, others.preflights),
+                *(errors_in_shape, others.preflights, self._within_bounds),
                 *(self._meant_for_us, self._upgrades, others.unasked),
             ]
         )
