@@ -178,7 +178,7 @@ class Limits(BaseModel):
         "not counted)",
     )
     streams_per_session: int = _limit(
-        100,
+        64,
         1,
         100_000,
         "429 session_streams: event streams and polls of one session at once; of a share or a "

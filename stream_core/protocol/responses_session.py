@@ -5,7 +5,7 @@ from __future__ import annotations
 from evenflow.stream_core.encoders.responses.response_events import JsonLines, error_event
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.client_session_states import Output, Received, SessionEvent
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.protocol.errors import InvalidRequest, Overloaded
 from evenflow.stream_core.protocol.message_intake import Refusal
 from evenflow.stream_core.protocol.socket_session import CredentialCheck, SocketSession
 
@@ -38,6 +38,13 @@ class ResponsesSession(SocketSession):
                 retry_after_ms=1000,
             )
             return self.refuse(Refusal(draining, CREATE, is_violation=False), now)
+        if not data.lstrip().startswith(b"{"):  # the rest of it is read when its turn comes
+            error = InvalidRequest(
+                "a message must be a JSON object; nothing was generated",
+                code="invalid_field",
+                param="type",
+            )
+            return self.refuse(Refusal(error, CREATE), now)
         return [Received(data)]
 
     def _encoded(self, refusal: Refusal) -> bytes:

@@ -310,7 +310,9 @@ async def test_many_readers_cost_the_store_what_one_does(
     opened: OpenSession,
 ) -> None:
     owner = await aws_deployment.handler(**({} if reachable else {"peer_url": _nowhere()}))
-    other = await aws_deployment.handler(readers_per_response=_READERS)
+    other = await aws_deployment.handler(
+        readers_per_response=_READERS, streams_per_session=_READERS
+    )
 
     async def reads(readers: int, seed: int) -> int:
         session = await opened(owner)

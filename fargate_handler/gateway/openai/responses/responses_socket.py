@@ -171,14 +171,13 @@ class ResponsesSocket(SocketConnection):
             self._refuse(full)
         except asyncio.QueueFull:
             held.release()
-            self._refuse(
-                RateLimited(
-                    "responses over one WebSocket are made one after the other, and too many "
-                    "wait; send this again when one has ended",
-                    code="session_in_flight",
-                    retry_after_ms=1000,
-                )
+            too_many = RateLimited(
+                "responses over one WebSocket are made one after the other, and too many "
+                "wait; send this again when one has ended",
+                code="session_in_flight",
+                retry_after_ms=1000,
             )
+            self._refuse(too_many, is_violation=True)
 
     def _stop(self) -> None:
         """Nobody hears what is not stored."""
@@ -197,9 +196,9 @@ class ResponsesSocket(SocketConnection):
     def _is_busy(self) -> bool:
         return super()._is_busy or not self._waiting.empty()
 
-    def _refuse(self, error: EvenflowError) -> None:
-        wrong_message = isinstance(error, InvalidRequest | NotFound)
-        refusal = Refusal(error, CREATE, is_violation=wrong_message)
+    def _refuse(self, error: EvenflowError, *, is_violation: bool = False) -> None:
+        is_violation |= isinstance(error, InvalidRequest | NotFound)
+        refusal = Refusal(error, CREATE, is_violation=is_violation)
         self._do(self.session.refuse(refusal, self.context.monotonic()))
 
     # -- responses ---------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ async def test_fragments_are_counted_too(path: str, size: int) -> None:
 async def test_a_message_for_which_there_is_no_room_is_refused() -> None:
     gateway = Gateway(_SMALL)
     sock = connected(gateway, RESPONSES_WEBSOCKET.path)
-    await _send(sock, client_frame(Opcode.TEXT, b"x" * 500_000))
+    await _send(sock, client_frame(Opcode.TEXT, b"{" + b"x" * 500_000))
     assert b"node_memory" in sock.sent
     assert not sock.closing
     sock.lose()
