@@ -43,14 +43,14 @@ _PROXY_BUFFER_BYTES = 4_096
 API_KEY = "x-api-key"
 CLIENT = web.RequestKey("client", Client)
 """Who sent a request, once that was worked out."""
-CLAIMS = web.RequestKey("claims", SessionClaims)
-"""The content of its token, which the intake has verified."""
 PROTOCOL = web.RequestKey("protocol", str)
 """Whose API a request is of, by its route."""
 TENANT = web.RequestKey("tenant", str)
 """Whose request it is, once its key or its token was verified."""
 PAYER = web.RequestKey("payer", Payer)
 """Whom it is counted to, likewise."""
+CLAIMS = web.RequestKey("claims", SessionClaims)
+"""What its session token says, likewise."""
 READER = web.RequestKey("reader", str)
 """Who reads, as a session's token or a share says."""
 ERROR_CODE = web.ResponseKey("error_code", str)
