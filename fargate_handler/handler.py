@@ -49,6 +49,7 @@ from evenflow.stream_core.policy.address_rates import AddressRates
 from evenflow.stream_core.policy.agents import Agents
 from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
 from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
+from evenflow.stream_core.policy.call_rates import CallRates
 from evenflow.stream_core.policy.client_address import TrustedProxies
 from evenflow.stream_core.policy.connection_places import ConnectionPlaces, most_served
 from evenflow.stream_core.policy.node_load import LoadFigure, NodeUse
@@ -452,6 +453,7 @@ class Handler:
             turns=AddressTurns(),
             reconnects=ReconnectRate(settings, self._monotonic()),
             sessions_opened=AddressRates(settings.sessions_per_address_per_second),
+            calls=CallRates(settings),
             background=self._background,
             tokens=self._tokens,
             tenants=self._tenants,

@@ -82,7 +82,8 @@ async def _step(plan: Plan, transport: str, readers: int, window_ms: int) -> Ste
     seconds = joining + 2 * SETTLE_SECONDS + plan.jitter_seconds
     # A token in the middle of each interval: one is a delta.
     script = Script(round(1_000 * seconds / window_ms), window_ms, seed=1)
-    settings: dict[str, Any] = {}
+    # They come from one machine, with one ticket, and so are one caller.
+    settings: dict[str, Any] = {"calls_per_second": 1_000_000, "streams_per_session": readers}
     if window_ms != DEFAULT_WINDOW_MS:
         settings |= _settings(window_ms, readers)
     async with evenflow(**settings) as server:

@@ -20,6 +20,7 @@ from evenflow.stream_core.policy.address_rates import AddressRates
 from evenflow.stream_core.policy.agents import Agents
 from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
 from evenflow.stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
+from evenflow.stream_core.policy.call_rates import CallRates
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.client_address import Client, TrustedProxies
 from evenflow.stream_core.policy.forwarded import CalledUrl, RequestHeaders
@@ -52,6 +53,7 @@ class GatewayContext(ClientContext):
         trusted_proxies: the proxies whose headers about their clients are trusted.
         metrics_port: where there is `/metrics` and nothing else. None: it is at the other ports.
         sessions_opened: how many sessions each address opens without a key.
+        calls: what the calls of each session, key and address cost.
         allowed_origins: other origins whose pages may call.
         allowed_hosts: the names by which this server may be called.
         drain_key: what `POST /drain` needs. None: there is no such path.
@@ -67,6 +69,7 @@ class GatewayContext(ClientContext):
     trusted_proxies: TrustedProxies
     reconnects: ReconnectRate
     sessions_opened: AddressRates
+    calls: CallRates
     tokens: SessionTokens
     http_url: str | None
     ws_url: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.http_answers import reading_channel
+from evenflow.fargate_handler.gateway.http_answers import claims_of
 from evenflow.stream_core.encoders.entry_range import entry_range
 from evenflow.stream_core.protocol.http_contract import KEPT_FOR_EVER, whole_number
 
@@ -22,7 +22,7 @@ class EntriesEndpoint:
         epoch = whole_number("epoch", named["epoch"], 1, lowest=1)
         first = whole_number("first", named["first"], 0)
         last = whole_number("last", named["last"], 0)
-        channel = reading_channel(request, context)
+        channel = claims_of(request).channel
         stream = await context.orchestrator.find(named["response_id"], channel)
         body = entry_range(stream, epoch, first, last, context.limits.frame_characters)
         context.measures.delivered.value += last - first + 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
+from evenflow.fargate_handler.gateway.callers import charge_answer
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_reader import (
@@ -25,8 +26,8 @@ from evenflow.fargate_handler.gateway.http_answers import (
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS
 from evenflow.stream_core.protocol.errors import EvenflowError, TooSlow
+from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class EventStream:
         self._answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS | dict(headers))
         self._socket = AnswerSocket(context, request, self._answer)
         self._reconnect = b""
+        self._request = request
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
         """Write the response to its end. `stream` is the copy that the encoder reads.
@@ -94,6 +96,7 @@ class EventStream:
             EvenflowError: before the head was sent. Later errors are written into the stream.
         """
         quotas, counted = self._context.quotas, NOT_COUNTED
+        charge_answer(self._request, self._context, stream.log.text_bytes)  # it is sent at once
         if self._payer is not None:
             quotas.check_connection(self._payer)
             counted = quotas.connect(self._payer, self._context.monotonic())

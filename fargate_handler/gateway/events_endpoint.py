@@ -6,22 +6,17 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.client_reader import start_frame
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.cookies import EVENTS_COOKIE
 from evenflow.fargate_handler.gateway.event_stream import EventStream
 from evenflow.fargate_handler.gateway.http_answers import (
     epoch_of_query,
-    note_tenant,
     number_of_query,
     payer_of,
-    peer_channel,
-    reading_channel,
     requested_resumption,
 )
 from evenflow.fargate_handler.gateway.resumption import Progress
 from evenflow.stream_core.encoders.frames import EventEncoder
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.protocol.errors import Overloaded
 
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
@@ -40,8 +35,7 @@ class EventsEndpoint:
         check_stays(request, context)
         joined = number_of_query(request, "joined", 1) > 0
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
-        channel = _reader(request, context) if joined else peer_channel(request, context)
-        stream, point = await requested_resumption(request, context, progress, channel=channel)
+        stream, point = await requested_resumption(request, context, progress)
         if stream.log.closed and last.end and point.next_index == stream.log.next_index:
             # It has everything. A 204 tells an EventSource not to come again.
             return web.Response(status=204)
@@ -81,16 +75,6 @@ def _start_event(stream: ResponseStream, next_index: int) -> bytes:
     """The start event, without an id: the reader's resume point stays."""
     frame = start_frame(stream, next_index, None, duplicate=False)
     return b"event: %b\ndata: %b\n\n" % (frame.type.encode(), frame.to_json())
-
-
-def _reader(request: web.Request, context: GatewayContext) -> Channel:
-    """The channel of the request's token, or of the cookie that opens this response."""
-    ticket = request.cookies.get(EVENTS_COOKIE)
-    if ticket is None or "Authorization" in request.headers:
-        return reading_channel(request, context)
-    response_id = request.match_info["response_id"]
-    claims = context.tokens.verify(ticket, context.wall_time(), only_for=response_id)
-    return note_tenant(request, claims, context).channel
 
 
 def _last_event(request: web.Request) -> EventId:

@@ -17,7 +17,6 @@ from evenflow.fargate_handler.gateway.resumption import (
     resume,
 )
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.client_address import Client
 from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.policy.session_token import SessionClaims, for_peers
@@ -50,6 +49,8 @@ TENANT = web.RequestKey("tenant", str)
 """Whose request it is, once its key or its token was verified."""
 PAYER = web.RequestKey("payer", Payer)
 """Whom it is counted to, likewise."""
+CLAIMS = web.RequestKey("claims", SessionClaims)
+"""What its session token says, likewise."""
 READER = web.RequestKey("reader", str)
 """Who reads, as a session's token or a share says."""
 ERROR_CODE = web.ResponseKey("error_code", str)
@@ -150,8 +151,14 @@ def number_of_query(request: web.Request, name: str, default: int, lowest: int =
     return whole_number(name, request.query.get(name), default, lowest)
 
 
-def claims_of(request: web.Request, context: GatewayContext, right: Right) -> SessionClaims:
-    """The content of the request's token, which has a right on the whole session.
+def claims_of(request: web.Request) -> SessionClaims:
+    """The content of the request's token, which the intake has verified."""
+    claims: SessionClaims = request[CLAIMS]
+    return claims
+
+
+def verified_claims(request: web.Request, context: GatewayContext, right: Right) -> SessionClaims:
+    """Verify the request's token, which has a right on the whole session.
 
     Raises:
         AuthenticationFailed: there is no token, or it is not valid.
@@ -186,8 +193,13 @@ def credentials_of(request: web.Request) -> str:
     return headers.get("Authorization") or headers.get(API_KEY) or ""
 
 
-def reading_channel(request: web.Request, context: GatewayContext) -> Channel:
-    """The channel of the request's token, or of its ticket for the response in the path.
+def reader_claims(
+    request: web.Request, context: GatewayContext, right: Right, cookie: str | None = None
+) -> SessionClaims:
+    """Verify the request's token, or its ticket for the response in the path.
+
+    Args:
+        cookie: the ticket that came as a cookie, where one is taken.
 
     Raises:
         AuthenticationFailed: there is neither, or it is not valid.
@@ -195,8 +207,11 @@ def reading_channel(request: web.Request, context: GatewayContext) -> Channel:
     """
     given, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
     now = context.wall_time()
-    claims = context.tokens.verify_for(Right.READ, bearer(given), now, response_id)
-    return note_tenant(request, claims, context).channel
+    if given is None and cookie is not None:
+        claims = context.tokens.verify(cookie, now, only_for=response_id)
+    else:
+        claims = context.tokens.verify_for(right, bearer(given), now, response_id)
+    return note_tenant(request, claims, context)
 
 
 def note_tenant(
@@ -214,8 +229,8 @@ def note_tenant(
     return claims
 
 
-def peer_channel(request: web.Request, context: GatewayContext) -> Channel:
-    """The channel of another task's token: it copies the response in the path.
+def peer_claims(request: web.Request, context: GatewayContext) -> SessionClaims:
+    """Verify the token of another task, which copies the response in the path.
 
     Raises:
         AuthenticationFailed: there is no such token, or it is not valid.
@@ -225,7 +240,7 @@ def peer_channel(request: web.Request, context: GatewayContext) -> Channel:
         context.wall_time(),
         only_for=for_peers(request.match_info["response_id"]),
     )
-    return note_tenant(request, claims, context).channel
+    return note_tenant(request, claims, context)
 
 
 def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:
@@ -236,19 +251,15 @@ def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:
     return payer._replace(tenant=OPEN_TENANT)
 
 
-async def requested_stream(
-    request: web.Request, context: GatewayContext, right: Right
-) -> ResponseStream:
-    """The response in the path, for a token with a right on its session.
+async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
+    """The response in the path, of the token's session.
 
     Raises:
-        AuthenticationFailed: there is no token, or it is not valid.
-        NotPermitted: it lacks the right.
         NotFound: there is no such response, or it is another session's.
         Gone: it ended too long ago.
         Overloaded: the store can't be read, or the response is changing owners.
     """
-    channel = claims_of(request, context, right).channel
+    channel = claims_of(request).channel
     return await context.orchestrator.find(request.match_info["response_id"], channel)
 
 
@@ -257,17 +268,12 @@ async def requested_resumption(
     context: GatewayContext,
     progress: Progress,
     patience: float = PATIENCE_SECONDS,
-    *,
-    channel: Channel | None = None,
 ) -> Resumption:
     """The response in the path, and where its reader resumes.
-
-    Args:
-        channel: the channel, if it is known already.
 
     Raises:
         InvalidRequest: `after` or `epoch` is beyond the response's.
         EvenflowError: as for `requested_stream`.
     """
-    channel = channel or reading_channel(request, context)
+    channel = claims_of(request).channel
     return await resume(context, request.match_info["response_id"], channel, progress, patience)

@@ -17,6 +17,7 @@ from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import Message
 from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import (
     not_served as anthropic_not_served,
 )
+from evenflow.fargate_handler.gateway.call_intake import CallIntake
 from evenflow.fargate_handler.gateway.called_url import public_urls_of
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
@@ -30,7 +31,6 @@ from evenflow.fargate_handler.gateway.error_shapes import (
 from evenflow.fargate_handler.gateway.events_endpoint import EventsEndpoint
 from evenflow.fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
 from evenflow.fargate_handler.gateway.http_answers import (
-    PROTOCOL,
     RequestHandler,
     address_of,
     credentials_of,
@@ -57,7 +57,7 @@ from evenflow.fargate_handler.gateway.streams_endpoint import StreamsEndpoint
 from evenflow.fargate_handler.gateway.usage_endpoint import UsageEndpoint
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.fargate_handler.processes import Siblings
-from evenflow.stream_core.metrics.metric_catalogue import HTTP_REFUSED, HTTP_REQUESTS
+from evenflow.stream_core.metrics.metric_catalogue import HTTP_REFUSED
 from evenflow.stream_core.policy.allowed_origins import page_policy
 from evenflow.stream_core.policy.shares import Shares
 from evenflow.stream_core.protocol import routes
@@ -108,6 +108,7 @@ class HttpEndpoints:
         siblings: Siblings | None = None,
     ) -> None:
         self._context = context
+        self._intake = CallIntake(context)
         self._operators = OperatorEndpoints(context, leave, siblings)
         self._websockets = websockets
         self._page = page
@@ -115,11 +116,11 @@ class HttpEndpoints:
             asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()
         }
         self._answering: Shares[str] = Shares(context.limits.requests_per_node)
-        others = OtherOrigins(context, besides=_NOT_FOR_CLIENTS | _MODULES)
+        others = OtherOrigins(context, self._intake, besides=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
             middlewares=[
-                *(others.preflights, errors_in_shape, self._meant_for_us),
-                *(self._upgrades, others.unasked, self._within_bounds),
+                *(errors_in_shape, others.preflights, self._within_bounds),
+                *(self._meant_for_us, self._upgrades, others.unasked),
             ]
         )
         app.add_routes(self._routes())
@@ -209,25 +210,10 @@ class HttpEndpoints:
             routes.ELEMENT_MODULE: self._module,
         }
         return [
-            web.route("*", NOT_SERVED, not_served, expect_handler=expectation),
-            web.route(
-                "*", NOT_SERVED_OF_ANTHROPIC, anthropic_not_served, expect_handler=expectation
-            ),
-            *(_served(route, self._counted(route, endpoints[route])) for route in ROUTES),
+            _not_served(NOT_SERVED, self._intake.paced(not_served)),
+            _not_served(NOT_SERVED_OF_ANTHROPIC, self._intake.paced(anthropic_not_served)),
+            *(_served(route, self._intake.admitted(route, endpoints[route])) for route in ROUTES),
         ]
-
-    def _counted(self, route: Route, endpoint: RequestHandler) -> RequestHandler:
-        """The endpoint, whose requests are counted by their protocol if they are clients'."""
-        if route.origin is Origin.MACHINE:
-            return endpoint
-        requests = self._context.metrics.labelled(HTTP_REQUESTS)
-
-        async def answer(request: web.Request) -> web.StreamResponse:
-            requests.count(route.protocol)
-            request[PROTOCOL] = route.protocol
-            return await endpoint(request)
-
-        return answer
 
     @web.middleware
     async def _meant_for_us(
@@ -242,6 +228,7 @@ class HttpEndpoints:
             return await handler(request)
         except (HostNotAllowed, OriginNotAllowed, UnsupportedMediaType) as refused:
             context.metrics.labelled(HTTP_REFUSED).count(refused.code)
+            await self._intake.pace_stranger(request)
             raise
 
     @web.middleware
@@ -286,6 +273,8 @@ class HttpEndpoints:
             # A body is counted first, and waits for turns piece by piece.
             if from_client and request.content.is_eof():
                 await self._context.turns.wait(address, credentials_of(request))
+            if request.match_info.http_exception is not None:
+                await self._intake.pace_stranger(request)
             return await handler(request)
         finally:
             self._answering.remove(address)
@@ -355,6 +344,11 @@ class HttpEndpoints:
             "Cache-Control": "no-cache",
         }
         return web.FileResponse(index, headers=headers)
+
+
+def _not_served(path: str, endpoint: RequestHandler) -> web.RouteDef:
+    """A path that says what to call instead, by whichever method."""
+    return web.route("*", path, endpoint, expect_handler=expectation)
 
 
 def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:

@@ -59,7 +59,7 @@ class MessageEndpoint:
     async def post(self, request: web.Request) -> web.Response:
         """Accept a message. The answer is 202."""
         context = self._context
-        claims = claims_of(request, context, Right.WRITE)
+        claims = claims_of(request)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         message = parse(POSTED_MESSAGE, body)
         if message.ticket or message.cookie:
@@ -94,7 +94,7 @@ class MessageEndpoint:
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Cancel a response and stop its model."""
-        stream = await requested_stream(request, self._context, Right.CANCEL)
+        stream = await requested_stream(request, self._context)
         status = await self._context.orchestrator.cancel(stream)
         return json_answer(
             ResponseStatus(response_id=stream.response_id, status=status).model_dump()
@@ -103,7 +103,7 @@ class MessageEndpoint:
     async def take_result(self, request: web.Request) -> web.Response:
         """Accept the result of a client's tool, or the cancel of its call."""
         context = self._context
-        stream = await requested_stream(request, context, Right.WRITE)
+        stream = await requested_stream(request, context)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         result = parse(POSTED_RESULT, body)
         text = CANCELLED_CALL if result.text is None else result.text

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from aiohttp import web
 
+from evenflow.fargate_handler.gateway.call_intake import CallIntake
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import RequestHandler, host_of
 
@@ -16,11 +17,15 @@ class OtherOrigins:
     """What pages of other origins are told, and may send.
 
     Args:
+        intake: charges preflights to their address.
         besides: paths that are not for clients, or set these headers themselves.
     """
 
-    def __init__(self, context: GatewayContext, besides: Collection[str]) -> None:
+    def __init__(
+        self, context: GatewayContext, intake: CallIntake, besides: Collection[str]
+    ) -> None:
         self._context = context
+        self._intake = intake
         self._allowed = context.allowed_origins
         self._besides = besides
 
@@ -33,6 +38,7 @@ class OtherOrigins:
         )
         if headers is None or request.path in self._besides:
             return await handler(request)
+        await self._intake.pace_stranger(request)
         return web.Response(status=204, headers=headers)
 
     @web.middleware

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
+from evenflow.fargate_handler.gateway.call_intake import OF_TASKS
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_reader import STILL_HERE
 from evenflow.fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS
-from evenflow.fargate_handler.gateway.http_answers import peer_channel, reading_channel
+from evenflow.fargate_handler.gateway.http_answers import claims_of
 from evenflow.fargate_handler.gateway.presence_notice import presence_notice
 from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -19,8 +20,6 @@ from evenflow.stream_core.protocol.errors import Overloaded
 
 # A task that says nothing for 2.5 s is taken for lost.
 _TASK_HEARTBEAT_SECONDS = 1.0
-_OF_QUERY = "readers"
-"""Whose readers another task asks for: `all` of its owner, those `here` of one that copies it."""
 
 
 class PresenceEndpoint:
@@ -32,19 +31,19 @@ class PresenceEndpoint:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """The readers now, and on each change."""
         context = self._context
-        asked_by_task = _OF_QUERY in request.query
+        asked_by_task = OF_TASKS in request.query
         stream = (
             self._for_task(request)
             if asked_by_task
             else await context.orchestrator.find(
-                request.match_info["response_id"], reading_channel(request, context)
+                request.match_info["response_id"], claims_of(request).channel
             )
         )
         if stream.log.closed:
             return web.Response(status=204)  # an EventSource doesn't come again
         beat = _TASK_HEARTBEAT_SECONDS if asked_by_task else context.limits.sse_heartbeat_seconds
         answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS)
-        with self._listening(stream, request.query.get(_OF_QUERY)) as listener:
+        with self._listening(stream, request.query.get(OF_TASKS)) as listener:
             context.measures.event_streams += 1
             try:
                 await answer.prepare(request)
@@ -59,15 +58,14 @@ class PresenceEndpoint:
         """The response that another task asks for.
 
         Raises:
-            AuthenticationFailed: it is no task.
             NotFound, Gone: it is not here.
             Overloaded: this task is not its owner, and knows of no other's readers.
         """
-        channel = peer_channel(request, self._context)
+        channel = claims_of(request).channel
         stream = self._context.orchestrator.responses.get(
             request.match_info["response_id"], channel
         )
-        if request.query[_OF_QUERY] != "here" and stream.via != "owner":
+        if request.query[OF_TASKS] != "here" and stream.via != "owner":
             raise Overloaded(
                 "this task is not the response's owner; ask that one",
                 code="response_elsewhere",

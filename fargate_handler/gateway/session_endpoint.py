@@ -76,7 +76,7 @@ class SessionEndpoint:
 
         With `through` they are those of the version of the conversation that has this message.
         """
-        channel = self._own_session(request, Right.READ).channel
+        channel = _own_session(request).channel
         limit = number_of_query(request, "limit", _MESSAGES_PER_PAGE, lowest=1)
         page = await self._context.orchestrator.messages.page(
             channel,
@@ -94,7 +94,7 @@ class SessionEndpoint:
 
     async def share(self, request: web.Request) -> web.Response:
         """Issue a token that reads one response, or the session. The answer is 201."""
-        context, claims = self._context, self._own_session(request, Right.WRITE)
+        context, claims = self._context, _own_session(request)
         check_right(Right.READ, claims.may)
         body = await read_body(request, context, context.limits.message_bytes)
         asked = parse(SHARE_REQUEST, body or b"{}")
@@ -118,27 +118,26 @@ class SessionEndpoint:
 
     async def end(self, request: web.Request) -> web.Response:
         """End the session. The answer is 204, also if it was ended before."""
-        context, channel = self._context, self._own_session(request, Right.CANCEL).channel
+        context, channel = self._context, _own_session(request).channel
         # What is begun is finished, even if the client hangs up.
         await asyncio.shield(context.background.run(context.orchestrator.end_session(channel)))
         for connection in context.registry.of(channel):
             connection.close(CloseCode.DONE, "the session was ended")
         return web.Response(status=204, headers=NEVER_CACHED)
 
-    def _own_session(self, request: web.Request, right: Right) -> SessionClaims:
-        """The claims of the token, whose session is the one in the path.
 
-        Raises:
-            AuthenticationFailed: there is no token, or it is not valid.
-            NotPermitted: it lacks the right.
-            NotFound: it is another session's.
-        """
-        claims = claims_of(request, self._context, right)
-        if claims.channel.session != request.match_info["session_id"]:
-            raise NotFound(
-                "the token is another session's; nothing was changed", code="session_not_found"
-            )
-        return claims
+def _own_session(request: web.Request) -> SessionClaims:
+    """The claims of the token, whose session is the one in the path.
+
+    Raises:
+        NotFound: it is another session's.
+    """
+    claims = claims_of(request)
+    if claims.channel.session != request.match_info["session_id"]:
+        raise NotFound(
+            "the token is another session's; nothing was changed", code="session_not_found"
+        )
+    return claims
 
 
 def _message(said: SaidMessage) -> dict[str, Any]:

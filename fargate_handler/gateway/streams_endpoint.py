@@ -15,9 +15,9 @@ from evenflow.fargate_handler.gateway.event_reader import PROBE_SECONDS
 from evenflow.fargate_handler.gateway.event_stream import EventStream
 from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
+    claims_of,
     error_answer,
     payer_of,
-    reading_channel,
     requested_resumption,
     user_of,
 )
@@ -93,7 +93,7 @@ class StreamsEndpoint:
         return _kept(request, found, offset, self._chunk(found, has, figures), {})
 
     async def _stream(self, request: web.Request) -> ResponseStream:
-        channel = reading_channel(request, self._context)
+        channel = claims_of(request).channel
         return await self._context.orchestrator.find(request.match_info["response_id"], channel)
 
     async def _find(self, request: web.Request, offset: str) -> tuple[Resumption, EventId]:

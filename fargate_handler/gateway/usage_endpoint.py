@@ -7,7 +7,6 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import json_answer
 from evenflow.fargate_handler.gateway.requests.submission import sender_of
-from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_core.protocol.errors import NotFound, Overloaded
 from evenflow.stream_core.tenants.usage_report import (
@@ -30,7 +29,7 @@ class UsageEndpoint:
         """The days from `from` to `to` by model, and the budgets now."""
         context, usage = self._context, self._context.orchestrator.usage
         store = usage.store
-        sender = await sender_of(request, context, Right.READ)
+        sender = sender_of(request)
         user = None if sender.session is None else sender.user
         if store is None or not context.tenants.is_known(sender.tenant) or user == "":
             raise NotFound(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from functools import partial
+from typing import NamedTuple
 from urllib.parse import parse_qs
 
 import orjson
@@ -16,7 +18,8 @@ from picows import (
 )
 
 from evenflow.fargate_handler.event_log import log_event
-from evenflow.fargate_handler.gateway.client_admission import admit_client
+from evenflow.fargate_handler.gateway.callers import stranger
+from evenflow.fargate_handler.gateway.client_admission import admit_client, check_admission
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
 from evenflow.fargate_handler.gateway.handshake import check_handshake, head_fault
@@ -27,7 +30,10 @@ from evenflow.fargate_handler.gateway.parser_log import ParserLog
 from evenflow.fargate_handler.gateway.request_body import node_full
 from evenflow.fargate_handler.gateway.requests.submission import sender_with
 from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET as OVER_WEBSOCKET
-from evenflow.fargate_handler.gateway.websocket_connection import WebSocketConnection
+from evenflow.fargate_handler.gateway.websocket_connection import (
+    WebSocketClient,
+    WebSocketConnection,
+)
 from evenflow.fargate_handler.gateway.websocket_protocol import WebSocketProtocol
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.client_address import Client
@@ -50,7 +56,11 @@ from evenflow.stream_core.protocol.routes import (
     OPENAI_REALTIME,
     REALTIME,
     RESPONSES_WEBSOCKET,
+    ROUTES,
     WEBSOCKET,
+    Bound,
+    Credential,
+    Route,
 )
 from evenflow.stream_core.protocol.session_init import bearer
 from evenflow.stream_core.records.connection_records import RefusalRecord
@@ -61,11 +71,21 @@ _DIALECTS: dict[str, tuple[Dialect, ...]] = {
     REALTIME.path: (RealtimeDialect(),),
     OPENAI_REALTIME.path: (RealtimeDialect(),),
 }
+_ROUTES = {route.path: route for route in ROUTES if route.terms.bound is Bound.SOCKET}
 _BEARER = "bearer."
 # Larger frames are refused by the session with a reason. Far larger ones never enter memory.
 _FRAME_SLACK = 2
 
 _logger = logging.getLogger(__name__)
+
+
+class _Handshake(NamedTuple):
+    """A request for a WebSocket, and when it came, in seconds on the monotonic clock."""
+
+    request: WSUpgradeRequest
+    caller: Client
+    route: Route
+    asked_at: float
 
 
 class WebSocketEndpoint:
@@ -161,23 +181,35 @@ class WebSocketEndpoint:
         context.allowed_hosts.check(request.headers.get("Host"))
         path, _, query = request.path.decode("latin-1").partition("?")
         caller = context.client(peer, request.headers)
-        if path == RESPONSES_WEBSOCKET.path:
-            return self._accept_responses(request, caller)
-        dialects = _dialects(path)
+        route = _ROUTES.get(path)
+        if route is None:
+            raise NotFound(
+                f"there is no such path here; WebSockets are at {', '.join(_DIALECTS)}",
+                code="path_not_found",
+            )
         check_handshake(request)
         asked = parse_qs(query)
         offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
         beta = request.headers.get(openai_realtime.BETA_HEADER)
-        if path == OPENAI_REALTIME.path and openai_realtime.asks_for_openai_realtime(
+        if route is OPENAI_REALTIME and openai_realtime.asks_for_openai_realtime(
             offered, asked, beta
         ):
+            context.calls.charge(stranger(caller.address), route.terms.cost, asked_at)
             return _realtime_refusal(offered)
-        self._check_origin(request, caller)
+        handshake = _Handshake(request, caller, route, asked_at)
+        self._check_origin(handshake)
+        if route is RESPONSES_WEBSOCKET:
+            return self._accept_responses(handshake)
+        return self._accept_client(handshake, offered, replaces=asked.get("replace") == ["1"])
+
+    def _accept_client(
+        self, handshake: _Handshake, offered: list[str], *, replaces: bool
+    ) -> WSUpgradeResponseWithListener:
+        """Accept a client of a session, by its token, a share or a ticket."""
+        context, (request, caller, route, asked_at) = self._context, handshake
         claims = context.tokens.verify_any(_token(request, offered), context.wall_time())
-        self._check_tenant_origin(claims.channel.tenant, request, caller)
-        check_right(Right.READ, claims.may)
-        dialect, answer_headers = _select(offered, dialects)
-        replaces = asked.get("replace") == ["1"]
+        self._check_credential(claims.channel.tenant, claims.may, handshake)
+        dialect, answer_headers = _select(offered, _DIALECTS[route.path])
         if replaces:
             check_right(Right.WRITE, claims.may)
         client = admit_client(
@@ -188,46 +220,46 @@ class WebSocketEndpoint:
             replaces=replaces,
             asked_at=asked_at,
         )
-        answer_headers["Set-Cookie"] = sticky_cookie(context)
-        return WSUpgradeResponseWithListener(
-            WSUpgradeResponse.create_101_response(answer_headers), WebSocketConnection(client)
-        )
+        return self._accepted(client, answer_headers)
 
-    def _accept_responses(
-        self, request: WSUpgradeRequest, caller: Client
-    ) -> WSUpgradeResponseWithListener:
+    def _accept_responses(self, handshake: _Handshake) -> WSUpgradeResponseWithListener:
         """Accept a client of OpenAI's Responses API. It may need no key, so its page is known."""
-        context = self._context
-        check_handshake(request)
-        self._check_origin(request, caller, always=True)
+        context, (request, caller, _, asked_at) = self._context, handshake
         given = bearer(request.headers.get("Authorization"))
         if context.identities is not None:
             # A handshake can't wait for keys: it is told to come again.
             context.identities.look_at(given)
         sender = sender_with(given, caller.address, context)
-        self._check_tenant_origin(sender.tenant, request, caller)
+        self._check_credential(sender.tenant, sender.may, handshake)
         sender = sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
-        if context.orchestrator.draining:
-            raise Overloaded(
-                "this node is leaving; connect again", code="draining", retry_after_ms=1000
-            )
-        client = ResponsesSocket(context, sender)
-        context.registry.check(None, client.sender, replaces=False)
-        context.quotas.check_connection(client.payer)
-        answer_headers = {"Set-Cookie": sticky_cookie(context)}
+        check = partial(sender_with, given, caller.address, context)
+        client = ResponsesSocket(context, sender, asked_at, check)
+        check_admission(context, client.caller, client.counted_as, client.sender, client.payer)
+        return self._accepted(client, {})
+
+    def _accepted(
+        self, client: WebSocketClient, headers: dict[str, str]
+    ) -> WSUpgradeResponseWithListener:
+        headers["Set-Cookie"] = sticky_cookie(self._context)
         return WSUpgradeResponseWithListener(
-            WSUpgradeResponse.create_101_response(answer_headers), WebSocketConnection(client)
+            WSUpgradeResponse.create_101_response(headers), WebSocketConnection(client)
         )
 
-    def _check_origin(
-        self, request: WSUpgradeRequest, caller: Client, *, always: bool = False
-    ) -> None:
+    def _check_credential(self, tenant: str, may: Collection[Right], handshake: _Handshake) -> None:
+        """Check that a verified credential may open the WebSocket, and from this page."""
+        request, caller, route, _ = handshake
+        self._context.check_origin(tenant, request.headers.get("Origin"), _host(request, caller))
+        if route.terms.right is not None:
+            check_right(route.terms.right, may)
+
+    def _check_origin(self, handshake: _Handshake) -> None:
         """Check the page that opens the WebSocket, if origins are set. Browsers don't.
 
-        Args:
-            always: whether it is also checked where none are set.
+        Where a key may not be needed, it is also checked where none are set.
         """
-        context, origin = self._context, request.headers.get("Origin")
+        context, (request, caller, route, _) = self._context, handshake
+        origin = request.headers.get("Origin")
+        always = route.terms.credential is Credential.SENDER
         if (
             origin is None
             or not (always or context.allowed_origins.are_named)
@@ -240,12 +272,6 @@ class WebSocketEndpoint:
                 "that may",
                 code="origin_not_allowed",
             )
-
-    def _check_tenant_origin(
-        self, tenant_id: str, request: WSUpgradeRequest, caller: Client
-    ) -> None:
-        origin = request.headers.get("Origin")
-        self._context.check_origin(tenant_id, origin, _host(request, caller))
 
     def _error_response(self, error: EvenflowError) -> WSUpgradeResponse:
         log_event(RefusalRecord.of(error, OVER_WEBSOCKET, "handshake"))
@@ -264,16 +290,6 @@ def _host(request: WSUpgradeRequest, caller: Client) -> str:
     """The host that the client called: a trusted proxy's header, else `Host`. It may be empty."""
     host: str = caller.url.host or request.headers.get("Host", "")
     return host
-
-
-def _dialects(path: str) -> tuple[Dialect, ...]:
-    dialects = _DIALECTS.get(path)
-    if dialects is None:
-        raise NotFound(
-            f"there is no such path here; WebSockets are at {', '.join(_DIALECTS)}",
-            code="path_not_found",
-        )
-    return dialects
 
 
 def _realtime_refusal(offered: list[str]) -> WSUpgradeResponseWithListener:

@@ -110,7 +110,11 @@ class Reading:
         self._all.grow(size - self.bytes)
         self.bytes = size
 
+    def shrink_to(self, size: int) -> None:
+        """Note that it takes only `size` bytes now, whatever room the node has."""
+        self._all.shrink(self.bytes - size)
+        self.bytes = size
+
     def release(self) -> None:
         """Count its bytes no longer: it holds no memory any more."""
-        self._all.shrink(self.bytes)
-        self.bytes = 0
+        self.shrink_to(0)

@@ -12,6 +12,7 @@ from evenflow.stream_core.api_documents.refusal_codes import (
     READING,
     RESPONSE,
     STOPPING,
+    STREAMING,
 )
 from evenflow.stream_core.api_documents.shared_parameters import (
     FIRST_TOKEN,
@@ -78,7 +79,7 @@ _CHAT_STREAM = Operation(
     "The answer that runs in a chat, from its beginning. With `response_id` that answer, also "
     "after its end, from `Last-Event-ID` on.",
     answers=(_CHUNKS, Answer(204, "Nothing runs.", content_type="")),
-    refusals=refusals(ANY, KEY, RESPONSE, READING, ENDING),
+    refusals=refusals(ANY, KEY, RESPONSE, READING, STREAMING, ENDING),
     parameters=(
         _CHAT_ID,
         Parameter("response_id", "query", "The `x-request-id` of an answer.", {"type": "string"}),

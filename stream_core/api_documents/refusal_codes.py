@@ -6,6 +6,7 @@ HOST = {403: ("host_not_allowed",)}
 ANY = {
     400: ("bad_request",),
     **HOST,
+    429: ("rate_limited",),
     431: ("head_too_large",),
     500: ("internal_error",),
     503: ("node_full",),
@@ -41,6 +42,7 @@ RESPONSE = {
 BOUNDS = ("tenant_limit", "key_limit", "user_limit")
 READING = {400: ("invalid_field",), 429: ("response_readers",)}
 LIVE = {429: BOUNDS}
+STREAMING = {429: ("session_streams",)}
 ACCEPTING = {
     400: ("model_without_price",),
     403: ("tenant_removed",),

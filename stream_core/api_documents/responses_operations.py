@@ -92,7 +92,9 @@ _CALLS = (
         "getOpenAIResponse",
         "A response as it is now, or its events from a number on.",
         answers=(_RESPONSE,),
-        refusals=refusals(_FOUND, {410: ("response_restarted",), 429: ("response_readers",)}),
+        refusals=refusals(
+            _FOUND, {410: ("response_restarted",), 429: ("response_readers", "session_streams")}
+        ),
         parameters=(_ID, *_QUERY, _LAST),
     ),
     Operation(

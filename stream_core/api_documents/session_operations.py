@@ -12,6 +12,7 @@ from evenflow.stream_core.api_documents.refusal_codes import (
     POST,
     READING,
     RESPONSE,
+    STREAMING,
     TOKEN,
 )
 from evenflow.stream_core.api_documents.shared_parameters import FIRST_TOKEN, RESPONSE_ID
@@ -151,7 +152,7 @@ _POLL = Operation(
     "pollResponse",
     "The text from `from_index` on. Waits for text, as the rules of the long poll say.",
     answers=(Answer(200, "The text that there is.", PollAnswer, headers=("Evenflow-Via",)),),
-    refusals=refusals(ANY, TOKEN, RESPONSE, READING, {503: ("node_memory",)}),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING, STREAMING, {503: ("node_memory",)}),
     parameters=(
         RESPONSE_ID,
         Parameter(
@@ -233,7 +234,7 @@ _EVENTS = Operation(
         ),
         Answer(204, "The client has everything: this ends an `EventSource`.", content_type=""),
     ),
-    refusals=refusals(ANY, TOKEN, RESPONSE, READING, LIVE),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING, LIVE, STREAMING),
     parameters=(
         RESPONSE_ID,
         Parameter(
@@ -268,7 +269,7 @@ _PRESENCE = Operation(
         ),
         Answer(204, "The response has ended: this ends an `EventSource`.", content_type=""),
     ),
-    refusals=refusals(ANY, TOKEN, RESPONSE, {429: ("presence_listeners",)}),
+    refusals=refusals(ANY, TOKEN, RESPONSE, STREAMING, {429: ("presence_listeners",)}),
     parameters=(RESPONSE_ID,),
 )
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from evenflow.stream_core.api_documents.refusal_codes import ANY, LIVE, READING, RESPONSE, TOKEN
+from evenflow.stream_core.api_documents.refusal_codes import (
+    ANY,
+    LIVE,
+    READING,
+    RESPONSE,
+    STREAMING,
+    TOKEN,
+)
 from evenflow.stream_core.api_documents.shared_parameters import RESPONSE_ID
 from evenflow.stream_core.encoders.stream_offsets import BEGINNING, NOW, OFFSET_PATTERN
 from evenflow.stream_core.protocol import routes
@@ -28,7 +35,7 @@ STREAM_OPERATION = Operation(
         Answer(204, "With `live=long-poll`: nothing new.", content_type="", headers=_PLACE),
         Answer(304, "The same as with `If-None-Match`.", content_type="", headers=_PLACE),
     ),
-    refusals=refusals(ANY, TOKEN, RESPONSE, READING, LIVE),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING, LIVE, STREAMING),
     parameters=(
         RESPONSE_ID,
         Parameter(

@@ -163,6 +163,27 @@ class Limits(BaseModel):
     messages_per_second: float = _limit(
         20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)"
     )
+    calls_per_second: float = _limit(
+        100,
+        1,
+        1_000_000,
+        "HTTP calls and handshakes of one session, share or ticket, counted by their cost (see "
+        "Calls; burst: twice as many): one more waits, for 2 s at most, else 429 rate_limited",
+    )
+    calls_per_sender_per_second: float = _limit(
+        400,
+        1,
+        1_000_000,
+        "likewise of one tenant's key, and of one address without a key (this machine's own are "
+        "not counted)",
+    )
+    streams_per_session: int = _limit(
+        64,
+        1,
+        100_000,
+        "429 session_streams: event streams and polls of one session at once; of a share or a "
+        "ticket for each address",
+    )
     frames_per_second: float | None = _limit(
         None,
         1,

@@ -1,90 +1,54 @@
-"""The protocol of one client's connection: frames and time in; frames, commands and timers out.
-
-It has no socket and no clock. A transport tells it what came, and does what it returns.
-"""
+"""The protocol of one client of a session: what it may send, and how that is refused."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+import orjson
 
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.client_session_states import (
-    SESSION_TRANSITIONS,
-    Command,
-    Disconnect,
-    Ended,
-    FrameRefused,
-    Output,
-    SendClose,
-    SendPing,
-    SendPong,
-    SendText,
-    SessionEvent,
-    SessionState,
-    SetTimer,
-    StopReading,
-)
+from evenflow.stream_core.protocol.client_session_states import Command, Output, SessionEvent
 from evenflow.stream_core.protocol.dialect import Dialect
-from evenflow.stream_core.protocol.ending_frames import CloseCode, answer_to_close, refusal_frame
-from evenflow.stream_core.protocol.errors import AuthenticationFailed, EvenflowError, Overloaded
-from evenflow.stream_core.protocol.message_intake import MessageIntake, Refusal, Violation
+from evenflow.stream_core.protocol.ending_frames import ids_of, refusal_frame
+from evenflow.stream_core.protocol.errors import (
+    AuthenticationFailed,
+    EvenflowError,
+    InvalidRequest,
+    Overloaded,
+)
+from evenflow.stream_core.protocol.message_intake import Refusal
 from evenflow.stream_core.protocol.messages import (
+    CLIENT_TYPES,
+    LONGEST_IDENTIFIER,
     ChatMessageFrame,
+    ClientMessage,
     Ping,
     Pong,
     Reconnect,
+    ResponseAck,
+    ResponseCredit,
+    ResponseResume,
     ServerMessage,
 )
-
-CLOSE_SECONDS = 5.0
-"""How long a connection may take to end after the first close frame. Then its socket is cut."""
-
-_MOST_WAITING = 64
-"""How many frames, other than deltas, may wait for a transport that takes no more."""
-
-
-class Opcode(IntEnum):
-    """The types of frames (RFC 6455, 5.2)."""
-
-    CONTINUATION = 0
-    TEXT = 1
-    BINARY = 2
-    CLOSE = 8
-    PING = 9
-    PONG = 10
-
+from evenflow.stream_core.protocol.socket_session import (
+    CredentialCheck,
+    SocketSession,
+    always_valid,
+)
 
 _EVENFLOW = Dialect()
 
 
-class ClientSession:
-    """The protocol state of one client's connection.
-
-    Each method takes an event and returns what to do about it, in order.
+class ClientSession(SocketSession):
+    """The protocol state of one client's connection to its session.
 
     Args:
         claims: the content of the client's token.
         dialect: how its frames are written.
         expires_in: seconds from `now` until the token expires.
-        now: seconds on a monotonic clock. So is every `now` of this class.
+        now, check: as for `SocketSession`.
     """
 
-    __slots__ = (
-        "_close_by",
-        "_expires_at",
-        "_fragments",
-        "_heard_at",
-        "_intake",
-        "_limits",
-        "_look_at",
-        "_ping_at",
-        "_waiting",
-        "blocked",
-        "claims",
-        "dialect",
-        "state",
-    )
+    __slots__ = ("_expires_at", "claims", "dialect")
 
     def __init__(
         self,
@@ -94,225 +58,111 @@ class ClientSession:
         expires_in: float,
         now: float,
         dialect: Dialect = _EVENFLOW,
+        check: CredentialCheck = always_valid,
     ) -> None:
+        super().__init__(limits, limits.message_bytes, now, check)
         self.claims = claims
         self.dialect = dialect
-        self.state = SessionState.CONNECTING
-        self.blocked = False
-        """Whether the transport takes no more. Cursors wait then."""
-        self._limits = limits
         self._expires_at = now + expires_in
-        self._intake = MessageIntake(dialect, limits)
-        self._fragments: bytearray | None = None
-        self._waiting = 0  # frames that were sent while the transport took no more
-        self._heard_at = now
-        self._ping_at = now
-        self._look_at = now  # when the heartbeat's timer ends
-        self._close_by = now
-
-    @property
-    def over(self) -> bool:
-        """Whether the connection is closing or closed."""
-        return self.state is SessionState.CLOSING or self.state is SessionState.CLOSED
-
-    # -- events of the transport -------------------------------------------------------------------
 
     def connected(self, ready: ServerMessage, share: float, now: float) -> list[Output]:
-        """The transport is ready: send `ready`, and begin the heartbeat.
-
-        `share` (0–1) spreads the heartbeats of connections over the interval.
-        """
-        if not self._fire(SessionEvent.CONNECT):
-            return []
-        first_ping_in = self._limits.heartbeat_seconds * max(share, 0.05)
-        self._ping_at = self._look_at = now + first_ping_in
-        return [*self.tell(ready), SetTimer(first_ping_in)]
-
-    def receive_frame(
-        self, opcode: int, payload: bytes, now: float, *, final: bool = True, reserved: bool = False
-    ) -> list[Output]:
-        """A frame came. `reserved`: whether any of its reserved bits is set."""
-        self._heard_at = now
-        if opcode == Opcode.CLOSE and not reserved:
-            return self._answer_close(payload, now)
-        if self._intake.too_many_frames(now):
-            return self._flooded(now)
-        if not self._fire(SessionEvent.RECEIVE):
-            return []
-        if reserved:
-            reason = "reserved bits are set, but no extension was agreed"
-            violation = Violation(CloseCode.PROTOCOL, reason)
-        elif opcode in (Opcode.TEXT, Opcode.CONTINUATION):
-            return self._receive_text(payload, opcode == Opcode.CONTINUATION, final, now)
-        elif opcode in (Opcode.PING, Opcode.PONG):
-            # A client that pings without reading gets no more pongs than the write buffer holds.
-            answers = opcode == Opcode.PING and not self.blocked
-            return [SendPong(payload)] if answers else []
-        else:
-            reason = "binary frames are not part of this protocol"
-            violation = Violation(CloseCode.UNSUPPORTED_DATA, reason)
-        return self._violate(violation, now)
-
-    def block(self) -> None:
-        """The transport takes no more: the client doesn't read fast enough."""
-        self.blocked = True
-
-    def unblock(self) -> None:
-        """The transport takes frames again."""
-        self.blocked = False
-        self._waiting = 0
-
-    def malformed(self, code: int, now: float) -> list[Output]:
-        """The transport read what is no frame. It has said so with `code`, and reads no more."""
-        return self._violate(Violation(code, "this is no frame of the protocol"), now)
-
-    def timer(self, now: float) -> list[Output]:
-        """A timer has ended: ping, or give up a client that is silent or doesn't let go."""
-        if self._fire(SessionEvent.BEAT):
-            return self._heartbeat(now)
-        if self.state is SessionState.CLOSING and now < self._close_by:
-            return [SetTimer(self._close_by - now)]
-        return self._end(SessionEvent.TIME_OUT, Disconnect(flush=False))
-
-    def disconnected(self) -> list[Output]:
-        """The transport is gone. Responses go on for their grace period."""
-        return self._end(SessionEvent.DISCONNECT)
-
-    # -- events of the node ------------------------------------------------------------------------
+        """The transport is ready: send `ready`, and begin the heartbeat as `begin` does."""
+        begun = self.begin(share, now)
+        return [*self.tell(ready), *begun] if begun else []
 
     def tell(self, message: ServerMessage) -> list[Output]:
         """Send any frame but a delta."""
-        if not self._fire(SessionEvent.SEND):
-            return []
-        self._waiting += self.blocked
-        if self._waiting > _MOST_WAITING:
-            close = SendClose(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume")
-            return self._end(SessionEvent.OVERFLOW, close, Disconnect(flush=False))
-        return [SendText(self.dialect.write(message))]
+        return self.send(self.dialect.write(message))
 
     def drain(self, reason: str, after_ms: int) -> list[Output]:
         """The node is leaving: refuse new messages, and tell the client when to reconnect."""
         self._fire(SessionEvent.DRAIN)
         return self.tell(Reconnect(type="reconnect", reason=reason, after_ms=after_ms))
 
-    def close(self, code: int, reason: str, now: float) -> list[Output]:
-        """Send a close frame, and wait for the client's answer."""
-        return self._begin_close(SessionEvent.CLOSE, code, reason, now)
-
     # -- messages ----------------------------------------------------------------------------------
 
-    def _receive_text(self, data: bytes, continues: bool, final: bool, now: float) -> list[Output]:
-        if continues is (self._fragments is None):
-            reason = "a fragmented message is out of order"
-            return self._violate(Violation(CloseCode.PROTOCOL, reason), now)
-        if self._fragments is None:
-            if final:
-                return self._receive_message(data, now)
-            self._fragments = bytearray()
-        self._fragments += data
-        if len(self._fragments) > self._limits.message_bytes:
-            return self._violate(self._intake.too_large(), now)
-        if not final:
-            return []
-        whole = bytes(self._fragments)
-        self._fragments = None
-        return self._receive_message(whole, now)
-
     def _receive_message(self, data: bytes, now: float) -> list[Output]:
-        taken = self._intake.take(data, now)
-        if isinstance(taken, Violation):
-            return self._violate(taken, now)
-        if isinstance(taken, Refusal):
-            return self._refuse(taken, now)
-        if isinstance(taken, Ping):
+        read = self._read(data)
+        if isinstance(read, Refusal):
+            return self.refuse(read, now)
+        # An ack asks for nothing, and a slow line delivers those of many seconds at once. It counts
+        # as a frame.
+        is_ack = isinstance(read, ResponseAck)
+        if not is_ack and (error := self._intake.too_fast(now)) is not None:
+            return self.refuse(Refusal(error, read.type, *ids_of(read)), now)
+        if (lapsed := self._lapsed(now)) is not None:
+            refusal = Refusal(lapsed, read.type, *ids_of(read), is_violation=False)
+            return self._refuse_lapsed(refusal, now)
+        if isinstance(read, Ping):
             return self.tell(Pong(type="pong"))
-        if isinstance(taken, ChatMessageFrame) and (error := self._not_accepted(now)) is not None:
-            refusal = Refusal(error, taken.type, taken.message_id, is_violation=False)
-            return self._refuse(refusal, now)
-        return [Command(taken)]
-
-    def _not_accepted(self, now: float) -> EvenflowError | None:
-        if not self._fire(SessionEvent.MESSAGE):
-            return Overloaded(
+        if isinstance(read, ChatMessageFrame) and not self._fire(SessionEvent.MESSAGE):
+            draining = Overloaded(
                 "this node is leaving; the message was not accepted, send it on a new connection",
                 code="draining",
                 retry_after_ms=1000,
             )
-        if now >= self._expires_at:
-            return AuthenticationFailed(
-                "the session token has expired; running answers go on, but the message was not "
-                "accepted: POST /session with the same session_id, connect again and send it there",
-                code="token_expired",
+            return self.refuse(
+                Refusal(draining, read.type, read.message_id, is_violation=False), now
             )
-        return None
+        return [Command(read)]
 
-    def _refuse(self, refusal: Refusal, now: float) -> list[Output]:
+    def _encoded(self, refusal: Refusal) -> bytes:
         frame = refusal_frame(refusal.error, refusal.message_id, refusal.response_id)
-        outputs = self.tell(frame)
-        outputs.append(FrameRefused(refusal.error, refusal.what, refusal.is_message))
-        if refusal.is_violation and self._intake.too_many_violations(now):
-            reason = "too many frames were not understood or came too fast"
-            outputs += self._violate(Violation(CloseCode.POLICY, reason), now)
-        return outputs
+        return self.dialect.write(frame)
 
-    # -- ends --------------------------------------------------------------------------------------
-
-    def _heartbeat(self, now: float) -> list[Output]:
-        # Time in which this process was stopped, or too busy to ping, is not the client's silence.
-        self._heard_at = min(now, self._heard_at + max(0.0, now - self._look_at))
-        lost_at = self._heard_at + self._limits.pong_timeout_seconds
-        if now >= lost_at:
-            silent = f"nothing was heard for {now - self._heard_at:.0f} s; reconnect and resume"
-            close = SendClose(CloseCode.HEARTBEAT_LOST, silent)
-            return self._end(SessionEvent.LOSE, close, Disconnect(flush=False))
-        if self.claims.watches and now >= self._expires_at:
-            reason = "the token to watch this session has expired; ask for a new one"
-            return self._begin_close(SessionEvent.CLOSE, CloseCode.DONE, reason, now)
-        outputs: list[Output] = []
-        if now >= self._ping_at:
-            self._ping_at = now + self._limits.heartbeat_seconds
-            outputs.append(SendPing())
-        self._look_at = min(self._ping_at, lost_at)
-        return [*outputs, SetTimer(self._look_at - now)]
-
-    def _flooded(self, now: float) -> list[Output]:
-        # Not even the answer to our close frame is waited for, since it would come behind the rest.
-        most = self._limits.most_frames_per_second
-        reason = f"a connection may send {most:g} frames a second; slow down and connect again"
-        return [*self._violate(Violation(CloseCode.POLICY, reason), now), StopReading()]
-
-    def _violate(self, violation: Violation, now: float) -> list[Output]:
-        return self._begin_close(SessionEvent.VIOLATE, violation.code, violation.reason, now)
-
-    def _begin_close(self, event: SessionEvent, code: int, reason: str, now: float) -> list[Output]:
-        outputs = self._end(event, SendClose(code, reason), SetTimer(CLOSE_SECONDS))
-        if outputs:
-            self._close_by = now + CLOSE_SECONDS
-        return outputs
-
-    def _answer_close(self, payload: bytes, now: float) -> list[Output]:
-        if self.state is SessionState.CLOSING:
-            return self._end(SessionEvent.CLIENT_CLOSE, Disconnect(flush=True))
-        # A client that doesn't read would never take the answer.
-        self._close_by = now + CLOSE_SECONDS
-        outputs = (
-            SendClose(answer_to_close(payload)),
-            Disconnect(flush=True),
-            SetTimer(CLOSE_SECONDS),
+    def _lapsed(self, now: float) -> EvenflowError | None:
+        if now < self._expires_at:
+            return super()._lapsed(now)
+        return AuthenticationFailed(
+            "the session token has expired; running answers go on, but nothing was accepted: POST "
+            "/session with the same session_id, connect again and send it there",
+            code="token_expired",
         )
-        return self._end(SessionEvent.CLIENT_CLOSE, *outputs)
 
-    def _end(self, event: SessionEvent, *outputs: Output) -> list[Output]:
-        """Fire an event that ends the service, or the connection after that."""
-        served = not self.over
-        if not self._fire(event):
-            return []
-        return [*outputs, Ended(event)] if served else list(outputs)
+    def _read(self, data: bytes) -> ClientMessage | Refusal:
+        try:
+            message = self.dialect.read(data)
+            self._check_credit(message)
+        except InvalidRequest as error:
+            return self._not_understood(data, error)
+        return message
 
-    def _fire(self, event: SessionEvent) -> bool:
-        """Take the event's transition. Returns whether there is one."""
-        to = SESSION_TRANSITIONS.get((self.state, event))
-        if to is None:
-            return False
-        self.state = to
-        return True
+    def _check_credit(self, message: ClientMessage) -> None:
+        """Check credit before a message is accepted or a response is looked for."""
+        if isinstance(message, ResponseCredit):
+            credit, param = message.n, "n"
+        elif isinstance(message, ChatMessageFrame | ResponseResume) and message.credit is not None:
+            credit, param = message.credit, "credit"
+        else:
+            return
+        most = self._limits.credit_window
+        if credit > most:
+            raise InvalidRequest(
+                f"{param}: at most {most} entries may be granted ahead; nothing was changed",
+                code="invalid_field",
+                param=param,
+            )
+
+    def _not_understood(self, data: bytes, error: InvalidRequest) -> Refusal:
+        """The refusal, with the ids that the frame names, so that its sender knows which it was."""
+        try:
+            frame = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            frame = None
+        if not isinstance(frame, dict):
+            return Refusal(error)
+        return Refusal(
+            error,
+            _type(frame.get("type")),
+            _id(frame.get(self.dialect.message_field)),
+            _id(frame.get("response_id")),
+        )
+
+
+def _type(value: object) -> str:
+    """The type of a frame, for the log: what is none may be a text of its user's."""
+    return value if isinstance(value, str) and value in CLIENT_TYPES else "frame"
+
+
+def _id(value: object) -> str | None:
+    return value if isinstance(value, str) and len(value) <= LONGEST_IDENTIFIER else None

@@ -123,6 +123,13 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class Received:
+    """Take a message that is read later."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class FrameRefused:
     """A frame was answered with an error.
 
@@ -152,6 +159,7 @@ Output = (
     | Disconnect
     | SetTimer
     | Command
+    | Received
     | FrameRefused
     | Ended
 )

@@ -1,30 +1,18 @@
-"""Reads the text messages of a client, and refuses those that are wrong or too fast."""
+"""Counts what one WebSocket sends, and puts its messages together: the same for every protocol."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import orjson
-
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.token_bucket import TokenBucket
-from evenflow.stream_core.protocol.dialect import Dialect
-from evenflow.stream_core.protocol.ending_frames import CloseCode, ids_of
+from evenflow.stream_core.protocol.ending_frames import CloseCode
 from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest, RateLimited
-from evenflow.stream_core.protocol.messages import (
-    CLIENT_TYPES,
-    LONGEST_IDENTIFIER,
-    ChatMessageFrame,
-    ClientMessage,
-    ResponseAck,
-    ResponseCredit,
-    ResponseResume,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refused frame: the error, the frame's type, and the ids that it named.
+    """A refused message: the error, the message's type, and the ids that it named.
 
     Args:
         what: its type; `frame` where it has none that is known.
@@ -56,17 +44,27 @@ class Violation:
 
 
 class MessageIntake:
-    """Counts the frames of one connection, and reads its messages."""
+    """Counts the frames, messages and errors of one connection, and joins fragments.
 
-    __slots__ = ("_dialect", "_frames", "_limits", "_messages", "_violations")
+    Args:
+        most_bytes: of a message.
+    """
 
-    def __init__(self, dialect: Dialect, limits: Limits) -> None:
-        self._dialect = dialect
+    __slots__ = ("_fragments", "_frames", "_limits", "_messages", "_most_bytes", "_violations")
+
+    def __init__(self, limits: Limits, most_bytes: int) -> None:
         self._limits = limits
+        self._most_bytes = most_bytes
+        self._fragments: bytearray | None = None
         # Most connections never send much, so the buckets are made when they are needed.
         self._frames: TokenBucket | None = None
         self._messages: TokenBucket | None = None
         self._violations: TokenBucket | None = None
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is here of a message that is not whole."""
+        return 0 if self._fragments is None else len(self._fragments)
 
     def too_many_frames(self, now: float) -> bool:
         """Count a frame of any kind. Returns whether that is one too many."""
@@ -75,29 +73,40 @@ class MessageIntake:
             self._frames = TokenBucket(rate, rate * 2, now)
         return self._frames.take(now) > 0
 
-    def take(self, data: bytes, now: float) -> ClientMessage | Refusal | Violation:
-        """Read a whole message, and check that it may come now."""
-        if len(data) > self._limits.message_bytes:
-            return self.too_large()
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return Violation(CloseCode.INVALID_TEXT, "text frames must be UTF-8")
-        try:
-            message = self._dialect.read(data)
-            self._check_credit(message)
-        except InvalidRequest as error:
-            return self._not_understood(data, error)
-        if isinstance(message, ResponseAck):
-            # It asks for nothing, and a slow line delivers those of many seconds at once. It counts
-            # as a frame.
-            return message
-        return self._too_fast(message, now) or message
+    def add_text(self, data: bytes, *, continues: bool, final: bool) -> bytes | Violation | None:
+        """Add a frame of text. Returns the message once it is whole.
 
-    def too_large(self) -> Violation:
-        """The violation for a message that is too large."""
-        return Violation(
-            CloseCode.TOO_LARGE, f"a message may have {self._limits.message_bytes} bytes"
+        Args:
+            continues: whether it is a later fragment of its message.
+            final: whether it is the last one.
+        """
+        if continues is (self._fragments is None):
+            return Violation(CloseCode.PROTOCOL, "a fragmented message is out of order")
+        if self._fragments is None:
+            if final:
+                return self._checked(data)
+            self._fragments = bytearray()
+        self._fragments += data
+        if len(self._fragments) > self._most_bytes:
+            return self._too_large()
+        if not final:
+            return None
+        whole = bytes(self._fragments)
+        self._fragments = None
+        return self._checked(whole)
+
+    def too_fast(self, now: float) -> RateLimited | None:
+        """Count a message. Returns the error if it came too fast."""
+        if self._messages is None:
+            rate = self._limits.messages_per_second
+            self._messages = TokenBucket(rate, rate * 2, now)
+        wait = self._messages.take(now)
+        if not wait:
+            return None
+        return RateLimited(
+            "frames come too fast; this one was not acted upon, send it again later",
+            code="rate_limited",
+            retry_after_ms=int(wait * 1000) + 1,
         )
 
     def too_many_violations(self, now: float) -> bool:
@@ -107,56 +116,14 @@ class MessageIntake:
             self._violations = TokenBucket(per_minute / 60, per_minute, now)
         return self._violations.take(now) > 0
 
-    def _check_credit(self, message: ClientMessage) -> None:
-        """Check credit before a message is accepted or a response is looked for."""
-        if isinstance(message, ResponseCredit):
-            credit, param = message.n, "n"
-        elif isinstance(message, ChatMessageFrame | ResponseResume) and message.credit is not None:
-            credit, param = message.credit, "credit"
-        else:
-            return
-        most = self._limits.credit_window
-        if credit > most:
-            raise InvalidRequest(
-                f"{param}: at most {most} entries may be granted ahead; nothing was changed",
-                code="invalid_field",
-                param=param,
-            )
-
-    def _too_fast(self, message: ClientMessage, now: float) -> Refusal | None:
-        if self._messages is None:
-            rate = self._limits.messages_per_second
-            self._messages = TokenBucket(rate, rate * 2, now)
-        wait = self._messages.take(now)
-        if not wait:
-            return None
-        error = RateLimited(
-            "frames come too fast; this one was not acted upon, send it again later",
-            code="rate_limited",
-            retry_after_ms=int(wait * 1000) + 1,
-        )
-        return Refusal(error, message.type, *ids_of(message))
-
-    def _not_understood(self, data: bytes, error: InvalidRequest) -> Refusal:
-        """The refusal, with the ids that the frame names, so that its sender knows which it was."""
+    def _checked(self, data: bytes) -> bytes | Violation:
+        if len(data) > self._most_bytes:
+            return self._too_large()
         try:
-            frame = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            frame = None
-        if not isinstance(frame, dict):
-            return Refusal(error)
-        return Refusal(
-            error,
-            _type(frame.get("type")),
-            _id(frame.get(self._dialect.message_field)),
-            _id(frame.get("response_id")),
-        )
+            data.decode()
+        except UnicodeDecodeError:
+            return Violation(CloseCode.INVALID_TEXT, "text frames must be UTF-8")
+        return data
 
-
-def _type(value: object) -> str:
-    """The type of a frame, for the log: what is none may be a text of its user's."""
-    return value if isinstance(value, str) and value in CLIENT_TYPES else "frame"
-
-
-def _id(value: object) -> str | None:
-    return value if isinstance(value, str) and len(value) <= LONGEST_IDENTIFIER else None
+    def _too_large(self) -> Violation:
+        return Violation(CloseCode.TOO_LARGE, f"a message may have {self._most_bytes} bytes")

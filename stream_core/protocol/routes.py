@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Literal
+
+from evenflow.stream_core.policy.rights import Right
 
 EDGE_KEY_HEADER = "x-evenflow-edge-key"
 """The header by which CloudFront shows the functions that a request came through it."""
@@ -35,12 +37,79 @@ class Origin(StrEnum):
     """Nobody in AWS: only the handler's own machine and its health checks use the path."""
 
 
+class Credential(StrEnum):
+    """What a call has to show."""
+
+    NOTHING = "nothing"
+    OPERATOR = "operator"
+    """The own machine, or the key that the operator has set."""
+    OPENER = "opener"
+    """A tenant's key, or a token of its identity provider, where sessions need one."""
+    SENDER = "sender"
+    """A tenant's key, a session's token, or one of the identity provider."""
+    SESSION = "session"
+    """A session's token."""
+    READER = "reader"
+    """A session's token, or a ticket for the response in the path."""
+
+
+class Bound(StrEnum):
+    """What bounds a call, beside the rate of all calls."""
+
+    CALL = "call"
+    """Nothing else: it is answered at once, and has no body."""
+    BODY = "body"
+    """It has a small body."""
+    STREAM = "stream"
+    """It reads a response, and may wait for it."""
+    ANSWER = "answer"
+    """It asks a model."""
+    SOCKET = "socket"
+    """It opens a WebSocket."""
+    MACHINE = "machine"
+    """It is not a client's call: only its address has a rate."""
+
+
+LIMITS_OF: Mapping[Bound, tuple[str, ...]] = {
+    Bound.CALL: (),
+    Bound.BODY: ("message_bytes", "bodies_per_node"),
+    Bound.STREAM: ("streams_per_session", "readers_per_response", "requests_per_node"),
+    Bound.ANSWER: (
+        *("messages_per_second", "messages_in_flight_per_session", "queue_depth"),
+        *("request_bytes", "requests_held_bytes"),
+    ),
+    Bound.SOCKET: (
+        *("connections_per_session", "connections_per_node", "frames_per_second"),
+        *("messages_per_second", "protocol_errors_per_minute", "requests_held_bytes"),
+    ),
+    Bound.MACHINE: (),
+}
+"""The limits of each, by their names in `Limits`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a call needs, costs and is bound by. The intake checks it before the endpoint is called.
+
+    Args:
+        right: what the credential must allow. None: no right is needed.
+        cost: what it counts as in `calls_per_second`, in calls of the smallest kind, which take
+            about a millisecond of a core. An answer costs more by its size.
+    """
+
+    credential: Credential
+    right: Right | None
+    cost: int
+    bound: Bound
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One method of one path.
 
     Args:
         path: `{name}` stands for one segment, `{name+}` for the rest of the path.
+        terms: on which it is called.
         edge_pattern: what CloudFront and the load balancer match, with `*` for any characters.
             Given where several routes share one.
         protocol: whose API it is. Requests are counted by it.
@@ -48,6 +117,7 @@ class Route:
 
     method: Literal["GET", "POST", "DELETE"]
     path: str
+    terms: Terms
     origin: Origin = Origin.HANDLER
     edge_pattern: str = ""
     protocol: str = EVENFLOW
@@ -82,75 +152,121 @@ def _expression(path: str) -> re.Pattern[str]:
     return re.compile(expression + re.escape(path[end:]), re.DOTALL)
 
 
-OPEN_SESSION = Route("POST", "/session", Origin.SESSION_INIT)
+_PUBLIC = Terms(Credential.NOTHING, None, 1, Bound.CALL)
+_DOCUMENT = Terms(Credential.NOTHING, None, 3, Bound.CALL)
+_MACHINE = Terms(Credential.OPERATOR, None, 1, Bound.MACHINE)
+_OPENING = Terms(Credential.OPENER, None, 2, Bound.BODY)
+_READ_SESSION = Terms(Credential.SESSION, Right.READ, 5, Bound.CALL)
+_END_SESSION = Terms(Credential.SESSION, Right.CANCEL, 5, Bound.CALL)
+_SHARE = Terms(Credential.SESSION, Right.WRITE, 2, Bound.BODY)
+_SEND_MESSAGE = Terms(Credential.SESSION, Right.WRITE, 2, Bound.ANSWER)
+_STOP = Terms(Credential.SESSION, Right.CANCEL, 1, Bound.CALL)
+_SEND_RESULT = Terms(Credential.SESSION, Right.WRITE, 1, Bound.BODY)
+_FOLLOW = Terms(Credential.READER, Right.READ, 1, Bound.STREAM)
+_READ = Terms(Credential.READER, Right.READ, 1, Bound.CALL)
+_GENERATE = Terms(Credential.SENDER, Right.WRITE, 2, Bound.ANSWER)
+_LOOK_UP = Terms(Credential.SENDER, Right.READ, 1, Bound.CALL)
+_LIST = Terms(Credential.SENDER, Right.READ, 5, Bound.CALL)
+_STREAM = Terms(Credential.SENDER, Right.READ, 2, Bound.STREAM)
+_REPORT = Terms(Credential.SENDER, Right.READ, 20, Bound.CALL)
+_STOP_RESPONSE = Terms(Credential.SENDER, Right.CANCEL, 1, Bound.BODY)
+_SOCKET = Terms(Credential.READER, Right.READ, 2, Bound.SOCKET)
+_GENERATE_OVER_SOCKET = Terms(Credential.SENDER, Right.WRITE, 2, Bound.SOCKET)
+NOT_SERVED = _PUBLIC
+"""The terms of paths that only say what to call instead."""
+
+OPEN_SESSION = Route("POST", "/session", _OPENING, Origin.SESSION_INIT)
 _ONE_SESSION = "/session/*"
-MESSAGES = Route("GET", "/session/{session_id}/messages", edge_pattern=_ONE_SESSION)
-END_SESSION = Route("DELETE", "/session/{session_id}", edge_pattern=_ONE_SESSION)
-SHARE = Route("POST", "/session/{session_id}/share", edge_pattern=_ONE_SESSION)
-POST_MESSAGE = Route("POST", "/chat/message")
-EVENTS = Route("GET", "/chat/message/{response_id}/events")
-CANCEL = Route("POST", "/chat/message/{response_id}/cancel")
-TOOL_RESULT = Route("POST", "/chat/message/{response_id}/tool-results")
-PRESENCE = Route("GET", "/chat/message/{response_id}/presence")
+MESSAGES = Route("GET", "/session/{session_id}/messages", _READ_SESSION, edge_pattern=_ONE_SESSION)
+END_SESSION = Route("DELETE", "/session/{session_id}", _END_SESSION, edge_pattern=_ONE_SESSION)
+SHARE = Route("POST", "/session/{session_id}/share", _SHARE, edge_pattern=_ONE_SESSION)
+POST_MESSAGE = Route("POST", "/chat/message", _SEND_MESSAGE)
+EVENTS = Route("GET", "/chat/message/{response_id}/events", _FOLLOW)
+CANCEL = Route("POST", "/chat/message/{response_id}/cancel", _STOP)
+TOOL_RESULT = Route("POST", "/chat/message/{response_id}/tool-results", _SEND_RESULT)
+PRESENCE = Route("GET", "/chat/message/{response_id}/presence", _FOLLOW)
 ENTRIES = Route(
     "GET",
     "/chat/message/{response_id}/entries/{epoch}/{first}-{last}",
+    _READ,
     edge_pattern="/chat/message/*/entries/*",
 )
-POLL = Route("GET", "/chat/message/{response_id}", Origin.POLL_RESPONSE)
+POLL = Route("GET", "/chat/message/{response_id}", _FOLLOW, Origin.POLL_RESPONSE)
 
-USAGE = Route("GET", "/usage")
+USAGE = Route("GET", "/usage", _REPORT)
 
 _OPENAI = "/v1/*"
 _CHAT = "openai_chat"
-COMPLETIONS = Route("POST", "/v1/chat/completions", edge_pattern=_OPENAI, protocol=_CHAT)
-LIST_MODELS = Route("GET", "/v1/models", edge_pattern=_OPENAI, protocol=_CHAT)
-GET_MODEL = Route("GET", "/v1/models/{model+}", edge_pattern=_OPENAI, protocol=_CHAT)
+COMPLETIONS = Route("POST", "/v1/chat/completions", _GENERATE, edge_pattern=_OPENAI, protocol=_CHAT)
+LIST_MODELS = Route("GET", "/v1/models", _LOOK_UP, edge_pattern=_OPENAI, protocol=_CHAT)
+GET_MODEL = Route("GET", "/v1/models/{model+}", _LOOK_UP, edge_pattern=_OPENAI, protocol=_CHAT)
 _RESPONSES = "openai_responses"
-CREATE_RESPONSE = Route("POST", "/v1/responses", edge_pattern=_OPENAI, protocol=_RESPONSES)
-RESPONSES_WEBSOCKET = Route("GET", "/v1/responses", edge_pattern=_OPENAI, protocol=_RESPONSES)
+CREATE_RESPONSE = Route(
+    "POST", "/v1/responses", _GENERATE, edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+RESPONSES_WEBSOCKET = Route(
+    "GET", "/v1/responses", _GENERATE_OVER_SOCKET, edge_pattern=_OPENAI, protocol=_RESPONSES
+)
 GET_RESPONSE = Route(
-    "GET", "/v1/responses/{response_id}", edge_pattern=_OPENAI, protocol=_RESPONSES
+    "GET", "/v1/responses/{response_id}", _STREAM, edge_pattern=_OPENAI, protocol=_RESPONSES
 )
 DELETE_RESPONSE = Route(
-    "DELETE", "/v1/responses/{response_id}", edge_pattern=_OPENAI, protocol=_RESPONSES
+    "DELETE",
+    "/v1/responses/{response_id}",
+    _STOP_RESPONSE,
+    edge_pattern=_OPENAI,
+    protocol=_RESPONSES,
 )
 CANCEL_RESPONSE = Route(
-    "POST", "/v1/responses/{response_id}/cancel", edge_pattern=_OPENAI, protocol=_RESPONSES
+    "POST",
+    "/v1/responses/{response_id}/cancel",
+    _STOP_RESPONSE,
+    edge_pattern=_OPENAI,
+    protocol=_RESPONSES,
 )
 INPUT_ITEMS = Route(
-    "GET", "/v1/responses/{response_id}/input_items", edge_pattern=_OPENAI, protocol=_RESPONSES
+    "GET",
+    "/v1/responses/{response_id}/input_items",
+    _LIST,
+    edge_pattern=_OPENAI,
+    protocol=_RESPONSES,
 )
 
-ANTHROPIC_MESSAGES = Route("POST", "/v1/messages", edge_pattern=_OPENAI, protocol="anthropic")
+ANTHROPIC_MESSAGES = Route(
+    "POST", "/v1/messages", _GENERATE, edge_pattern=_OPENAI, protocol="anthropic"
+)
 
-STREAM = Route("GET", "/streams/{response_id}", protocol="durable_streams")
+STREAM = Route("GET", "/streams/{response_id}", _FOLLOW, protocol="durable_streams")
 
 _AI_SDK = "/api/chat*"
-CHAT = Route("POST", "/api/chat", edge_pattern=_AI_SDK, protocol="ai_sdk")
-CHAT_MESSAGES = Route("GET", "/api/chat/{chat_id}", edge_pattern=_AI_SDK, protocol="ai_sdk")
-CHAT_STREAM = Route("GET", "/api/chat/{chat_id}/stream", edge_pattern=_AI_SDK, protocol="ai_sdk")
-CHAT_STOP = Route("POST", "/api/chat/{chat_id}/stop", edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT = Route("POST", "/api/chat", _GENERATE, edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_MESSAGES = Route("GET", "/api/chat/{chat_id}", _LIST, edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_STREAM = Route(
+    "GET", "/api/chat/{chat_id}/stream", _STREAM, edge_pattern=_AI_SDK, protocol="ai_sdk"
+)
+CHAT_STOP = Route(
+    "POST", "/api/chat/{chat_id}/stop", _STOP_RESPONSE, edge_pattern=_AI_SDK, protocol="ai_sdk"
+)
 
 _AG_UI = "/agui*"
-RUN = Route("POST", "/agui", edge_pattern=_AG_UI, protocol="ag_ui")
-RUN_STOP = Route("POST", "/agui/stop", edge_pattern=_AG_UI, protocol="ag_ui")
+RUN = Route("POST", "/agui", _GENERATE, edge_pattern=_AG_UI, protocol="ag_ui")
+RUN_STOP = Route("POST", "/agui/stop", _STOP_RESPONSE, edge_pattern=_AG_UI, protocol="ag_ui")
 
-OPENAPI = Route("GET", "/openapi.json", edge_pattern="/*api.json")
-ASYNCAPI = Route("GET", "/asyncapi.json", edge_pattern="/*api.json")
+OPENAPI = Route("GET", "/openapi.json", _DOCUMENT, edge_pattern="/*api.json")
+ASYNCAPI = Route("GET", "/asyncapi.json", _DOCUMENT, edge_pattern="/*api.json")
 
-WEBSOCKET = Route("GET", "/ws")
-REALTIME = Route("GET", "/realtime")
-OPENAI_REALTIME = Route("GET", "/v1/realtime", edge_pattern=_OPENAI)
+WEBSOCKET = Route("GET", "/ws", _SOCKET)
+REALTIME = Route("GET", "/realtime", _SOCKET)
+OPENAI_REALTIME = Route("GET", "/v1/realtime", _SOCKET, edge_pattern=_OPENAI)
 
-INDEX = Route("GET", "/", Origin.PAGE)
-ASSET = Route("GET", "/assets/{name}", Origin.MODULES)
-CLIENT_MODULE = Route("GET", "/client.js", Origin.MODULES)
-ELEMENT_MODULE = Route("GET", "/evenflow-chat.js", Origin.MODULES)
+INDEX = Route("GET", "/", _PUBLIC, Origin.PAGE)
+ASSET = Route("GET", "/assets/{name}", _PUBLIC, Origin.MODULES)
+CLIENT_MODULE = Route("GET", "/client.js", _PUBLIC, Origin.MODULES)
+ELEMENT_MODULE = Route("GET", "/evenflow-chat.js", _PUBLIC, Origin.MODULES)
 
-HEALTH = Route("GET", "/health", Origin.MACHINE)
-METRICS = Route("GET", "/metrics", Origin.MACHINE)
-DRAIN = Route("POST", "/drain", Origin.MACHINE)
+HEALTH = Route("GET", "/health", _MACHINE, Origin.MACHINE)
+METRICS = Route("GET", "/metrics", _MACHINE, Origin.MACHINE)
+DRAIN = Route("POST", "/drain", _MACHINE, Origin.MACHINE)
 
 ROUTES = (
     *(OPEN_SESSION, MESSAGES, END_SESSION, SHARE),

@@ -11,9 +11,18 @@ from time import monotonic
 
 from tests.attack.asking import BROKEN
 from tests.attack.attack import Judged, Scene, attack
+from tests.attack.memory import REQUESTS
 from tests.attack.tokens import session_token
+from tests.attack.verdict import MIB
 from tests.attack.wire import Connection
-from tests.integration.raw_websocket import CONTINUATION, PING, PONG, TEXT, client_frame
+from tests.integration.raw_websocket import (
+    CONTINUATION,
+    PING,
+    PONG,
+    TEXT,
+    client_frame,
+    text_frame,
+)
 
 _MANY = 8_100
 _AT_ONCE = 200
@@ -22,6 +31,8 @@ _BODY_SECONDS = 30.0
 _KEEP_ALIVE_SECONDS = 75.0
 _SESSION_CONNECTIONS = 8
 _BURST = 64
+_CUT_SECONDS = 6.0
+_RESPONSES = "/v1/responses"
 
 
 async def _open(scene: Scene, count: int, data: bytes) -> list[Connection]:
@@ -101,7 +112,9 @@ async def silent_after_an_answer(scene: Scene) -> None:
     await _watch(scene, connections, _KEEP_ALIVE_SECONDS + 10, "idle connections of a stranger")
 
 
-async def _flood(scene: Scene, frame: bytes, what: str, first: bytes = b"") -> None:
+async def _flood(
+    scene: Scene, frame: bytes, what: str, first: bytes = b"", path: str = "/ws"
+) -> None:
     """32 WebSockets of four sessions send these frames as fast as they are taken."""
     until = monotonic() + scene.plan.strike_seconds
     block = frame * _BURST
@@ -111,7 +124,7 @@ async def _flood(scene: Scene, frame: bytes, what: str, first: bytes = b"") -> N
         nonlocal sent, closed
         with suppress(*BROKEN):
             connection = await scene.attacker.connect()
-            if (await connection.upgraded(token)).status != 101:
+            if (await connection.upgraded(token, path)).status != 101:
                 return
             connection.send(first)
             reading = asyncio.create_task(connection.discard())
@@ -123,6 +136,9 @@ async def _flood(scene: Scene, frame: bytes, what: str, first: bytes = b"") -> N
     await asyncio.gather(*[send(token) for token in tokens])
     await asyncio.sleep(max(0.0, until - monotonic()))
     scene.did(f"{sent:,} {what} over {len(tokens)} WebSockets, {closed} cut")
+    in_time = scene.plan.strike_seconds > _CUT_SECONDS  # a client that is told has so long
+    left = len(tokens) - closed
+    scene.must(not (in_time and left), f"{left} WebSockets were not cut")
 
 
 @attack("pings", short=True)
@@ -150,6 +166,58 @@ async def single_bytes(scene: Scene) -> None:
     first = client_frame(TEXT, b" ", final=False)
     fragments = client_frame(CONTINUATION, b" ", final=False) * 98
     await _flood(scene, first + fragments + client_frame(CONTINUATION, b" "), "small messages")
+
+
+@attack("responses-pings")
+async def responses_pings(scene: Scene) -> None:
+    """32 WebSockets of OpenAI's Responses API send pings as fast as they are taken."""
+    await _flood(scene, client_frame(PING, b"x"), "pings", path=_RESPONSES)
+
+
+@attack("responses-texts", short=True)
+async def responses_texts(scene: Scene) -> None:
+    """The same send messages of one byte."""
+    await _flood(scene, client_frame(TEXT, b"x"), "messages", path=_RESPONSES)
+
+
+@attack("responses-creates")
+async def responses_creates(scene: Scene) -> None:
+    """The same ask a model that is not there."""
+    create = text_frame({"type": "response.create", "model": "nope", "input": "hi"})
+    await _flood(scene, create, "requests", path=_RESPONSES)
+
+
+@attack("responses-half-messages", fills=(REQUESTS,))
+async def responses_half_messages(scene: Scene) -> None:
+    """128 WebSockets send 4 MiB of a message to /v1/responses, but for the last byte."""
+    await _half_messages(scene, 128, 4 * MIB - 64, _RESPONSES)
+
+
+@attack("half-messages", fills=(REQUESTS,))
+async def half_messages(scene: Scene) -> None:
+    """4,000 WebSockets send 64 KB of a frame that has one byte more."""
+    await _half_messages(scene, scene.scaled(4_000), 64_000, "/ws")
+
+
+async def _half_messages(scene: Scene, count: int, size: int, path: str) -> None:
+    part = client_frame(TEXT, b" " * size)[:-1]
+    numbers, opened = iter(range(count)), 0
+
+    async def send_some() -> None:
+        nonlocal opened
+        for _ in numbers:
+            with suppress(*BROKEN):
+                connection = await scene.attacker.connect()
+                if (await connection.upgraded(session_token(), path)).status != 101:
+                    continue
+                opened += 1
+                connection.send(part)
+                await connection.writer.drain()
+
+    await asyncio.gather(*[send_some() for _ in range(_AT_ONCE)])
+    await asyncio.sleep(scene.plan.strike_seconds)
+    scene.did(f"{opened:,} messages of {size:,} bytes, never ended")
+    scene.must(opened > 0, "no WebSocket was opened")
 
 
 @attack("packed-bodies", short=True)

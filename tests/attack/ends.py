@@ -30,6 +30,8 @@ _STOP_SECONDS = 15.0
 _LEGAL_CODES = {*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)}
 # More than sockets take, and less than a client may be behind.
 _LONG_ANSWER = "#demo tokens=30000 gap_ms=0 first_token_ms=0"
+_SHORT_ANSWER = "#demo tokens=1 gap_ms=0"
+_LEFT_SECONDS = 2.0
 _NONSENSE = client_frame(0x3, b"no such opcode")
 
 
@@ -110,6 +112,34 @@ async def _illegal_end(websocket: RawWebSocket) -> str:
             legal = not frame.payload or frame.close_code in _LEGAL_CODES
             return "" if legal else f"the close code {frame.close_code}"
     return ""
+
+
+@attack("outlived-tokens", Judged.BY_OUTCOME, short=True)
+async def outlived_tokens(scene: Scene) -> None:
+    """WebSockets of every protocol are used after their token has expired: nothing is answered."""
+    ask = {
+        "/ws": {"type": "chat.message", **chat_message("m1", None, _SHORT_ANSWER)},
+        "/v1/realtime": {"type": "start", "id": "m1", "previous": None, "text": _SHORT_ANSWER},
+        "/v1/responses": {"type": "response.create", "model": "demo", "input": _SHORT_ANSWER},
+    }
+    protocols = {"/v1/realtime": "evenflow.realtime.v1"}
+    for path, message in ask.items():
+        token = session_token(age_seconds=3_600 - _LEFT_SECONDS)
+        async with scene.attacker.connection() as connection:
+            protocol, header = (
+                protocols.get(path, "evenflow.v1"),
+                f"Authorization: Bearer {token}\r\n",
+            )
+            websocket = await connection.upgraded(token, path, protocol, header)
+            scene.must(websocket.status == 101, f"{path} is answered {websocket.status}")
+            await asyncio.sleep(_LEFT_SECONDS + 1.0)
+            websocket.write(text_frame(message))
+            codes = list[str]()
+            while (frame := await websocket.frame(5.0)).opcode != CLOSE:
+                if frame.opcode == TEXT and "error" in frame.json:
+                    codes.append(str(frame.json["error"]["code"]))
+        scene.must(codes == ["token_expired"], f"{path} answers {codes} after the token's end")
+    scene.did(f"{len(ask)} protocols")
 
 
 @attack("drain-from-outside", Judged.ALONE, short=True)

@@ -186,8 +186,9 @@ def _check(
         raise OverBoundError(f"{peak - idle:,} bytes more than idle, not {bound - PROCESS_BYTES:,}")
 
 
-def _room(readers_of_each: int) -> dict[str, object]:
-    return {"connections_per_session": readers_of_each, "readers_per_response": readers_of_each}
+def _room(readers_of_each: int) -> dict[str, int]:
+    limits = ("connections_per_session", "readers_per_response", "streams_per_session")
+    return dict.fromkeys(limits, readers_of_each) | {"calls_per_second": 100_000}
 
 
 async def growing_answers(

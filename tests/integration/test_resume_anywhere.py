@@ -44,7 +44,7 @@ async def tasks(deployment: LocalDeployment) -> list[LocalServer]:
 @pytest.fixture
 async def tasks_on_tables(aws_deployment: AwsDeployment) -> list[LocalServer]:
     """Three tasks whose responses the poll function sees."""
-    return await aws_deployment.handlers(3, readers_per_response=300)
+    return await aws_deployment.handlers(3, readers_per_response=300, streams_per_session=300)
 
 
 @pytest.fixture
@@ -310,7 +310,9 @@ async def test_many_readers_cost_the_store_what_one_does(
     opened: OpenSession,
 ) -> None:
     owner = await aws_deployment.handler(**({} if reachable else {"peer_url": _nowhere()}))
-    other = await aws_deployment.handler(readers_per_response=_READERS)
+    other = await aws_deployment.handler(
+        readers_per_response=_READERS, streams_per_session=_READERS
+    )
 
     async def reads(readers: int, seed: int) -> int:
         session = await opened(owner)

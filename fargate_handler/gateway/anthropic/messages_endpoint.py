@@ -38,7 +38,6 @@ from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest, NotFound
 
 # The first version has other events. Later ones have the same, and only ask differently.
@@ -84,7 +83,7 @@ class MessagesEndpoint:
 
     async def _accept(self, request: web.Request) -> _Asked:
         context = self._context
-        sender = await sender_of(request, context, Right.WRITE)
+        sender = sender_of(request)
         _check_version(request.headers.get(VERSION_HEADER))
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)

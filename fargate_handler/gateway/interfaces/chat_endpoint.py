@@ -40,7 +40,6 @@ from evenflow.stream_core.encoders.ui_message_parts import ui_message
 from evenflow.stream_core.log.response_log import EVERYTHING, ResponseState, ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.channel import CHAT_OF_INTERFACE, Channel
-from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
 from evenflow.stream_core.protocol.messages import parse
 from evenflow.stream_core.protocol.ui_chat_bodies import (
@@ -66,7 +65,7 @@ class ChatEndpoint:
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The answer to a conversation, as a stream."""
-        context, sender = self._context, await sender_of(request, self._context, Right.WRITE)
+        context, sender = self._context, sender_of(request)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
@@ -89,7 +88,7 @@ class ChatEndpoint:
         They are those of the newest request. `limit` selects the newest ones of these, and
         `before` those before that message.
         """
-        context, channel = self._context, await self._channel(request, Right.READ)
+        context, channel = self._context, _channel(request)
         newest = await context.orchestrator.messages.newest(channel)
         messages = [] if newest is None else _messages_of(newest)
         if newest is not None:
@@ -108,10 +107,7 @@ class ChatEndpoint:
         is as for `GET /chat/message/{response_id}/events`.
         """
         check_stays(request, self._context)
-        channel, orchestrator = (
-            await self._channel(request, Right.READ),
-            self._context.orchestrator,
-        )
+        channel, orchestrator = _channel(request), self._context.orchestrator
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=True)
         response_id = request.query.get("response_id")
         if response_id is not None:
@@ -131,19 +127,13 @@ class ChatEndpoint:
 
     async def stop(self, request: web.Request) -> web.Response:
         """Stop the answer that runs, and its model, whoever reads it and wherever."""
-        context, channel = self._context, await self._channel(request, Right.CANCEL)
+        context, channel = self._context, _channel(request)
         body = await read_body(request, context, context.limits.message_bytes)
         stop_request = parse(STOP_REQUEST, body) if body else StopRequest()
         stream = await context.orchestrator.newest(channel)
         if stream is not None and stop_request.active_stream_id in (None, stream.response_id):
             await context.orchestrator.cancel(stream)
         return json_answer(Stopped().model_dump())
-
-    async def _channel(self, request: web.Request, right: Right) -> Channel:
-        sender = await sender_of(request, self._context, right)
-        return chat_channel(
-            sender.tenant, sender.own(request.match_info["chat_id"]), sender.session
-        )
 
     def _is_live(self, stream: ResponseStream) -> bool:
         if not stream.log.closed:
@@ -169,6 +159,11 @@ class ChatEndpoint:
         headers = _HEADERS | {_REQUEST_ID: stream.response_id}
         answer = EventStream(context, request, encoder, headers, at_once=at_once)
         return await answer.write(stream)
+
+
+def _channel(request: web.Request) -> Channel:
+    sender = sender_of(request)
+    return chat_channel(sender.tenant, sender.own(request.match_info["chat_id"]), sender.session)
 
 
 def _message_id(request: ChatRequest, name: str) -> str:

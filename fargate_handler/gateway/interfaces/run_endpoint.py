@@ -24,7 +24,6 @@ from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.protocol.agui_bodies import FORWARDED, RUN_NAME, RUN_REQUEST, RunRequest
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.messages import parse
@@ -43,7 +42,7 @@ class RunEndpoint:
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The events of a run. Who has some of them is given the rest."""
-        context, sender = self._context, await sender_of(request, self._context, Right.WRITE)
+        context, sender = self._context, sender_of(request)
         header = request.headers.get(LAST_EVENT_ID)
         told = last_event(header, has_key=True) if header else None
         # The conversation is kept for as long as it may have to be told again.
@@ -69,7 +68,7 @@ class RunEndpoint:
 
     async def stop(self, request: web.Request) -> web.Response:
         """Stop a run, and its model, whoever reads it and wherever."""
-        context, sender = self._context, await sender_of(request, self._context, Right.CANCEL)
+        context, sender = self._context, sender_of(request)
         body = await read_body(request, context, context.limits.message_bytes)
         named = parse(RUN_NAME, body)
         channel = run_channel(

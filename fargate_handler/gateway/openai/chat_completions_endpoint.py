@@ -26,7 +26,6 @@ from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
 from evenflow.stream_core.encoders.completion_objects import CompletionObjects
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.protocol.errors import EvenflowError
 
 _REQUEST_ID = "x-request-id"
@@ -41,7 +40,7 @@ class ChatCompletionsEndpoint:
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The answer as one object, or as a stream of chunks."""
         context = self._context
-        sender = await sender_of(request, context, Right.WRITE)
+        sender = sender_of(request)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:

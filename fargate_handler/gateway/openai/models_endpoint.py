@@ -12,7 +12,6 @@ from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import json_answer
 from evenflow.fargate_handler.gateway.requests.known_models import check_model
 from evenflow.fargate_handler.gateway.requests.submission import sender_of
-from evenflow.stream_core.policy.rights import Right
 
 _OWNER = "evenflow"
 # Fields of Anthropic's API whose values are unknown here.
@@ -28,7 +27,7 @@ class ModelsEndpoint:
 
     async def list(self, request: web.Request) -> web.Response:
         """All names that the caller may use."""
-        sender = await sender_of(request, self._context, Right.READ)
+        sender = sender_of(request)
         names = self._context.models_of(sender.tenant)
         if not is_of_anthropic(request.path, request.headers):
             return json_answer({"object": "list", "data": [self._object(name) for name in names]})
@@ -39,7 +38,7 @@ class ModelsEndpoint:
 
     async def get(self, request: web.Request) -> web.Response:
         """The name in the path."""
-        sender = await sender_of(request, self._context, Right.READ)
+        sender = sender_of(request)
         name = request.match_info["model"]
         check_model(name, self._context, sender.tenant)
         shape = (

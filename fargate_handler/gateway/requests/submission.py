@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from evenflow.fargate_handler.gateway.callers import stranger
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import (
     API_KEY,
@@ -32,6 +33,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
 )
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.agents import MessageTerms
+from evenflow.stream_core.policy.call_rates import Caller
 from evenflow.stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
 from evenflow.stream_core.policy.rights import ALL_RIGHTS, Right, check_right
 from evenflow.stream_core.policy.session_token import SessionClaims
@@ -106,8 +108,18 @@ class Sender(NamedTuple):
         return terms.model_copy(update=said)
 
 
-async def sender_of(request: web.Request, context: GatewayContext, right: Right) -> Sender:
-    """Who sent a request, by its `Authorization` header, or by `x-api-key` in its place.
+SENDER = web.RequestKey("sender", Sender)
+"""Who sent a request, once the intake knows."""
+
+
+def sender_of(request: web.Request) -> Sender:
+    """Who sent a request, as the intake has verified."""
+    sender: Sender = request[SENDER]
+    return sender
+
+
+async def verified_sender(request: web.Request, context: GatewayContext, right: Right) -> Sender:
+    """Verify who sent a request, by its `Authorization` header, or by `x-api-key` in its place.
 
     Raises:
         InvalidRequest: a header is wrong.
@@ -129,6 +141,20 @@ async def sender_of(request: web.Request, context: GatewayContext, right: Right)
         slo_ttft_ms=first_token_ms(request),
         retries=_retries(request.headers),
     )
+
+
+def caller_of(sender: Sender, context: GatewayContext) -> Caller:
+    """Whose calls a sender's are counted with."""
+    if sender.session is not None:
+        writes = Right.WRITE in sender.may
+        name = sender.session if writes else (sender.session, sender.may, sender.address)
+        free = context.tenants.open_to_all
+        return Caller(name, stranger(sender.address).sender if free else None)
+    if sender.key:
+        return Caller(sender=(sender.tenant, sender.key))
+    if sender.identified:
+        return Caller((sender.tenant, sender.user))
+    return stranger(sender.address)
 
 
 def _retries(headers: Mapping[str, str]) -> bool:

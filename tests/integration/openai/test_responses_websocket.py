@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,8 +10,9 @@ import aiohttp
 import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.stream_core.tenants.tenant import ApiKey, Tenant
 from tests.integration.chat_client import call, demo
-from tests.integration.conftest import Serve
+from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
 
 _KEY = "acme-key-0123456789"
@@ -146,11 +148,11 @@ async def test_a_message_that_is_too_large_ends_the_connection(
 
 
 async def test_a_message_may_be_as_large_as_a_body(
-    http: aiohttp.ClientSession, server: LocalServer, serve: Serve
+    http: aiohttp.ClientSession, server: LocalServer
 ) -> None:
     async with _opening(http, server) as socket:
         await socket.send_json(_CREATE | {"instructions": "a" * 3_000_000})
-        events = await serve.time_passes_until(_events(socket))
+        events = await _events(socket)  # megabytes take real time
     assert events[-1]["type"] == "response.completed"
 
 
@@ -159,3 +161,53 @@ async def test_without_an_upgrade_there_is_none(
 ) -> None:
     answer = await call(http, "GET", f"{server.http_url}/v1/responses", headers={})
     assert (answer.status, answer.error["code"]) == (426, "upgrade_required")
+
+
+async def test_a_session_has_as_many_of_them_as_of_its_own_websockets(
+    http: aiohttp.ClientSession, serve: Serve, opened: OpenSession
+) -> None:
+    server = await serve(connections_per_session=2)
+    session = await opened(server)
+    given = {"Authorization": f"Bearer {session.token}"}
+    async with _opening(http, server, **given), session.connect():
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await _opening(http, server, **given)
+        assert refused.value.status == 429
+
+
+async def test_it_ends_with_its_session(
+    http: aiohttp.ClientSession, serve: Serve, opened: OpenSession
+) -> None:
+    server = await serve()
+    session = await opened(server)
+    async with _opening(http, server, Authorization=f"Bearer {session.token}") as socket:
+        await session.call("DELETE", f"/session/{session.session_id}")
+        assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
+        assert socket.close_code == 1000
+
+
+async def test_who_asks_with_a_key_that_was_removed_is_refused_and_let_go(
+    http: aiohttp.ClientSession, serve: Serve
+) -> None:
+    server = await serve()
+    tenants = server.handler._tenants
+    tenants.replace([Tenant(id="acme", keys=(ApiKey.of_text("one", _KEY),))])
+    async with _opening(http, server) as socket:
+        await socket.send_json(_CREATE)
+        assert (await serve.time_passes_until(_events(socket)))[-1]["type"] == _LAST[0]
+        tenants.replace([Tenant(id="acme", keys=(ApiKey.of_text("two", "another"),))])
+        await socket.send_json(_CREATE)
+        assert (await socket.receive_json())["code"] == "invalid_api_key"
+        assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
+
+
+async def test_a_socket_that_says_nothing_ends_with_its_token(
+    http: aiohttp.ClientSession, serve: Serve, opened: OpenSession
+) -> None:
+    server = await serve(session_token_ttl_seconds=5, heartbeat_seconds=1)
+    session = await opened(server)
+    async with _opening(http, server, Authorization=f"Bearer {session.token}") as socket:
+        closed = asyncio.create_task(socket.receive())
+        await serve.time_passes(7)
+        assert (await closed).type is aiohttp.WSMsgType.CLOSE
+        assert socket.close_code == 1000

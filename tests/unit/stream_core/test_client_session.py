@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS, ClientSession, Opcode
+from evenflow.stream_core.protocol.client_session import ClientSession
 from evenflow.stream_core.protocol.client_session_states import (
     Command,
     Disconnect,
@@ -43,9 +43,9 @@ from evenflow.stream_core.protocol.messages import (
     ClientMessage,
     ErrorFrame,
     ResponseAck,
-    ResponseResume,
 )
 from evenflow.stream_core.protocol.realtime import RealtimeDialect
+from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS, Opcode
 
 CLAIMS = SessionClaims(
     Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000
@@ -364,16 +364,31 @@ def test_a_client_that_does_not_heed_the_throttle_is_closed() -> None:
 # -- expiry and drain ------------------------------------------------------------------------------
 
 
-def test_with_an_expired_token_messages_are_refused_and_everything_else_goes_on() -> None:
+def test_with_an_expired_token_a_message_is_refused_and_the_connection_closed() -> None:
     session = new_session(expires_in=100.0, now=50.0)
     assert receive(session, MESSAGE, 149.9).event is not None
     refused = receive(session, MESSAGE, 150.0)
     assert only_frame(refused)["type"] == "error"
     assert only_frame(refused)["message_id"] == "m1"
     assert refusal_code(refused) == "token_expired"
-    assert refused.close is None
-    resume = b'{"type":"response.resume","response_id":"r","after":-1}'
-    assert isinstance(receive(session, resume, 151.0).event, ResponseResume)
+    assert refused.close is not None
+    assert refused.close.code == CloseCode.DONE, "who has a new token may come again"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"type":"response.resume","response_id":"r","after":-1}',
+        b'{"type":"response.cancel","response_id":"r"}',
+        b'{"type":"ping"}',
+    ],
+)
+def test_an_expired_token_neither_reads_nor_cancels(frame: bytes) -> None:
+    session = new_session(expires_in=100.0)
+    assert receive(session, frame, 99.0).close is None
+    refused = receive(session, frame, 100.0)
+    assert (refused.event, refusal_code(refused)) == (None, "token_expired")
+    assert session.over
 
 
 def test_while_draining_messages_are_refused_and_everything_else_goes_on() -> None:

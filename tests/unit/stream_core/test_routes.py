@@ -6,11 +6,16 @@ import fnmatch
 
 import pytest
 
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.protocol.routes import (
     EVENTS,
     GET_MODEL,
+    LIMITS_OF,
     OPENAPI,
     ROUTES,
+    Bound,
+    Credential,
     Origin,
     Route,
     edge_patterns,
@@ -41,6 +46,29 @@ def test_the_first_pattern_that_matches_a_path_leads_to_its_origin(route: Route)
 
 def test_a_method_of_a_path_is_answered_once() -> None:
     assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
+
+
+def test_no_route_is_without_terms() -> None:
+    with pytest.raises(TypeError):
+        Route("GET", "/new")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_the_terms_of_a_route_are_those_of_its_kind(route: Route) -> None:
+    terms = route.terms
+    needs_none = terms.credential in (Credential.NOTHING, Credential.OPERATOR, Credential.OPENER)
+    assert (terms.right is None) is needs_none
+    assert (terms.bound is Bound.MACHINE) is (route.origin is Origin.MACHINE)
+    assert terms.cost > 0
+    if terms.bound is Bound.STREAM:
+        assert (route.method, terms.right) == ("GET", Right.READ)
+    if route.method != "GET":
+        assert terms.right is not Right.READ, "a call that changes something needs another right"
+
+
+@pytest.mark.parametrize("bound", Bound)
+def test_what_bounds_a_call_are_limits(bound: Bound) -> None:
+    assert set(LIMITS_OF[bound]) <= set(Limits.model_fields)
 
 
 def test_paths() -> None:

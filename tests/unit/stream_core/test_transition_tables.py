@@ -23,13 +23,14 @@ from evenflow.stream_core.log.response_log import (
     next_response_state,
 )
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.client_session import ClientSession, Opcode
+from evenflow.stream_core.protocol.client_session import ClientSession
 from evenflow.stream_core.protocol.client_session_states import (
     SESSION_TRANSITIONS,
     SessionEvent,
     SessionState,
     SetTimer,
 )
+from evenflow.stream_core.protocol.socket_session import Opcode
 from tests.unit.stream_core.test_client_session import CLAIMS, MESSAGE, READY
 
 TABLES: list[tuple[type[StrEnum], type[StrEnum], StrEnum, set[StrEnum], dict[Any, Any]]] = [

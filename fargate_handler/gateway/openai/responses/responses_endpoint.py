@@ -45,7 +45,6 @@ from evenflow.stream_core.encoders.blocks import SealingBlocks
 from evenflow.stream_core.encoders.responses.response_events import ResponseEvents, ServerSentEvents
 from evenflow.stream_core.encoders.responses.response_object import ResponseObject
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.protocol.errors import EvenflowError
 
 _REQUEST_ID = "x-request-id"
@@ -68,7 +67,7 @@ class ResponsesEndpoint:
     async def post(self, request: web.Request) -> web.StreamResponse:
         """A new response: as one object, as a stream of events, or in the background."""
         context = self._context
-        sender = await sender_of(request, context, Right.WRITE)
+        sender = sender_of(request)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         check_can_resume(request, has_key=key is not None)
         with context.orchestrator.held_requests.reading() as held:
@@ -88,14 +87,14 @@ class ResponsesEndpoint:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """A response as it is now, or with `stream=true` its events from a number on."""
-        known = await self._known(request, Right.READ)
+        known = await self._known(request)
         if request.query.get("stream") == "true":
             return await self._stream(request, known, Deadline(None, self._context.monotonic))
         return self._object(known)
 
     async def cancel(self, request: web.Request) -> web.StreamResponse:
         """Stop a response. One that has ended stays unchanged."""
-        context, known = self._context, await self._known(request, Right.CANCEL)
+        context, known = self._context, await self._known(request)
         await context.orchestrator.cancel(known.stream)
         if not known.stream.log.closed:
             await _end_of(context, known.stream)
@@ -103,20 +102,20 @@ class ResponsesEndpoint:
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Stop a response, and keep nothing of it."""
-        known = await self._known(request, Right.CANCEL)
+        known = await self._known(request)
         await self._context.orchestrator.end_session(known.stream.channel)
         return json_answer({"id": str(known.id), "object": "response", "deleted": True})
 
     async def input_items(self, request: web.Request) -> web.StreamResponse:
         """The items of a response's input."""
-        known = await self._known(request, Right.READ)
+        known = await self._known(request)
         return json_answer(listed_items(known.id, known.asked, request.query))
 
-    async def _known(self, request: web.Request, right: Right) -> KnownResponse:
+    async def _known(self, request: web.Request) -> KnownResponse:
         context = self._context
         with context.orchestrator.held_requests.reading() as held:
-            sender = await sender_of(request, context, right)
-            return await find_response(context, sender, request.match_info["response_id"], held)
+            response_id = request.match_info["response_id"]
+            return await find_response(context, sender_of(request), response_id, held)
 
     async def _answer(
         self, request: web.Request, call: ResponseCall, known: KnownResponse, deadline: Deadline

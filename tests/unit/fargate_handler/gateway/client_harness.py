@@ -20,6 +20,7 @@ from evenflow.stream_core.policy.address_rates import AddressRates
 from evenflow.stream_core.policy.agents import Agents, built_in_agents
 from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
 from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
+from evenflow.stream_core.policy.call_rates import CallRates
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.client_address import TrustedProxies
 from evenflow.stream_core.policy.connection_places import ConnectionPlaces
@@ -27,9 +28,10 @@ from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.node_load import LoadFigure
 from evenflow.stream_core.policy.rights import ALL_RIGHTS, TO_READ
 from evenflow.stream_core.policy.session_token import SessionClaims, SessionTokens
-from evenflow.stream_core.protocol.client_session import ClientSession, Opcode
+from evenflow.stream_core.protocol.client_session import ClientSession
 from evenflow.stream_core.protocol.dialect import V1, CompactDialect, Dialect
 from evenflow.stream_core.protocol.realtime import RealtimeDialect
+from evenflow.stream_core.protocol.socket_session import Opcode
 from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
@@ -63,6 +65,7 @@ class Gateway:
             ),
             reconnects=ReconnectRate(self.limits, self.clock.now),
             sessions_opened=AddressRates(self.limits.sessions_per_address_per_second),
+            calls=CallRates(self.limits),
             background=Background(),
             tokens=SessionTokens({"k": b"secret--" * 4}),
             monotonic=self.clock.monotonic,

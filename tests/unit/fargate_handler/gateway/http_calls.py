@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import orjson
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
@@ -117,6 +118,7 @@ class Calls:
             transport=protocol.transport,
             protocol=protocol,
             writer=writer,
+            payload=EMPTY_PAYLOAD,
             app=self._app,
         )
         return await self._app._handle(request)

@@ -6,20 +6,27 @@ import asyncio
 
 from aiohttp import web
 
+from evenflow.fargate_handler.gateway.call_intake import CallIntake
 from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.protocol.errors import UpstreamRejected
+from evenflow.stream_core.protocol.routes import Bound, Credential, Route, Terms
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter
 from tests.unit.fargate_handler.gateway.text_protocol import TextEndpoint
 from tests.unit.settle import settle
+
+_ROUTE = Route("GET", "/say", Terms(Credential.SESSION, Right.WRITE, 2, Bound.ANSWER))
 
 
 class Saying:
     """One call of it."""
 
     def __init__(self, gateway: Gateway) -> None:
-        route = web.get("/say", TextEndpoint(gateway.context).get)
-        calls = Calls(gateway.context, Channel("public", "demo", "ses_1"), route)
+        endpoint = TextEndpoint(gateway.context).get
+        admitted = CallIntake(gateway.context).admitted(_ROUTE, endpoint)
+        served = web.get(_ROUTE.path, admitted)
+        calls = Calls(gateway.context, Channel("public", "demo", "ses_1"), served)
         self.writer = RecordingWriter()
         self.answering = asyncio.create_task(calls.call("GET", "/say?text=hi", writer=self.writer))
 

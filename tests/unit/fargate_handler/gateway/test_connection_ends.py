@@ -6,8 +6,8 @@ import pytest
 
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.client_session import Opcode
 from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
+from evenflow.stream_core.protocol.socket_session import Opcode
 from evenflow.stream_core.records.connection_records import CloseRecord
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory, connected
@@ -120,29 +120,28 @@ async def test_the_first_close_is_the_one_that_is_told(
     assert (ends.said, ends.label, ends.resets, ends.dead) == ((4008, "server"), "4008", 0, 0)
 
 
-async def test_a_lost_heartbeat_of_a_responses_socket_is_4010_and_counted_as_dead(
-    log: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("path", _PATHS)
+async def test_a_lost_heartbeat_is_4010_and_counted_as_dead(
+    log: pytest.LogCaptureFixture, path: str
 ) -> None:
-    looks_in_every_turn = Limits().model_copy(update={"heartbeat_seconds": 0.0})
-    gateway = Gateway(looks_in_every_turn)
-    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
-    gateway.clock.now += 1_000.0
-    await settle()
+    gateway = Gateway()
+    sock = connected(gateway, path)
+    gateway.clock.turn(100.0)
     await _lost(sock)
     ends = Ends(gateway, log)
     assert (ends.said, ends.label, ends.dead) == ((4010, "server"), "4010", 1)
 
 
-async def test_a_responses_socket_that_never_takes_its_close_frame_is_cut(
-    log: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("path", _PATHS)
+async def test_one_that_never_takes_its_close_frame_is_cut(
+    log: pytest.LogCaptureFixture, path: str
 ) -> None:
-    gateway = Gateway(Limits().model_copy(update={"heartbeat_seconds": 0.0}))
-    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
+    gateway = Gateway()
+    sock = connected(gateway, path)
     (connection,) = gateway.registry
     connection.close(4008, "too slow")
-    gateway.clock.now += 1_000.0
+    gateway.clock.turn(6.0)
     sock.receive(_frame(Opcode.PING, b""))
-    await settle()
     assert sock.aborted
     await _lost(sock)
     assert Ends(gateway, log).said == (4008, "server")

@@ -6,8 +6,8 @@ import pytest
 
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.client_session import Opcode
 from evenflow.stream_core.protocol.dialect import COMPACT, V1
+from evenflow.stream_core.protocol.socket_session import Opcode
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.settle import settle
 

@@ -15,7 +15,6 @@ from evenflow.stream_core.encoders.port import queued_comment
 from evenflow.stream_core.log.response_log import Cursor, ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.queue_place import QueuePlace
-from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.protocol.errors import EvenflowError
 
 
@@ -66,7 +65,7 @@ class TextEndpoint:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         context = self._context
-        channel = claims_of(request, context, Right.WRITE).channel
+        channel = claims_of(request).channel
         last = context.orchestrator.last_message_id(channel)
         event = IngestEvent(channel, secrets.token_hex(8), last, request.query["text"])
         stream, _ = await context.orchestrator.submit(event)

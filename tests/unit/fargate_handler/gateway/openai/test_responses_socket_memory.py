@@ -1,16 +1,18 @@
-"""What a client of the Responses WebSocket sends is in the memory account, from its first bytes."""
+"""What a client sends over a WebSocket is in the memory account, from its first bytes."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
+from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.client_session import Opcode
 from evenflow.stream_core.protocol.ending_frames import CloseCode
 from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
-from tests.integration.raw_websocket import client_frame
+from evenflow.stream_core.protocol.socket_session import Opcode
+from tests.integration.raw_websocket import client_frame, text_frame
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory, connected
 from tests.unit.settle import settle
@@ -36,33 +38,45 @@ def _closed_with(sock: SocketInMemory) -> int:
     return int.from_bytes(sock.sent[place + 2 : place + 4], "big")
 
 
-async def test_a_frame_that_is_coming_is_counted_until_its_connection_is_gone() -> None:
+@pytest.mark.parametrize(("path", "size"), [("/ws", 60_000), (RESPONSES_WEBSOCKET.path, 500_000)])
+async def test_a_frame_that_is_coming_is_counted_until_its_connection_is_gone(
+    path: str, size: int
+) -> None:
     gateway = Gateway()
-    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
-    await _send(sock, client_frame(Opcode.TEXT, b"x" * _MEBIBYTE)[: _MEBIBYTE // 2])
-    assert _held(gateway) >= _MEBIBYTE // 2
+    sock = connected(gateway, path)
+    await _send(sock, client_frame(Opcode.TEXT, b"x" * size)[:-1])
+    assert _held(gateway) >= size
     sock.lose()
     await settle()
     assert _held(gateway) == 0
 
 
-async def test_fragments_are_counted_too() -> None:
+@pytest.mark.parametrize(("path", "size"), [("/ws", 30_000), (RESPONSES_WEBSOCKET.path, 100_000)])
+async def test_fragments_are_counted_too(path: str, size: int) -> None:
     gateway = Gateway()
-    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
+    sock = connected(gateway, path)
     for opcode in (Opcode.TEXT, Opcode.CONTINUATION):
-        await _send(sock, client_frame(opcode, b"x" * 100_000, final=False))
-    assert _held(gateway) >= 200_000
+        await _send(sock, client_frame(opcode, b"x" * size, final=False))
+    assert _held(gateway) >= 2 * size
     sock.lose()
     await settle()
     assert _held(gateway) == 0
 
 
-@pytest.mark.parametrize("final", [True, False])
-async def test_for_what_there_is_no_room_the_connection_is_closed(final: bool) -> None:
+async def test_a_message_for_which_there_is_no_room_is_refused() -> None:
+    gateway = Gateway(_SMALL)
+    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
+    await _send(sock, client_frame(Opcode.TEXT, b"{" + b"x" * 500_000))
+    assert b"node_memory" in sock.sent
+    assert not sock.closing
+    sock.lose()
+
+
+async def test_for_fragments_for_which_there_is_no_room_the_connection_is_closed() -> None:
     gateway = Gateway(_SMALL)
     sock = connected(gateway, RESPONSES_WEBSOCKET.path)
     for opcode in (Opcode.TEXT, Opcode.CONTINUATION):
-        await _send(sock, client_frame(opcode, b"x" * 500_000, final=final))
+        await _send(sock, client_frame(opcode, b"x" * 500_000, final=False))
     assert _closed_with(sock) == CloseCode.OVER_CAPACITY
     sock.lose()
     await settle()
@@ -81,13 +95,42 @@ async def test_a_message_that_is_larger_than_a_body_is_refused(fragments: int) -
     sock.lose()
 
 
-async def test_where_memory_is_scarce_an_idle_connection_gives_its_buffer_up() -> None:
-    looks_in_every_turn = _SMALL.model_copy(update={"heartbeat_seconds": 0.0})
-    gateway = Gateway(looks_in_every_turn)
-    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
-    await _send(sock, client_frame(Opcode.TEXT, b"{" + b" " * 300_000))
+@pytest.mark.parametrize("path", ["/ws", RESPONSES_WEBSOCKET.path])
+async def test_where_memory_is_scarce_an_idle_connection_gives_its_buffer_up(path: str) -> None:
+    gateway = Gateway(_SMALL)
+    sock = connected(gateway, path)
+    await _send(sock, client_frame(Opcode.TEXT, b"{" + b" " * 60_000))
+    gateway.orchestrator.held_requests.grow(_MEBIBYTE // 2)
+    await settle()
+    gateway.clock.turn(gateway.limits.heartbeat_seconds)
     await settle()
     assert _closed_with(sock) == CloseCode.GOING_AWAY
     sock.lose()
     await settle()
-    assert _held(gateway) == 0
+    assert _held(gateway) == _MEBIBYTE // 2
+
+
+def _held_by(owner: object) -> list[ResponseStream]:
+    """The responses that it refers to, itself or by one container."""
+    responses = [each for each in gc.get_objects() if isinstance(each, ResponseStream)]
+    near = [owner, *gc.get_referents(owner)]
+    within = {id(each) for container in near for each in gc.get_referents(container)}
+    return [each for each in responses if id(each) in within]
+
+
+async def test_an_answer_that_is_not_stored_is_not_held_by_its_connection() -> None:
+    """It goes from memory as all that has ended."""
+    gateway = Gateway()
+    sock = connected(gateway, RESPONSES_WEBSOCKET.path)
+    (connection,) = gateway.registry
+    create = {"type": "response.create", "model": "demo", "input": "hi", "store": False}
+    for _ in range(2):
+        await _send(sock, text_frame(create))
+        await settle()
+        gateway.call.push("an answer")
+        assert len(_held_by(connection)) == 1, "the one that it gives"
+        gateway.call.finish()
+        await settle()
+    assert sock.sent.count(b"response.completed") == 2
+    assert _held_by(connection) == []
+    sock.lose()

@@ -1,0 +1,127 @@
+"""How much the calls of one caller may cost in a second, and how many may wait at once."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.policy.token_bucket import TokenBucket
+from evenflow.stream_core.protocol.errors import RateLimited
+
+LONGEST_WAIT_SECONDS = 2.0
+"""A call that would have to wait longer for its caller's earlier ones is refused."""
+_BURST_SECONDS = 2.0
+_MOST_CALLERS = 8_192
+_ANSWER_BYTES = 16_384
+"""Of an answer: some tenths of a millisecond of a core."""
+_AGAIN_MS = 1_000
+
+
+class Caller(NamedTuple):
+    """Whose calls are counted together. Other tasks' calls are nobody's, and have no rate.
+
+    Attributes:
+        session: a session, a reader of its share or ticket, or a user of an identity provider.
+            None: the caller is none of them.
+        sender: a tenant's key, or the address of a caller without one. None: it isn't counted.
+    """
+
+    session: Hashable = None
+    sender: Hashable = None
+
+
+def cost_of_answer(size: int) -> float:
+    """What an answer of `size` bytes costs besides its call."""
+    return size / _ANSWER_BYTES
+
+
+class CallRates:
+    """Counts what calls cost: by session, and by key or address.
+
+    A call waits while earlier ones have left a debt, as nginx' `limit_req` delays it. Its own cost
+    is charged when it comes, so the largest call passes, and later ones wait for it.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._sessions = _Buckets(limits.calls_per_second)
+        self._senders = _Buckets(limits.calls_per_sender_per_second)
+        self._streams: Counter[Hashable] = Counter()
+
+    def charge(self, caller: Caller, cost: float, now: float) -> float:
+        """Charge a call. Returns the seconds that it has to wait first.
+
+        Args:
+            now: seconds of a clock that never goes back.
+
+        Raises:
+            RateLimited: it would have to wait too long. It was not charged.
+        """
+        buckets = self._buckets_of(caller, now)
+        wait = max((bucket.empty_for(now) for bucket in buckets), default=0.0)
+        if wait > LONGEST_WAIT_SECONDS:
+            raise RateLimited(
+                "calls come too fast, counted by their cost; nothing was done, call again later",
+                code="rate_limited",
+                retry_after_ms=math.ceil(wait * 1000),
+            )
+        for bucket in buckets:
+            bucket.spend(now, cost)
+        return wait
+
+    def add(self, caller: Caller, cost: float, now: float) -> None:
+        """Charge what an admitted call has cost besides. Later ones wait for it."""
+        for bucket in self._buckets_of(caller, now):
+            bucket.spend(now, cost)
+
+    @contextmanager
+    def streaming(self, caller: Caller) -> Iterator[None]:
+        """Count a stream or a poll of a session while it is answered.
+
+        Raises:
+            RateLimited: the session has as many as allowed.
+        """
+        session, streams = caller.session, self._streams
+        if session is None:
+            yield
+            return
+        if streams[session] >= self._limits.streams_per_session:
+            raise RateLimited(
+                f"this token may have {self._limits.streams_per_session} event streams and polls "
+                "open, and has them; nothing was changed, close one",
+                code="session_streams",
+                retry_after_ms=_AGAIN_MS,
+            )
+        streams[session] += 1
+        try:
+            yield
+        finally:
+            streams[session] -= 1
+            if not streams[session]:
+                del streams[session]
+
+    def _buckets_of(self, caller: Caller, now: float) -> list[TokenBucket]:
+        named = ((self._sessions, caller.session), (self._senders, caller.sender))
+        return [buckets.of(name, now) for buckets, name in named if name is not None]
+
+
+class _Buckets:
+    """A bucket for each name. Only the last 8,192 names are remembered (some 4 MB)."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._of: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+
+    def of(self, name: Hashable, now: float) -> TokenBucket:
+        bucket = self._of.get(name)
+        if bucket is None:
+            if len(self._of) >= _MOST_CALLERS:
+                self._of.popitem(last=False)
+            bucket = self._of[name] = TokenBucket(self._rate, self._rate * _BURST_SECONDS, now)
+        else:
+            self._of.move_to_end(name)
+        return bucket
