@@ -107,14 +107,17 @@ def _tenants(given: str | None, now: float) -> Tenants:
         Overloaded: the records can't be read, and what is given is no key of the secret's. It may
             be one of the records', and a tenant that has one may not be opened without it.
     """
-    records = _tenant_records.get()
+    stored, oidc = _tenant_records.get(), _settings.oidc
     tenants = Tenants(
         _tenant_keys.get(),
-        records or (),
-        identified=_identities is not None,
+        identified=oidc is not None,
+        claimed=oidc is not None and oidc.needs_record,
         open_tenant=_settings.open_tenant,
+        closed=True,
     )
-    if records is None and tenants.with_key(given, now) is None:
+    if stored is not None:
+        tenants.replace(stored.records, removed=stored.removed, closed=stored.revision > 0)
+    elif tenants.with_key(given, now) is None:
         raise Overloaded(
             "the keys cannot be read at the moment; nothing was changed, try again in some seconds",
             code="keys_unavailable",

@@ -16,7 +16,6 @@ from evenflow.stream_aws.tenant_items import (
     revision_request,
 )
 from evenflow.stream_core.ports.tenant_store import StoredTenants
-from evenflow.stream_core.tenants.tenant import Tenant
 
 LOOK_SECONDS = 3.0
 """How long the records are taken for the newest."""
@@ -45,7 +44,7 @@ class TenantRecords:
         self._stored: StoredTenants | None = None
         self._look_at = 0.0
 
-    def get(self) -> tuple[Tenant, ...] | None:
+    def get(self) -> StoredTenants | None:
         """The records. If DynamoDB fails, the last ones. None: there are no last ones."""
         now = self._wall_time()
         if now >= self._look_at:
@@ -58,7 +57,7 @@ class TenantRecords:
                     "the tenants' records could not be read; those that are known stay in force",
                     extra={"table": self._table, "reason": str(error)},
                 )
-        return None if self._stored is None else self._stored.records
+        return self._stored
 
     def _look(self) -> None:
         if self._stored is not None:

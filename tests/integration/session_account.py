@@ -59,7 +59,8 @@ class Account:
 
     def change_tenant(self, tenant_id: str, record: Tenant | None, revision: int) -> None:
         """What an administrator does who has seen this revision."""
-        actions = change(self.tenants, tenant_id, record, revision)
+        stored = record or Tenant(id=tenant_id, removed=True)
+        actions = change(self.tenants, stored, revision)
         self.dynamodb.transact_write_items(TransactItems=actions)
 
     def _secret(self, name: str, value: Mapping[str, str]) -> str:

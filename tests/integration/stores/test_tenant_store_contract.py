@@ -90,7 +90,7 @@ async def test_half_of_a_change_in_dynamodb_is_never_taken_for_all_of_it(
     client, table = dynamodb_stores.client, str(dynamodb_stores.tables.tenants)
     store = DynamoDBTenantStore(client, table, lambda: None)
     await store.put(GLOBEX, 0)
-    of_revision, of_record = change(table, "acme", ACME, 1)
+    of_revision, of_record = change(table, ACME, 1)
     await client.transact_write_items(TransactItems=[of_revision])
     looks = 0
 
