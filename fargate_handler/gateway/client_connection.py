@@ -12,6 +12,7 @@ from evenflow.fargate_handler.gateway.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
 from evenflow.fargate_handler.gateway.connection_events import connection_ended
 from evenflow.fargate_handler.gateway.context import ClientContext
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.presence_notice import presence_notice
 from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
@@ -146,6 +147,11 @@ class ClientConnection:
         """The session whose connection it is. None for a reader with a ticket."""
         claims = self.session.claims
         return claims.channel if claims.only_for is None else None
+
+    @property
+    def grant(self) -> AccessGrant:
+        """What its client came in with."""
+        return AccessGrant.of(self.session.claims)
 
     @property
     def payer(self) -> Payer:

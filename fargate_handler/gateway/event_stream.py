@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_reader import (
     STILL_HERE,
@@ -17,6 +18,7 @@ from evenflow.fargate_handler.gateway.event_reader import (
     EventReader,
 )
 from evenflow.fargate_handler.gateway.http_answers import (
+    GRANT,
     VIA_HEADER,
     heartbeat_bytes,
     protocol_of,
@@ -26,7 +28,7 @@ from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.client_session import CLOSE_SECONDS
-from evenflow.stream_core.protocol.errors import EvenflowError, TooSlow
+from evenflow.stream_core.protocol.errors import AuthenticationFailed, EvenflowError, TooSlow
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
 if TYPE_CHECKING:
@@ -73,6 +75,8 @@ class EventStream:
         payer: Payer | None = None,
     ) -> None:
         self._context = context
+        self.grant: AccessGrant | None = None if for_task else request.get(GRANT)
+        """What its client came in with. None: another task reads."""
         self._payer = payer
         self._protocol = _PEER if for_task else protocol_of(request)
         self._user = None if for_task else user_of(request)
@@ -106,7 +110,10 @@ class EventStream:
             except EvenflowError as error:
                 if not self._answer.prepared:
                     raise
-                await self._tell(error)
+                if isinstance(error, AuthenticationFailed):
+                    self._socket.abort()  # a lost connection: who shows a new token may go on
+                else:
+                    await self._tell(error)
         except ConnectionError:
             pass  # the client has left
         finally:
@@ -121,6 +128,11 @@ class EventStream:
         if self._socket.open and not self._socket.blocked:
             self._context.outbox.flush()
             self._socket.send(self._reconnect)
+
+    def revoke(self, error: EvenflowError) -> None:
+        """End the stream: what its client came in with counts no more."""
+        if self._socket.reader is not None:
+            self._socket.reader.end_with(error)
 
     async def _write(self, stream: ResponseStream) -> None:
         encoder = self._encoder

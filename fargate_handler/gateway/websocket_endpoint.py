@@ -19,6 +19,7 @@ from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway.client_admission import admit_client
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.handshake import check_handshake, head_fault
 from evenflow.fargate_handler.gateway.openai.not_served import RealtimeRefusal
 from evenflow.fargate_handler.gateway.openai.responses.responses_socket import ResponsesSocket
@@ -174,6 +175,7 @@ class WebSocketEndpoint:
             return _realtime_refusal(offered)
         self._check_origin(request, caller)
         claims = context.tokens.verify_any(_token(request, offered), context.wall_time())
+        context.check_grant(AccessGrant.of(claims))
         self._check_tenant_origin(claims.channel.tenant, request, caller)
         check_right(Right.READ, claims.may)
         dialect, answer_headers = _select(offered, dialects)

@@ -81,6 +81,7 @@ class ResponsesSocket:
         self._sender = sender
         self.sender = (sender.tenant, sender.address)
         self.payer = Payer(sender.tenant, sender.key, sender.user)
+        self.grant = sender.grant
         self._counted = NOT_COUNTED
         # Once it is being closed nothing more is sent, but it may have to be cut.
         self._transport: ClientTransport = NO_TRANSPORT

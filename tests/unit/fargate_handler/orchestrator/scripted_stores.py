@@ -202,6 +202,11 @@ class ScriptedSessionStore:
         async with self.network.call("links"):
             return await self._behind.links(channel, last_message_id, now)
 
+    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+        """See the port."""
+        async with self.network.call("ended_of"):
+            return await self._behind.ended_of(channels, now)
+
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """See the port."""
         async with self.network.call("accept"):
