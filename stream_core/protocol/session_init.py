@@ -132,7 +132,8 @@ def _opener(
         tenants.check_served(identity.tenant)
         return _Opener(identity.tenant, identity.user, identified=True)
     check_without_key()
-    if not tenants.is_open(request.tenant):
+    may_be_open = tenants.is_undecided and request.tenant == OPEN_TENANT
+    if not (tenants.is_open(request.tenant) or may_be_open):
         other = "" if identities is None else ", or a token of its identity provider"
         raise AuthenticationFailed(
             f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`{other}; no "

@@ -106,6 +106,11 @@ class Tenants:
         return needed and not (self._by_digest or self._open_ids)
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether this process isn't told the keys, and knows of no record either."""
+        return not (self._known or self._identified or self._closed)
+
+    @property
     def open_ids(self) -> frozenset[str]:
         """The tenants whose sessions need no key, though those of others do."""
         return self._open_ids
@@ -189,13 +194,13 @@ class Tenants:
                 needed.
         """
         self.check_served(tenant_id)
-        if not self._known:
+        if key_id and key_id != GIVEN_KEY:
+            self._check_key(tenant_id, key_id)
+        elif not self._known:
             return
-        if key_id == GIVEN_KEY:
+        elif key_id:
             if not self.is_known(tenant_id):
                 raise _removed(tenant_id)
-        elif key_id:
-            self._check_key(tenant_id, key_id)
         elif not (self._identified or self.is_open(tenant_id)):
             raise AuthenticationFailed(
                 "this session was opened without a key, and this server needs one by now; nothing "

@@ -41,6 +41,7 @@ class Account:
             "EVENFLOW_TENANT_KEYS_SECRET": self.tenant_keys,
             "EVENFLOW_SESSIONS_TABLE": self.sessions,
             "EVENFLOW_TENANTS_TABLE": self.tenants,
+            "EVENFLOW_OPEN_TENANT": "public",
             "EVENFLOW_MODEL": "demo",
             "POWERTOOLS_SERVICE_NAME": "session_init",
         }

@@ -291,7 +291,7 @@ async def world(serve: Serve, issuer: IssuerServer, http: aiohttp.ClientSession)
     server = await serve(
         issuer.environment(tenant_claim="org"), token_keys=f"k1:{SIGNING_KEY.decode()}"
     )
-    server.handler._tenants.replace([ACME])
+    server.handler._tenants.replace([ACME, Tenant(id="globex")])
     world = World(server, issuer, Channel("acme", "demo", "mine"), "", "")
     by_session, by_key = world.token(), KEY
     said = await _called(

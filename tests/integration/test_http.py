@@ -119,7 +119,7 @@ async def test_tenant_keys(http: aiohttp.ClientSession, opened: OpenSession, ser
         return answer.status
 
     assert await status("acme", f"Bearer {_ACME_KEY}") == 201
-    assert await status("public", None) == 201
+    assert await status("public", None) == 401
     for wrong in (
         None,
         "",
@@ -228,6 +228,7 @@ async def test_quotas_over_http(
         messages_in_flight_per_tenant=3,
         messages_per_second=5,
         tenant_keys=json.dumps({"acme": _ACME_KEY}),
+        open_tenant="public",
     )
     session, other = await opened(server), await opened(server)
     long = demo(tokens=3000, gap_ms=20)
