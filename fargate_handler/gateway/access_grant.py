@@ -1,4 +1,4 @@
-"""What a caller came in with, and how long that counts."""
+"""The credential by which a call or a connection was let in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evenflow.stream_core.policy.session_token import SessionClaims
 
 
 class AccessGrant(NamedTuple):
-    """A tenant's key, a token, or neither.
+    """A verified credential: a tenant's key, a token, or none where none is needed.
 
     Args:
         key: the id of the tenant's key, or of the one that opened the session. Empty: none.

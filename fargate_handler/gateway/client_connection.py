@@ -150,7 +150,7 @@ class ClientConnection:
 
     @property
     def grant(self) -> AccessGrant:
-        """What its client came in with."""
+        """By what its client was let in."""
         return AccessGrant.of(self.session.claims)
 
     @property

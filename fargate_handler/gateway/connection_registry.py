@@ -46,10 +46,10 @@ class OpenStream(Movable, Protocol):
 
     @property
     def grant(self) -> AccessGrant | None:
-        """What its client came in with. None: another task reads."""
+        """By what its client was let in. None: another task reads."""
 
     def revoke(self, error: EvenflowError) -> None:
-        """End the stream: what its client came in with counts no more."""
+        """End the stream, since its credential is no longer valid."""
 
 
 class OpenConnection(Watched, Blocked, Movable, Protocol):
@@ -65,7 +65,7 @@ class OpenConnection(Watched, Blocked, Movable, Protocol):
 
     @property
     def grant(self) -> AccessGrant:
-        """What its client came in with."""
+        """By what its client was let in."""
 
     @property
     def sender(self) -> tuple[str, str]:

@@ -41,7 +41,7 @@ class ClientContext(NodeContext):
     background: Background
 
     def check_grant(self, grant: AccessGrant) -> None:
-        """Check that what a caller came in with still counts, as far as this task knows.
+        """Check that a credential is still valid, as far as this task knows.
 
         Raises:
             AuthenticationFailed: it has expired, or its key is no longer valid.

@@ -249,7 +249,7 @@ class EventReader(LiveReader):
         self._put_timer()
 
     def end_with(self, error: EvenflowError) -> None:
-        """End the stream: what its client came in with counts no more."""
+        """End the stream, since its credential is no longer valid."""
         self._fail(error)
 
     def let_go(self) -> None:

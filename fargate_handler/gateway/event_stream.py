@@ -76,7 +76,7 @@ class EventStream:
     ) -> None:
         self._context = context
         self.grant: AccessGrant | None = None if for_task else request.get(GRANT)
-        """What its client came in with. None: another task reads."""
+        """By what its client was let in. None: another task reads."""
         self._payer = payer
         self._protocol = _PEER if for_task else protocol_of(request)
         self._user = None if for_task else user_of(request)
@@ -130,7 +130,7 @@ class EventStream:
             self._socket.send(self._reconnect)
 
     def revoke(self, error: EvenflowError) -> None:
-        """End the stream: what its client came in with counts no more."""
+        """End the stream, since its credential is no longer valid."""
         if self._socket.reader is not None:
             self._socket.reader.end_with(error)
 

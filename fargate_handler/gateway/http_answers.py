@@ -52,7 +52,7 @@ TENANT = web.RequestKey("tenant", str)
 PAYER = web.RequestKey("payer", Payer)
 """Whom it is counted to, likewise."""
 GRANT = web.RequestKey("grant", AccessGrant)
-"""What it came in with, likewise."""
+"""By what it was let in, likewise."""
 READER = web.RequestKey("reader", str)
 """Who reads, as a session's token or a share says."""
 ERROR_CODE = web.ResponseKey("error_code", str)

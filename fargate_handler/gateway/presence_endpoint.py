@@ -56,7 +56,7 @@ class PresenceEndpoint:
             except ConnectionError:
                 pass  # the client has left
             except EvenflowError:
-                pass  # what it came in with counts no more: it comes again, and is told so
+                pass  # its credential is no longer valid: it comes again, and is told so
             finally:
                 context.measures.event_streams -= 1
         return answer

@@ -1,4 +1,4 @@
-"""Ends what goes on when its key, its tenant, its session or its token counts no more."""
+"""Ends what goes on when its key, tenant, session or token is no longer valid."""
 
 from __future__ import annotations
 

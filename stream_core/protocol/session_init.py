@@ -87,6 +87,7 @@ def open_session(
         Overloaded: there is no key of the identity provider, for now.
     """
     opener = _opener(request, given, tenants, identities, now, check_without_key)
+    tenants.check_served(opener.tenant)
     tenant = tenants.of(opener.tenant)
     check_origin(tenant, origin)
     agent = agents.chosen(request.agent, tenant.agents)
@@ -129,7 +130,6 @@ def _opener(
         raise
     if identity is not None:
         _check_claimed(request, identity)
-        tenants.check_served(identity.tenant)
         return _Opener(identity.tenant, identity.user, identified=True)
     check_without_key()
     may_be_open = tenants.is_undecided and request.tenant == OPEN_TENANT

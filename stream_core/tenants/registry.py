@@ -1,4 +1,4 @@
-"""The tenants in force, whose key a key is, and whether what a caller came in with still counts."""
+"""The tenants in force, whose key a key is, and whether it is still valid."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Tenants:
             )
 
     def check_there(self, tenant_id: str, key_id: str) -> None:
-        """Check that what opened a session, or sent a request, still counts.
+        """Check that a tenant, and the key that opened a session of it, are still valid.
 
         A key that this process has never seen may be newer than the records that it has read. It
         counts until they were read twice more.

@@ -93,7 +93,7 @@ class Sender(NamedTuple):
 
     @property
     def grant(self) -> AccessGrant:
-        """What it came in with."""
+        """By what it was let in."""
         return AccessGrant(self.tenant, self.key, self.session, self.expires_at)
 
     def own(self, name: str) -> str:

@@ -261,6 +261,7 @@ class ResponsesSocket:
         context = self._context
         context.metrics.labelled(HTTP_REQUESTS).count(RESPONSES_WEBSOCKET.protocol)
         try:
+            context.check_grant(self.grant)
             check_right(Right.WRITE, self._sender.may)
             held.grow_to(memory_of(message))
             call = _read(message)
