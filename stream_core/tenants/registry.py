@@ -14,6 +14,7 @@ GIVEN_KEY = "given"
 """The id of a key that the operator has set, beside the records."""
 _MOST_PAST_KEYS = 100
 _MOST_UNKNOWN_KEYS = 10_000
+_SEEN = -2  # by a read long before any other
 
 
 class KnownKey(NamedTuple):
@@ -134,11 +135,13 @@ class Tenants:
             closed: whether there was a record before, so that callers need a key though there may
                 be none now.
         """
+        before = self._by_id
         self._records = {tenant.id: self._with_past_keys(tenant) for tenant in records}
         self._removed = removed
         self._had_records |= closed or bool(self._records)
         self._closed |= closed
         self._index()
+        self._unknown_since |= dict.fromkeys(before.keys() - self._by_id.keys(), _SEEN)
         self.note_read()
 
     def note_read(self) -> None:
@@ -229,7 +232,7 @@ class Tenants:
             raise _removed(tenant_id)
         if key is None or not key.is_valid(self._wall_time()):
             raise AuthenticationFailed(
-                f"key {key_id!r} of tenant {tenant_id!r} is no longer valid, and so is nothing that "
+                f"key {key_id!r} of tenant {tenant_id!r} is no longer valid, nor is anything that "
                 "it opened; nothing was done, POST /session with a valid key and the same "
                 "session_id opens the session again",
                 code="token_revoked",

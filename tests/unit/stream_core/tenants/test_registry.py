@@ -126,6 +126,10 @@ def test_nothing_of_a_removed_tenant_is_left_until_it_is_there_again(
     tenants = Tenants(records=[record], identified=identified)
     tenants.replace([], removed={"acme"}, closed=True)
     assert refusal_of(tenants, "acme", key) == "tenant_removed"
+    again = Tenant(id="acme", keys=(ApiKey.of_text("k2", ZETA),))
+    tenants.replace([again])
+    tenants.check_there("acme", "k2")
+    assert refusal_of(tenants, "acme", "k1") == "token_revoked", "its old key stays revoked"
     tenants.replace([record])
     tenants.check_there("acme", "k1")
 
