@@ -86,7 +86,8 @@ async def _add(asked: argparse.Namespace) -> None:
         return record
 
     async with open_tenants() as opened:
-        first = not (await opened.store.load()).revision
+        before = await opened.store.load()
+        first = not (before.records or before.had_tenants)
         await _change(opened, add)
         if first:
             _say(

@@ -43,7 +43,7 @@ class TenantRecords:
             StoreUnavailable: the store failed. What was in force stays.
         """
         stored = await self._store.load()
-        self._tenants.replace(stored.records, removed=stored.removed, closed=stored.revision > 0)
+        self._tenants.replace(stored.records, removed=stored.removed, closed=stored.had_tenants)
         self._revision = stored.revision
         self._tell_missing_prices()
         self._tell_who_gets_in()

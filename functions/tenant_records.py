@@ -76,6 +76,6 @@ class TenantRecords:
         stored = read_records(pages.build_full_result()["Items"])
         if stored is None:
             return  # half of a change is left for the next look
-        closed = stored.revision > 0
+        closed = stored.had_tenants
         self._tenants.replace(stored.records, removed=stored.removed, closed=closed)
         self._revision = stored.revision

@@ -31,6 +31,11 @@ class StoredTenants:
         records = tuple(tenant for tenant in tenants if not tenant.removed)
         return cls(records, revision, frozenset(it.id for it in tenants if it.removed))
 
+    @property
+    def had_tenants(self) -> bool:
+        """Whether a tenant was removed. Older versions left no trace of it but the revision."""
+        return bool(self.removed) or (self.revision > 0 and not self.records)
+
     def find(self, tenant_id: str) -> Tenant | None:
         """A tenant's record. None if there is none."""
         return next((record for record in self.records if record.id == tenant_id), None)

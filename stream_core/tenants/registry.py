@@ -132,8 +132,8 @@ class Tenants:
 
         Args:
             removed: the tenants that were removed.
-            closed: whether there was a record before, so that callers need a key though there may
-                be none now.
+            closed: whether a tenant was removed, so that callers need a key though there may be
+                none now.
         """
         before = self._by_id
         self._records = {tenant.id: self._with_past_keys(tenant) for tenant in records}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.stream_core.ports.tenant_store import StoredTenants
 from evenflow.stream_core.protocol.errors import AuthenticationFailed, EvenflowError
 from evenflow.stream_core.tenants.registry import KnownKey, Tenants
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant, new_key
@@ -195,3 +196,12 @@ def test_a_key_that_is_taken_away_opens_nothing_and_bounds_the_sessions_that_it_
     tenants.replace([])
     tenants.replace([Tenant(id="a", keys=(kept,))])
     assert len(tenants.of("a").keys) == 1
+
+
+def test_a_store_tells_that_it_had_tenants_also_if_an_older_version_removed_them() -> None:
+    acme, gone = Tenant(id="acme"), Tenant(id="gone", removed=True)
+    assert StoredTenants.of([acme, gone], 3) == StoredTenants((acme,), 3, frozenset({"gone"}))
+    assert StoredTenants.of([acme, gone], 3).had_tenants
+    assert StoredTenants((), 2).had_tenants
+    assert not StoredTenants().had_tenants
+    assert not StoredTenants((acme,), 1).had_tenants, "a record without a key closes nothing"
