@@ -91,8 +91,8 @@ async def _add(asked: argparse.Namespace) -> None:
         await _change(opened, add)
         if first:
             _say(
-                "from now on sessions and /v1 need a key; `evenflow tenants add public --open` lets "
-                "everybody open sessions without one"
+                "from now on sessions and /v1 need a key; `evenflow tenants add public --open` "
+                "lets everybody open sessions without one"
             )
         _say(f"tenant {asked.tenant} was added to {opened.place}; {_SEEN}; its key, shown once:")
     print(text)

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway import client_commands
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.client_reader import ClientReader
 from evenflow.fargate_handler.gateway.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
 from evenflow.fargate_handler.gateway.connection_events import connection_ended
 from evenflow.fargate_handler.gateway.context import ClientContext
-from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.presence_notice import presence_notice
 from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.metrics import metric_catalogue as catalogue

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.address_turns import AddressTurns
 from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry
-from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
 from evenflow.fargate_handler.gateway.unnamed_proxies import UnnamedProxies

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_reader import (
     STILL_HERE,

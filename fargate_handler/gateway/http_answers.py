@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from aiohttp import HttpVersion11, web
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import TimedOut
 from evenflow.fargate_handler.gateway.resumption import (
     PATIENCE_SECONDS,

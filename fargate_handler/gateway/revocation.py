@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.stream_core.protocol.ending_frames import CloseCode
 from evenflow.stream_core.protocol.errors import EvenflowError, NotPermitted
 
@@ -48,9 +48,7 @@ class Revocation:
         try:
             await self._context.orchestrator.cancel_revoked()
             opened: list[_Opened] = [(it.grant, partial(_close, it)) for it in registry]
-            for stream in registry.streams:
-                if stream.grant is not None:
-                    opened.append((stream.grant, stream.revoke))
+            opened += [(it.grant, it.revoke) for it in registry.streams if it.grant is not None]
             for first in range(0, len(opened), _AT_ONCE):
                 await self._look_at_some(opened[first : first + _AT_ONCE])
                 await asyncio.sleep(0)

@@ -16,10 +16,10 @@ from picows import (
 )
 
 from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.client_admission import admit_client
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
-from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.handshake import check_handshake, head_fault
 from evenflow.fargate_handler.gateway.openai.not_served import RealtimeRefusal
 from evenflow.fargate_handler.gateway.openai.responses.responses_socket import ResponsesSocket

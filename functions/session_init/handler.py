@@ -61,9 +61,7 @@ _tenants = Tenants(
 )
 _tenant_records = TenantRecords(_dynamodb, _settings.tenants_table, _tenants, logger)
 _RETRY_AFTER_MS = 3_000
-_identities = (
-    None if _oidc is None else IdentityKeys(IdentityTokens(_oidc), logger)
-)
+_identities = None if _oidc is None else IdentityKeys(IdentityTokens(_oidc), logger)
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)

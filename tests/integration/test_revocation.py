@@ -20,6 +20,7 @@ KEY, NEXT_KEY = "evf_k1_first", "evf_k2_second"
 ACME = Tenant(id="acme", keys=(ApiKey.of_text("k1", KEY),))
 QUICK, LONG = demo(tokens=2), demo(tokens=2_000, gap_ms=50)
 HEARTBEAT_SECONDS, FRESH_SECONDS, SEEN_SECONDS = 25.0, 5.0, 5.0
+_RUN = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": []}
 CHAT = [{"id": "1", "role": "user", "parts": [{"type": "text", "text": QUICK}]}]
 ASKED: dict[str, Any] = {"model": "demo", "messages": [{"role": "user", "content": QUICK}]}
 
@@ -181,9 +182,7 @@ async def test_nothing_that_a_key_opened_is_open_without_it(
     await serve.time_passes(HEARTBEAT_SECONDS + 1)
     assert server.handler._orchestrator.answering == 0
     if end != "removal of the tenant":
-        again = await opened_with(
-            http, server, NEXT_KEY, session_id=opened.session.session_id
-        )
+        again = await opened_with(http, server, NEXT_KEY, session_id=opened.session.session_id)
         assert (await again.poll(opened.response_id)).status == 200, "the session itself goes on"
 
 
@@ -197,9 +196,7 @@ async def test_open_sockets_and_streams_end_with_what_opened_them(
     await serve.time_passes(SEEN_SECONDS)
     session = await opened_with(http, server)
     response_id = (await session.post("m1", None, LONG)).json["response_id"]
-    by_key, by_token = [
-        {"Authorization": f"Bearer {given}"} for given in (KEY, session.token)
-    ]
+    by_key, by_token = [{"Authorization": f"Bearer {given}"} for given in (KEY, session.token)]
     url = server.http_url
     async with (
         http.ws_connect(f"{url}/ws", headers=by_token) as chat,
@@ -283,7 +280,7 @@ async def test_a_token_that_only_writes_is_given_no_earlier_answer(
     session = ChatSession(http, opened.json)
     keyed = {"Idempotency-Key": "once"}
     run = {
-        **{"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": []},
+        **_RUN,
         "messages": [{"id": "1", "role": "user", "content": QUICK}],
         "forwardedProps": {},
     }

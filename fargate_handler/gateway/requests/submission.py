@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import (
     API_KEY,
     GRANT,
@@ -206,9 +206,7 @@ def _sender_by(claims: SessionClaims, address: str) -> Sender:
     may = claims.may if claims.only_for is None else frozenset[Right]()
     channel, user, key = claims.channel, claims.known_user, claims.key
     expires_at = claims.expires_at
-    return Sender(
-        channel.tenant, address, channel, user, key=key, may=may, expires_at=expires_at
-    )
+    return Sender(channel.tenant, address, channel, user, key=key, may=may, expires_at=expires_at)
 
 
 async def read_request(

@@ -52,7 +52,9 @@ async def test_a_record_is_written_over_the_one_that_is_there(tenants: TenantSto
     assert (await tenants.load()).records == (heavier,)
 
 
-async def test_a_deleted_record_is_gone_is_known_to_be_and_may_be_made_again(tenants: TenantStore) -> None:
+async def test_a_deleted_record_is_known_to_be_gone_and_may_be_made_again(
+    tenants: TenantStore,
+) -> None:
     await tenants.put(ACME, 0)
     await tenants.put(GLOBEX, 1)
     await tenants.delete("acme", 2)

@@ -94,9 +94,7 @@ def test_what_a_key_opened_ends_when_it_expires_or_is_gone() -> None:
     now = NOW
     expiring = ApiKey.of_text("k1", ACME, expires_at=NOW + 10)
     lasting = ApiKey.of_text("k2", ZETA)
-    tenants = Tenants(
-        records=[Tenant(id="acme", keys=(expiring, lasting))], wall_time=lambda: now
-    )
+    tenants = Tenants(records=[Tenant(id="acme", keys=(expiring, lasting))], wall_time=lambda: now)
     for key in ("k1", "k2"):
         tenants.check_there("acme", key)
     now += 10
