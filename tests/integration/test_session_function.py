@@ -147,8 +147,12 @@ async def test_both_know_the_same_agents(
 ) -> None:
     agents = '{"support": {"suggestions": ["Where is my order?"]}, "sales": {}}'
     function = asking_function(account.session_init(EVENFLOW_AGENTS_JSON=agents))
-    settings = {"tenant_keys": json.dumps(TENANTS), "open_tenant": "public"}
-    handler = asking_server(await serve(agents_json=agents, **settings), http)
+    settings = {
+        "agents_json": agents,
+        "tenant_keys": json.dumps(TENANTS),
+        "open_tenant": "public",
+    }
+    handler = asking_server(await serve(**settings), http)
     for body in ({}, {"agent": "sales", "user": "zoe"}, {"agent": "demo"}):
         by_function, by_handler = [
             await ask("POST", "/session", body) for ask in (function, handler)
@@ -567,7 +571,7 @@ def test_a_call_past_cloudfront_is_refused_whatever_it_asks(
 async def test_one_address_cannot_open_sessions_without_end_and_others_can(
     account: Account, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    slow: dict[str, Any] = {"sessions_per_address_per_second": 0.1}
+    slow: dict[str, Any] = {"sessions_per_address_per_second": 0.1, "open_tenant": "public"}
     server = await serve(**slow, tenant_keys=json.dumps(TENANTS))
     function = account.session_init(EVENFLOW_SESSIONS_PER_ADDRESS_PER_SECOND="0.1")
     for ask, header in (
