@@ -33,7 +33,7 @@ def in_columns(rows: Sequence[Sequence[str]]) -> str:
 
 def as_json(records: Sequence[Tenant]) -> str:
     """What all records have, without the keys' digests."""
-    without = {"keys": {"__all__": {"digest"}}}
+    without: dict[str, Any] = {"keys": {"__all__": {"digest"}}, "removed": True}
     fields = [it.model_dump(mode="json", exclude=without, exclude_none=True) for it in records]
     return json.dumps(fields, indent=2)
 
@@ -70,6 +70,8 @@ def _rest(record: Tenant) -> Iterator[str]:
             yield f"{name}={','.join(listed)}"
     if record.filtering is not None:
         yield f"filtering={record.filtering}"
+    if record.open:
+        yield "open"
     if record.shadow:
         yield "shadow"
 

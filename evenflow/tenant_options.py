@@ -54,6 +54,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="hold, retract, off, or none: as the servers have it", **_ABSENT,
     )  # fmt: skip
     add(
+        "--open", action=argparse.BooleanOptionalAction,
+        help="whether anybody may open its sessions, without a key", **_ABSENT,
+    )  # fmt: skip
+    add(
         "--shadow", action=argparse.BooleanOptionalAction,
         help="whether bounds are only counted and told", **_ABSENT,
     )  # fmt: skip

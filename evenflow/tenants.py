@@ -52,7 +52,7 @@ def add_to(commands: Commands) -> None:
     options.add_options(limit)
     limit.set_defaults(run=_limit)
 
-    remove = actions.add_parser("remove", help="delete a tenant's record, with its keys")
+    remove = actions.add_parser("remove", help="remove a tenant, with all that its keys opened")
     remove.set_defaults(run=_remove)
 
     restore = actions.add_parser("restore", help="take a tenant's record from a restored copy")
@@ -86,7 +86,14 @@ async def _add(asked: argparse.Namespace) -> None:
         return record
 
     async with open_tenants() as opened:
+        before = await opened.store.load()
+        first = not (before.records or before.had_tenants)
         await _change(opened, add)
+        if first:
+            _say(
+                "from now on sessions and /v1 need a key; `evenflow tenants add public --open` "
+                "lets everybody open sessions without one"
+            )
         _say(f"tenant {asked.tenant} was added to {opened.place}; {_SEEN}; its key, shown once:")
     print(text)
 
@@ -171,7 +178,12 @@ async def _remove(asked: argparse.Namespace) -> None:
                 await opened.store.delete(asked.tenant, stored.revision)
             except TenantChanged:
                 continue
-            _say(f"tenant {asked.tenant} was removed; {_SEEN}, and its open sessions only read")
+            _say(f"tenant {asked.tenant} was removed; {_SEEN}, and end all that it had opened")
+            if len(stored.records) == 1:
+                _say(
+                    "no tenant is left, and callers still need a key: `evenflow tenants add public "
+                    "--open` lets everybody open sessions without one"
+                )
             return
     raise _others_are_quicker()
 

@@ -24,6 +24,7 @@ from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.listener import Listener
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.gateway.revocation import Revocation
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.fargate_handler.identity_keys import IdentityKeys
 from evenflow.fargate_handler.membership import Membership
@@ -142,7 +143,10 @@ class Handler:
             adapters.tenant_keys,
             known=known,
             identified=oidc is not None,
+            claimed=oidc is not None and oidc.needs_record,
             open_tenant=settings.open_tenant,
+            closed=adapters.tenant_key_secret is not None,
+            wall_time=wall_time,
         )
         self._quotas = Quotas(self._tenants, self._taken_in_shadow)
         self._filters = chosen_filters(settings, self._tenants, metrics, monotonic)
@@ -195,6 +199,7 @@ class Handler:
             metrics.labelled(catalogue.CONNECTIONS_CUT),
         )
         context = self._context()
+        self._revocation = Revocation(context)
         websockets = WebSocketEndpoint(context)
         siblings = None if place is None else Siblings(place, self._peers.metrics_page)
         self._http = HttpEndpoints(context, settings.page, leave, websockets, siblings)
@@ -322,6 +327,7 @@ class Handler:
         if now >= self._read_keys_at:
             self._read_keys_at = now + _KEYS_SECONDS
             self._read_all_keys()
+        self._revocation.sweep(now)
         self._look_at_file(now)
         records = self._membership.tenant_records
         if records is not None and now >= self._look_at_tenants_at:

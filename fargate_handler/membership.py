@@ -13,6 +13,7 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
 from evenflow.fargate_handler.orchestrator.calls_exchange import CallsExchange
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
+from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
 from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
 from evenflow.fargate_handler.orchestrator.left_reservations import LeftReservations
@@ -149,6 +150,7 @@ class Membership:
             succession=self.succession,
             elsewhere=self.followed,
             presence=self.presence,
+            ended_sessions=EndedSessions(context, stores.sessions),
             usage=self.usage,
             messages=SessionMessages(
                 context,

@@ -15,7 +15,7 @@ from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
 from evenflow.stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.session_token import SessionTokens, for_peers
+from evenflow.stream_core.policy.session_token import OF_TASK, SessionTokens, for_peers
 from evenflow.stream_core.protocol.errors import Conflict
 from evenflow.stream_core.protocol.messages import (
     PresenceNotice,
@@ -174,7 +174,11 @@ class Peers:
 
     def _headers(self, response: PeerResponse, only_for: str | None = None) -> dict[str, str]:
         token, _ = self._tokens.issue(
-            response.channel, self._wall_time(), _TOKEN_SECONDS, only_for=only_for
+            response.channel,
+            self._wall_time(),
+            _TOKEN_SECONDS,
+            only_for=only_for,
+            key=OF_TASK,
         )
         return {"Authorization": f"Bearer {token}"}
 

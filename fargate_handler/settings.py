@@ -390,7 +390,7 @@ class HandlerSettings(Limits, BaseSettings):
     open_tenant: str | None = Field(
         None,
         pattern=NAME_PATTERN,
-        description="the tenant that opens sessions without its key, though it has one",
+        description="the tenant that opens sessions without a key, though tenants have keys",
     )
     tenant_keys: dict[
         Annotated[str, Field(pattern=NAME_PATTERN)], Annotated[Secret, Field(min_length=16)]
@@ -423,6 +423,13 @@ class HandlerSettings(Limits, BaseSettings):
         OPEN_TENANT,
         pattern=NAME_PATTERN,
         description="the tenant of the issuer's tokens, where no claim names one",
+    )
+    oidc_any_tenant: bool = Field(
+        False,
+        description=(
+            "whether oidc_tenant_claim may also name tenants without a record, though others have "
+            "one"
+        ),
     )
     oidc_user_claim: Claim = Field(
         "sub", min_length=1, description="the claim with the user's name"

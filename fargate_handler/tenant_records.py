@@ -30,6 +30,8 @@ class TenantRecords:
         self._prices = prices
         self._served = served
         self._without_price: frozenset[str] = frozenset()
+        self._open_ids: frozenset[str] = frozenset()
+        self._is_shut = False
         self._revision = 0
         self._looks = False
         self._fails = False
@@ -41,9 +43,10 @@ class TenantRecords:
             StoreUnavailable: the store failed. What was in force stays.
         """
         stored = await self._store.load()
-        self._tenants.replace(stored.records)
+        self._tenants.replace(stored.records, removed=stored.removed, closed=stored.had_tenants)
         self._revision = stored.revision
         self._tell_missing_prices()
+        self._tell_who_gets_in()
 
     def expect_others(self) -> None:
         """Make the next look read all records, whatever the revision: the store was replaced."""
@@ -61,6 +64,8 @@ class TenantRecords:
             if await self._store.revision() != self._revision:
                 await self.read()
                 _logger.info("the tenants were read again: %d records", len(self._tenants.records))
+            else:
+                self._tenants.note_read()
             self._fails = False
         except Exception as error:
             if not self._fails:
@@ -68,6 +73,23 @@ class TenantRecords:
             self._fails = True
         finally:
             self._looks = False
+
+    def _tell_who_gets_in(self) -> None:
+        """Warn of open tenants where others need a key, and where no key opens anything."""
+        tenants = self._tenants
+        open_ids = frozenset[str]() if tenants.open_to_all else tenants.open_ids
+        for tenant_id in sorted(open_ids - self._open_ids):
+            _logger.warning(
+                "tenant %s is open: whoever reaches this server may open its sessions without a "
+                "key, and have the model run",
+                tenant_id,
+            )
+        if tenants.is_shut and not self._is_shut:
+            _logger.warning(
+                "no tenant is left, and callers need a key: `evenflow tenants add NAME` makes a "
+                "tenant, and with --open one that needs no key"
+            )
+        self._open_ids, self._is_shut = open_ids, tenants.is_shut
 
     def _tell_missing_prices(self) -> None:
         """Warn of budgets that can't be counted, of each tenant once until that is mended."""

@@ -93,7 +93,7 @@ class PollResponseSettings:
     """The settings of poll_response.
 
     Its variables are `EVENFLOW_EDGE_KEYS_SECRET` and `EVENFLOW_TOKEN_KEYS_SECRET` (ARNs),
-    `EVENFLOW_RESPONSES_TABLE`,
+    `EVENFLOW_RESPONSES_TABLE`, `EVENFLOW_TENANTS_TABLE`,
     `EVENFLOW_METRICS_ENVIRONMENT` and, where they are given, `EVENFLOW_ALLOWED_ORIGINS` and the
     limits.
     """
@@ -101,6 +101,7 @@ class PollResponseSettings:
     edge_keys_secret: str
     token_keys_secret: str
     responses_table: str
+    tenants_table: str
     metrics_environment: str
     allowed_origins: AllowedOrigins
     limits: Limits
@@ -116,6 +117,7 @@ class PollResponseSettings:
             edge_keys_secret=required(environment, "edge_keys_secret"),
             token_keys_secret=required(environment, "token_keys_secret"),
             responses_table=required(environment, "responses_table"),
+            tenants_table=required(environment, "tenants_table"),
             metrics_environment=required(environment, "metrics_environment"),
             allowed_origins=allowed_origins(environment),
             limits=limits(environment),

@@ -135,9 +135,17 @@ async def query_all(
 
 
 async def get_all(
-    client: Client, table: str, keys: Sequence[dict[str, Any]], on_retry: Callable[[], None]
+    client: Client,
+    table: str,
+    keys: Sequence[dict[str, Any]],
+    on_retry: Callable[[], None],
+    *,
+    consistent: bool = True,
 ) -> list[dict[str, Any]]:
     """The items with these keys, in no order. Missing ones are left out.
+
+    Args:
+        consistent: whether writes of the last second are seen, for twice the price.
 
     Raises:
         StoreUnavailable: every attempt failed, or DynamoDB did not read all of them.
@@ -149,7 +157,7 @@ async def get_all(
 
         async def read() -> None:
             nonlocal unread
-            request = {table: {"Keys": unread, "ConsistentRead": True}}
+            request = {table: {"Keys": unread, "ConsistentRead": consistent}}
             answer = await client.batch_get_item(RequestItems=request)
             items.extend(answer["Responses"][table])
             if unread := answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", []):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -15,6 +15,7 @@ from evenflow.stream_aws.dynamodb import (
     Client,
     condition_failed,
     delete_all,
+    get_all,
     query_all,
     repeated,
     transact,
@@ -112,6 +113,13 @@ class DynamoDBSessionStore:
         items = await self._ledger(channel, names)
         links = [_read_link(item) for item in items if _is_entry(item) and alive(item, now)]
         return in_causal_order(last_message_id, links)
+
+    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+        keys = [{"channel": text(str(channel))} for channel in channels]
+        table = self._tables.sessions
+        items = await get_all(self._client, table, keys, self._on_retry, consistent=False)
+        ended = {it["channel"]["S"] for it in items if "ended" in it and alive(it, now)}
+        return frozenset(channel for channel in channels if str(channel) in ended)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         head = ResponseHead(

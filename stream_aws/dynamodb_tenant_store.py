@@ -49,16 +49,13 @@ class DynamoDBTenantStore:
         raise StoreUnavailable("DynamoDB has shown half of a change of the tenants' records")
 
     async def put(self, tenant: Tenant, revision: int) -> None:
-        await self._change(tenant.id, tenant, revision)
-
-    async def delete(self, tenant_id: str, revision: int) -> None:
-        await self._change(tenant_id, None, revision)
-
-    async def _change(self, tenant_id: str, record: Tenant | None, revision: int) -> None:
-        actions = change(self._table, tenant_id, record, revision)
+        actions = change(self._table, tenant, revision)
         try:
             await transact(self._client, actions, self._on_retry)
         except ClientError as error:
             if not condition_failed(error):
                 raise
             raise TenantChanged(f"the records are no longer at revision {revision}") from error
+
+    async def delete(self, tenant_id: str, revision: int) -> None:
+        await self.put(Tenant(id=tenant_id, removed=True), revision)

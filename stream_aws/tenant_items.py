@@ -56,21 +56,18 @@ def read_records(items: Iterable[Item]) -> StoredTenants | None:
         is_whole = written_at > revision or (written_at == revision and not head["deleted"]["BOOL"])
     if not is_whole:
         return None
-    return StoredTenants(
-        tuple(Tenant.from_text(item["record"]["S"]) for item in rows.values()), revision
+    return StoredTenants.of(
+        [Tenant.from_text(item["record"]["S"]) for item in rows.values()], revision
     )
 
 
-def change(table: str, tenant_id: str, record: Tenant | None, revision: int) -> list[Item]:
-    """The writes of one transaction that makes `record` the tenant's, or deletes it for None."""
+def change(table: str, record: Tenant, revision: int) -> list[Item]:
+    """The writes of one transaction that makes this the record of its tenant."""
     after = number(revision + 1)
-    row = _key(_record_row(tenant_id))
-    if record is None:
-        of_record = {"Delete": {"TableName": table, "Key": row}}
-    else:
-        item = {**row, "record": text(record.to_text()), "revision": after}
-        of_record = {"Put": {"TableName": table, "Item": item}}
-    values = {":after": after, ":changed": text(tenant_id), ":deleted": flag(record is None)}
+    item = {**_key(_record_row(record.id)), "record": text(record.to_text()), "revision": after}
+    of_record = {"Put": {"TableName": table, "Item": item}}
+    # An older version deletes the row of a removed tenant, and says so here.
+    values = {":after": after, ":changed": text(record.id), ":deleted": flag(False)}
     condition = "attribute_not_exists(revision)"
     if revision:
         condition, values[":read"] = "revision = :read", number(revision)

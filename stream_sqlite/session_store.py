@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from sqlite3 import Connection
 
@@ -51,6 +51,12 @@ class SQLiteSessionStore:
         return await self._reads.run(
             partial(_links, channel=str(channel), last_message_id=last_message_id, now=now)
         )
+
+    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+        ended = await self._reads.run(
+            partial(_ended_of, channels=[str(channel) for channel in channels], now=now)
+        )
+        return frozenset(channel for channel in channels if str(channel) in ended)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         expires_at = now + kept_seconds(entry, self._lifetime)
@@ -129,6 +135,15 @@ def _links(
         (channel, now),
     )
     return in_causal_order(last_message_id, [MessageLink(*row) for row in rows])
+
+
+def _ended_of(connection: Connection, channels: Sequence[str], now: float) -> set[str]:
+    marks = ", ".join("?" * len(channels))
+    rows = connection.execute(
+        f"SELECT channel FROM sessions WHERE channel IN ({marks}) AND ended AND expires_at > ?",
+        (*channels, now),
+    )
+    return {channel for (channel,) in rows}
 
 
 def _answered(

@@ -28,9 +28,7 @@ class SQLiteTenantStore:
         await self._writes.run(partial(_put, tenant=tenant, revision=revision), durable=True)
 
     async def delete(self, tenant_id: str, revision: int) -> None:
-        await self._writes.run(
-            partial(_delete, tenant_id=tenant_id, revision=revision), durable=True
-        )
+        await self.put(Tenant(id=tenant_id, removed=True), revision)
 
 
 def _revision(connection: Connection) -> int:
@@ -40,8 +38,8 @@ def _revision(connection: Connection) -> int:
 
 def _load(connection: Connection) -> StoredTenants:
     rows = connection.execute("SELECT record FROM tenants ORDER BY id")
-    records = tuple(Tenant.from_text(record) for (record,) in rows)
-    return StoredTenants(records, _revision(connection))
+    records = (Tenant.from_text(record) for (record,) in rows)
+    return StoredTenants.of(records, _revision(connection))
 
 
 def _put(connection: Connection, tenant: Tenant, revision: int) -> None:
@@ -49,11 +47,6 @@ def _put(connection: Connection, tenant: Tenant, revision: int) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO tenants VALUES (?, ?)", (tenant.id, tenant.to_text())
     )
-
-
-def _delete(connection: Connection, tenant_id: str, revision: int) -> None:
-    _count(connection, revision)
-    connection.execute("DELETE FROM tenants WHERE id = ?", (tenant_id,))
 
 
 def _count(connection: Connection, revision: int) -> None:

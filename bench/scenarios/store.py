@@ -112,6 +112,7 @@ async def _units(dynamodb: DynamoDBEmulator, prefix: str, case: Case) -> tuple[U
         "store": "dynamodb",
         "message_bytes": LARGEST_ITEM_TEXT,
         "tenant_keys": json.dumps({TENANT: secrets.token_urlsafe(32)}),
+        "open_tenant": TENANT if case.has_key else "public",
         **{f"{name}_table": f"{prefix}-{name}" for name in names},
         **case.settings,
     }

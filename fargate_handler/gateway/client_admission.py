@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.callers import bearer_of
 from evenflow.fargate_handler.gateway.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
@@ -62,7 +63,7 @@ def admit_client(
         expires_in=claims.expires_at - now,
         now=asked_at,
         dialect=dialect,
-        check=partial(context.tenants.check_there, claims.channel.tenant, claims.key),
+        check=partial(context.check_grant, AccessGrant.of(claims)),
     )
     return ClientConnection(context, session, asked_at, sender)
 

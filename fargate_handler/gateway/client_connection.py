@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable
 
 from evenflow.fargate_handler.gateway import client_commands
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.client_reader import ClientReader
 from evenflow.fargate_handler.gateway.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.context import ClientContext
@@ -67,6 +68,11 @@ class ClientConnection(SocketConnection):
         """The session whose connection it is. None for a reader with a ticket."""
         claims = self.session.claims
         return claims.channel if claims.only_for is None else None
+
+    @property
+    def grant(self) -> AccessGrant:
+        """By what its client was let in."""
+        return AccessGrant.of(self.session.claims)
 
     @property
     def payer(self) -> Payer:

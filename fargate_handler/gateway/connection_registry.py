@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.memory_account import MemoryPart
 from evenflow.stream_core.policy.shares import Shares
-from evenflow.stream_core.protocol.errors import Overloaded, RateLimited
+from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
 from evenflow.stream_core.protocol.messages import ServerMessage
 
 _FREE_PART = 8
@@ -40,6 +41,17 @@ class Movable(Protocol):
         """The node is leaving: take no more messages, and tell the client when to reconnect."""
 
 
+class OpenStream(Movable, Protocol):
+    """A stream of events that a client reads."""
+
+    @property
+    def grant(self) -> AccessGrant | None:
+        """By what its client was let in. None: another task reads."""
+
+    def revoke(self, error: EvenflowError) -> None:
+        """End the stream, since its credential is no longer valid."""
+
+
 class OpenConnection(Watched, Blocked, Movable, Protocol):
     """A client's connection over any transport, as the node sees it."""
 
@@ -50,6 +62,10 @@ class OpenConnection(Watched, Blocked, Movable, Protocol):
     @property
     def watches(self) -> bool:
         """Whether it only watches its session, and takes none of its places."""
+
+    @property
+    def grant(self) -> AccessGrant:
+        """By what its client was let in."""
 
     @property
     def sender(self) -> tuple[str, str]:
@@ -75,7 +91,7 @@ class ConnectionRegistry:
         self._shares: Shares[tuple[str, str]] = Shares(limits.connections_per_node)
         self.slow: set[Watched] = set()
         """Who has a reader that is behind or pauses. They are looked at each second."""
-        self.streams: set[Movable] = set()
+        self.streams: set[OpenStream] = set()
         """The streams of events that clients read, by whatever protocol."""
         self.blocked: set[Blocked] = set()
         """Whose socket takes no more."""
@@ -120,8 +136,10 @@ class ConnectionRegistry:
                 retry_after_ms=1000,
             )
 
-    def of(self, channel: Channel) -> Iterable[OpenConnection]:
-        """The connections of a session, and those that watch it."""
+    def of(self, channel: Channel | None) -> Iterable[OpenConnection]:
+        """The connections of a session, and those that watch it. None: those that take no
+        session's places.
+        """
         return tuple(self._of_channel.get(channel, ()))
 
     def own_of(self, channel: Channel) -> Collection[OpenConnection]:

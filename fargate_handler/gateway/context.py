@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.address_turns import AddressTurns
 from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
@@ -25,7 +26,7 @@ from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.client_address import Client, TrustedProxies
 from evenflow.stream_core.policy.forwarded import CalledUrl, RequestHeaders
 from evenflow.stream_core.policy.node_load import LoadFigure
-from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.policy.session_token import SessionTokens, token_expired
 from evenflow.stream_core.protocol.session_init import OPEN_TENANT
 from evenflow.stream_core.tenants.access import check_origin, usable_models
 
@@ -39,6 +40,20 @@ class ClientContext(NodeContext):
     orchestrator: Orchestrator
     registry: ConnectionRegistry
     background: Background
+
+    def check_grant(self, grant: AccessGrant) -> None:
+        """Check that a credential is still valid, as far as this task knows.
+
+        Raises:
+            AuthenticationFailed: it has expired, or its key is no longer valid.
+            NotPermitted: its tenant was removed.
+            Gone: its session was ended.
+        """
+        if self.wall_time() >= grant.expires_at:
+            raise token_expired()
+        self.tenants.check_there(grant.tenant, grant.key)
+        if grant.session is not None:
+            self.orchestrator.ended_sessions.check(grant.session)
 
 
 @dataclass(frozen=True, slots=True)

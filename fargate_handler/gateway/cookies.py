@@ -62,7 +62,11 @@ def ticket_of(context: GatewayContext, claims: SessionClaims, response_id: str) 
     """
     now = context.wall_time()
     return context.tokens.issue(
-        claims.channel, now, claims.expires_at - int(now), only_for=response_id
+        claims.channel,
+        now,
+        claims.expires_at - int(now),
+        only_for=response_id,
+        key=claims.key,
     )
 
 

@@ -248,6 +248,10 @@ class EventReader(LiveReader):
         self._timer = ClockTimer(self._on_time)
         self._put_timer()
 
+    def end_with(self, error: EvenflowError) -> None:
+        """End the stream, since its credential is no longer valid."""
+        self._fail(error)
+
     def let_go(self) -> None:
         """End the stream, since the node has no memory for what the client doesn't take."""
         self._fail(self._too_slow("of what waits for it, and this node needs the memory"))

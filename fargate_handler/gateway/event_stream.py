@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.callers import charge_answer
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import Deadline
@@ -18,6 +19,7 @@ from evenflow.fargate_handler.gateway.event_reader import (
     EventReader,
 )
 from evenflow.fargate_handler.gateway.http_answers import (
+    GRANT,
     VIA_HEADER,
     heartbeat_bytes,
     protocol_of,
@@ -26,7 +28,7 @@ from evenflow.fargate_handler.gateway.http_answers import (
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError, TooSlow
+from evenflow.stream_core.protocol.errors import AuthenticationFailed, EvenflowError, TooSlow
 from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
@@ -74,6 +76,8 @@ class EventStream:
         payer: Payer | None = None,
     ) -> None:
         self._context = context
+        self.grant: AccessGrant | None = None if for_task else request.get(GRANT)
+        """By what its client was let in. None: another task reads."""
         self._payer = payer
         self._protocol = _PEER if for_task else protocol_of(request)
         self._user = None if for_task else user_of(request)
@@ -109,7 +113,10 @@ class EventStream:
             except EvenflowError as error:
                 if not self._answer.prepared:
                     raise
-                await self._tell(error)
+                if isinstance(error, AuthenticationFailed):
+                    self._socket.abort()  # a lost connection: who shows a new token may go on
+                else:
+                    await self._tell(error)
         except ConnectionError:
             pass  # the client has left
         finally:
@@ -124,6 +131,11 @@ class EventStream:
         if self._socket.open and not self._socket.blocked:
             self._context.outbox.flush()
             self._socket.send(self._reconnect)
+
+    def revoke(self, error: EvenflowError) -> None:
+        """End the stream, since its credential is no longer valid."""
+        if self._socket.reader is not None:
+            self._socket.reader.end_with(error)
 
     async def _write(self, stream: ResponseStream) -> None:
         encoder = self._encoder

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from aiohttp import HttpVersion11, web
 
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.deadline import TimedOut
 from evenflow.fargate_handler.gateway.resumption import (
@@ -51,6 +52,8 @@ PAYER = web.RequestKey("payer", Payer)
 """Whom it is counted to, likewise."""
 CLAIMS = web.RequestKey("claims", SessionClaims)
 """What its session token says, likewise."""
+GRANT = web.RequestKey("grant", AccessGrant)
+"""By what it was let in, likewise."""
 READER = web.RequestKey("reader", str)
 """Who reads, as a session's token or a share says."""
 ERROR_CODE = web.ResponseKey("error_code", str)
@@ -220,11 +223,16 @@ def note_tenant(
     """Note whose request it is. Returns the claims.
 
     Raises:
+        AuthenticationFailed: the key that opened the session is no longer valid.
+        NotPermitted: the tenant was removed.
         OriginNotAllowed: the tenant's pages are others than the one that calls.
     """
     tenant = request[TENANT] = claims.channel.tenant
     request[PAYER] = Payer(tenant, claims.key, claims.known_user)
     request[READER] = claims.user
+    if not claims.of_task:
+        request[GRANT] = AccessGrant.of(claims)
+        context.tenants.check_there(tenant, claims.key)
     context.check_origin(tenant, request.headers.get("Origin"), host_of(request, context))
     return claims
 
@@ -259,8 +267,9 @@ async def requested_stream(request: web.Request, context: GatewayContext) -> Res
         Gone: it ended too long ago.
         Overloaded: the store can't be read, or the response is changing owners.
     """
-    channel = claims_of(request).channel
-    return await context.orchestrator.find(request.match_info["response_id"], channel)
+    claims = claims_of(request)
+    response_id = request.match_info["response_id"]
+    return await context.orchestrator.find(response_id, claims.channel, for_task=claims.of_task)
 
 
 async def requested_resumption(

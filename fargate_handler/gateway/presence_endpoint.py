@@ -12,11 +12,11 @@ from evenflow.fargate_handler.gateway.call_intake import OF_TASKS
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_reader import STILL_HERE
 from evenflow.fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS
-from evenflow.fargate_handler.gateway.http_answers import claims_of
+from evenflow.fargate_handler.gateway.http_answers import GRANT, claims_of
 from evenflow.fargate_handler.gateway.presence_notice import presence_notice
 from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
 
 # A task that says nothing for 2.5 s is taken for lost.
 _TASK_HEARTBEAT_SECONDS = 1.0
@@ -47,9 +47,11 @@ class PresenceEndpoint:
             context.measures.event_streams += 1
             try:
                 await answer.prepare(request)
-                await self._tell(stream, listener, answer, beat)
+                await self._tell(request, stream, listener, answer, beat)
             except ConnectionError:
                 pass  # the client has left
+            except EvenflowError:
+                pass  # its credential is no longer valid: it comes again, and is told so
             finally:
                 context.measures.event_streams -= 1
         return answer
@@ -88,15 +90,22 @@ class PresenceEndpoint:
                 stream.readers.presence.leave(listener)
 
     async def _tell(
-        self, stream: ResponseStream, listener: _Listener, answer: web.StreamResponse, beat: float
+        self,
+        request: web.Request,
+        stream: ResponseStream,
+        listener: _Listener,
+        answer: web.StreamResponse,
+        beat: float,
     ) -> None:
         """Write each change, as fast as the client takes it; what it was too slow for is left out.
 
         Ends with the response, or with this copy of it: the client comes again.
         """
-        responses = self._context.orchestrator.responses
+        responses, grant = self._context.orchestrator.responses, request.get(GRANT)
         while not (stream.log.closed or listener.lost):
             present = await listener.news(beat)
+            if grant is not None:  # otherwise it is another task
+                self._context.check_grant(grant)
             if present is not None:
                 notice = presence_notice(self._context, stream.channel, stream.response_id, present)
                 await answer.write(b"event: presence\ndata: %b\n\n" % notice.to_json())

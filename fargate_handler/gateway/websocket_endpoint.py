@@ -18,6 +18,7 @@ from picows import (
 )
 
 from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.callers import stranger
 from evenflow.fargate_handler.gateway.client_admission import admit_client, check_admission
 from evenflow.fargate_handler.gateway.context import GatewayContext
@@ -208,6 +209,7 @@ class WebSocketEndpoint:
         """Accept a client of a session, by its token, a share or a ticket."""
         context, (request, caller, route, asked_at) = self._context, handshake
         claims = context.tokens.verify_any(_token(request, offered), context.wall_time())
+        context.check_grant(AccessGrant.of(claims))
         self._check_credential(claims.channel.tenant, claims.may, handshake)
         dialect, answer_headers = _select(offered, _DIALECTS[route.path])
         if replaces:
@@ -232,7 +234,7 @@ class WebSocketEndpoint:
         sender = sender_with(given, caller.address, context)
         self._check_credential(sender.tenant, sender.may, handshake)
         sender = sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
-        check = partial(sender_with, given, caller.address, context)
+        check = partial(context.check_grant, sender.grant)
         client = ResponsesSocket(context, sender, asked_at, check)
         check_admission(context, client.caller, client.counted_as, client.sender, client.payer)
         return self._accepted(client, {})

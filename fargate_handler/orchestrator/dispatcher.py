@@ -121,6 +121,7 @@ class Dispatcher:
         Raises:
             NotFound: the channel's agent no longer exists.
             NotPermitted: its tenant has been removed.
+            AuthenticationFailed: its key is no longer valid.
             Overloaded: its model's server has failed too often, and there is no fallback answer.
             RateLimited: that server takes no calls for longer than a message may wait.
         """
@@ -230,6 +231,7 @@ class Dispatcher:
         traced = terms.traceparent if stream.observer is None else stream.observer.traceparent
         stream.figures.trace = trace_id_in(traced)
         stream.figures.model = asked.model or self._model_name
+        stream.figures.key = terms.key
         stream.figures.input_estimate = asks.input_tokens
         tenant, wanted_ms = self._tenants.of(line.tenant), terms.slo_ttft_ms
         if self._tenants.is_known(stream.channel.tenant):
@@ -275,7 +277,7 @@ class Dispatcher:
         self, stream: ResponseStream, asks: Asked, terms: MessageTerms, *, inherited: bool
     ) -> None:
         figures = stream.figures
-        figures.user, figures.key = terms.user, terms.key
+        figures.user = terms.user
         if inherited:
             self._usage.go_on(
                 stream, terms, ExpectedCost.of(asks.bounded(self._longest), figures.model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from contextlib import suppress
 from typing import NamedTuple
@@ -9,11 +10,12 @@ from typing import NamedTuple
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.client_tools import check_answered
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
+from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions, session_ended
 from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
 from evenflow.fargate_handler.orchestrator.held_requests import memory_of_terms, memory_of_text
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
-from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages, session_ended
+from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
 from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
@@ -37,6 +39,8 @@ from evenflow.stream_core.protocol.errors import (
 
 # How often another task may be quicker before the client is asked to try again.
 _TRIES = 3
+# They take the loop about half a millisecond.
+_LOOKED_AT_ONCE = 256
 # Messages that are put on record at the same time.
 _ACCEPTED_AT_ONCE = 64
 
@@ -57,6 +61,7 @@ class Orchestrator:
         elsewhere: the responses of other tasks.
         presence: tells who reads responses.
         messages: reads the messages of sessions, and ends sessions.
+        ended_sessions: knows which sessions were ended.
         usage: reserves what answers may cost.
     """
 
@@ -71,9 +76,11 @@ class Orchestrator:
         elsewhere: FollowedResponses,
         presence: PresenceOverTasks,
         messages: SessionMessages,
+        ended_sessions: EndedSessions,
         usage: TenantUsage,
     ) -> None:
         self.messages = messages
+        self.ended_sessions = ended_sessions
         self.presence = presence
         self.responses = workload.responses
         self.held_requests = workload.held_requests
@@ -87,6 +94,7 @@ class Orchestrator:
         self._elsewhere = elsewhere
         self.usage = usage
         self._turns = TurnsAtTheStore(_ACCEPTED_AT_ONCE)
+        self._tenants = context.tenants
         self._metrics = context.metrics
         self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)
         self._monotonic = context.monotonic
@@ -131,6 +139,7 @@ class Orchestrator:
             Gone: it was answered, too long ago, or the session was ended.
             NotFound: the session's agent no longer exists.
             NotPermitted: the session's tenant has been removed.
+            AuthenticationFailed: the key that opened the session is no longer valid.
         """
         try:
             with (
@@ -150,6 +159,8 @@ class Orchestrator:
 
     async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
         came_at = self._monotonic()
+        if event.kind.limited_as is not None:  # otherwise the ledger has the end of its session
+            await self.ended_sessions.look(event.kind.limited_as)
         async with self._conversations.turn(channel):
             conversation = self._conversations.open(channel, self._monotonic(), event.kind)
             known = conversation.known_response(event.message_id)
@@ -250,14 +261,22 @@ class Orchestrator:
                 code="response_expired",
             ) from error
 
-    async def find(self, response_id: str, channel: Channel) -> ResponseStream:
+    async def find(
+        self, response_id: str, channel: Channel, *, for_task: bool = False
+    ) -> ResponseStream:
         """A response of the session, whichever task generates it.
+
+        Args:
+            for_task: whether another task looks for it, which may be ending its session.
 
         Raises:
             NotFound: there is no such response, or it is another session's.
-            Gone: it ended too long ago.
+            Gone: it ended too long ago, or the session was ended.
             Overloaded: the store can't be read, or the response is changing owners.
         """
+        session = channel.own_session
+        if session is not None and not for_task:
+            await self.ended_sessions.look(session)
         for _ in range(_TRIES):
             try:
                 return self.responses.get(response_id, channel)
@@ -338,19 +357,41 @@ class Orchestrator:
     async def end_session(self, channel: Channel) -> None:
         """End a session: what runs is cancelled, and all that is kept of it is deleted.
 
+        What was asked with its token in other protocols is cancelled, too. Nobody can read it any
+        more, and it expires by itself.
+
         Raises:
             Overloaded: the store can't be reached. Another call goes on with what is left.
         """
         async with self._conversations.turn(channel):
             messages = await self.messages.end(channel)
             self._conversations.forget(channel)
+        self.ended_sessions.note(channel)
+        for generation in self._generations:
+            if channel in (generation.stream.channel, generation.kind.limited_as):
+                generation.cancel()
         for message in messages:
             if not message.ended:
                 with suppress(NotFound, Gone, Overloaded):
-                    await self.cancel(await self.find(message.response_id, channel))
+                    await self.cancel(await self.find(message.response_id, channel, for_task=True))
         await self.messages.delete_answers(messages)
         for stream in tuple(self.responses.of(channel)):
             self.responses.drop(stream)
+
+    async def cancel_revoked(self) -> None:
+        """Cancel what runs for sessions that were ended, and for tenants or keys that are gone."""
+        sessions = {it.stream.channel.own_session for it in self._generations}
+        await self.ended_sessions.look_at([each for each in sessions if each is not None])
+        for number, generation in enumerate(self._generations):
+            if not number % _LOOKED_AT_ONCE:
+                await asyncio.sleep(0)
+            channel, key = generation.stream.channel, generation.stream.figures.key
+            try:
+                self._tenants.check_there(channel.tenant, key)
+                if (session := channel.own_session) is not None:
+                    self.ended_sessions.check(session)
+            except EvenflowError:
+                generation.cancel()
 
     def lose(self, stream: ResponseStream) -> None:
         """Give a response up to another task. Its readers follow it there."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.ended_sessions import session_ended
 from evenflow.fargate_handler.orchestrator.followed_responses import store_reached
 from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
 from evenflow.fargate_handler.orchestrator.responses import Responses
@@ -76,15 +77,6 @@ class _KnownTree(NamedTuple):
     tree: ConversationTree
     last_message_id: str | None
     read_at: float
-
-
-def session_ended() -> Gone:
-    """The refusal of whatever comes after the end of a session."""
-    return Gone(
-        "this session was ended, and nothing of it is kept; POST /session without a session_id "
-        "opens a new one",
-        code="session_ended",
-    )
 
 
 def _not_found(name: str) -> NotFound:

@@ -24,6 +24,7 @@ from evenflow.functions.http_api import (
 from evenflow.functions.poll_response.long_poll import LongPoll, PollResult
 from evenflow.functions.poll_response.stored_responses import StoredResponses
 from evenflow.functions.settings import PollResponseSettings
+from evenflow.functions.tenant_records import TenantRecords
 from evenflow.stream_aws.keys import parse_signing_keys
 from evenflow.stream_core.metrics.metric_catalogue import POLL_COUNT, POLL_LATENCY
 from evenflow.stream_core.policy.channel import Channel
@@ -35,6 +36,7 @@ from evenflow.stream_core.protocol.routes import POLL
 from evenflow.stream_core.protocol.session_init import bearer
 from evenflow.stream_core.records.event_record import milliseconds
 from evenflow.stream_core.records.reader_record import Left, ReaderRecord
+from evenflow.stream_core.tenants.registry import Tenants
 
 logger = Logger()
 tracer = Tracer()
@@ -43,7 +45,12 @@ _settings = PollResponseSettings.from_environment(os.environ)
 _secrets = aws_client("secretsmanager")
 _edge_keys = EdgeKeys(_secrets, _settings.edge_keys_secret, logger)
 _signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signing_keys, logger)
-_responses = StoredResponses(aws_client("dynamodb"), _settings.responses_table)
+_dynamodb = aws_client("dynamodb")
+_responses = StoredResponses(_dynamodb, _settings.responses_table)
+# It isn't told the keys of the secret: whoever came with one of these has its token until it
+# expires.
+_tenants = Tenants(known=False, wall_time=time.time)
+_tenant_records = TenantRecords(_dynamodb, _settings.tenants_table, _tenants, logger)
 
 # Without a service, which would be a second dimension. The alarms have only the environment.
 metrics = EphemeralMetrics(namespace="Evenflow", service="")
@@ -73,6 +80,8 @@ def _poll(request: HttpApiRequest) -> HttpApiAnswer:
     response_id = request.path_names["response_id"]
     tokens = SessionTokens(_signing_keys.get())
     claims = tokens.verify_for(Right.READ, token, time.time(), response_id)
+    _tenant_records.refresh()
+    _tenants.check_there(claims.channel.tenant, claims.key)
     timeout_ms = whole_number("timeout_ms", request.query.get("timeout_ms"), DEFAULT_TIMEOUT_MS)
     from_index = whole_number("from_index", request.query.get("from_index"), 0)
     began_at = time.monotonic()

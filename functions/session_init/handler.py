@@ -25,8 +25,8 @@ from evenflow.functions.http_api import (
 )
 from evenflow.functions.session_init.identity_keys import IdentityKeys
 from evenflow.functions.session_init.session_table import SessionTable
-from evenflow.functions.session_init.tenant_records import TenantRecords
 from evenflow.functions.settings import SessionInitSettings
+from evenflow.functions.tenant_records import TenantRecords
 from evenflow.stream_aws.keys import parse_signing_keys, parse_tenant_keys
 from evenflow.stream_core.policy.address_rates import AddressRates
 from evenflow.stream_core.policy.agents import Agents
@@ -52,11 +52,16 @@ _opened = AddressRates(_settings.limits.sessions_per_address_per_second)
 _tenant_keys = CachedSecret(_secrets, _settings.tenant_keys_secret, parse_tenant_keys, logger)
 _dynamodb = aws_client("dynamodb", attempts=1)  # without retries
 _sessions = SessionTable(_dynamodb, _settings.sessions_table)
-_tenant_records = TenantRecords(_dynamodb, _settings.tenants_table, logger)
-_RETRY_AFTER_MS = 3_000
-_identities = (
-    None if _settings.oidc is None else IdentityKeys(IdentityTokens(_settings.oidc), logger)
+_oidc = _settings.oidc
+_tenants = Tenants(
+    identified=_oidc is not None,
+    claimed=_oidc is not None and _oidc.needs_record,
+    open_tenant=_settings.open_tenant,
+    closed=True,
 )
+_tenant_records = TenantRecords(_dynamodb, _settings.tenants_table, _tenants, logger)
+_RETRY_AFTER_MS = 3_000
+_identities = None if _oidc is None else IdentityKeys(IdentityTokens(_oidc), logger)
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)
@@ -87,7 +92,7 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
         wanted,
         given,
         agents=_agents,
-        tenants=_tenants(given, now),
+        tenants=_tenants_now(given, now),
         tokens=SessionTokens(_signing_keys.get()),
         now=now,
         ttl=_settings.limits.session_token_ttl_seconds,
@@ -100,27 +105,21 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
     return json_answer(opened.to_body(ws_url=address.ws_url, http_url=address.http_url), status=201)
 
 
-def _tenants(given: str | None, now: float) -> Tenants:
+def _tenants_now(given: str | None, now: float) -> Tenants:
     """The tenants in force.
 
     Raises:
         Overloaded: the records can't be read, and what is given is no key of the secret's. It may
             be one of the records', and a tenant that has one may not be opened without it.
     """
-    records = _tenant_records.get()
-    tenants = Tenants(
-        _tenant_keys.get(),
-        records or (),
-        identified=_identities is not None,
-        open_tenant=_settings.open_tenant,
-    )
-    if records is None and tenants.with_key(given, now) is None:
+    _tenants.replace_given_keys(_tenant_keys.get())
+    if not _tenant_records.refresh() and _tenants.with_key(given, now) is None:
         raise Overloaded(
             "the keys cannot be read at the moment; nothing was changed, try again in some seconds",
             code="keys_unavailable",
             retry_after_ms=_RETRY_AFTER_MS,
         )
-    return tenants
+    return _tenants
 
 
 def _note(channel: Channel, now: float) -> None:

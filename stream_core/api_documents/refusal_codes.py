@@ -19,9 +19,11 @@ BODY = {
     413: ("message_too_large",),
     415: ("unsupported_media_type", "unsupported_encoding"),
 }
+ENDED = ("session_ended",)
 TOKEN = {
-    401: ("token_missing", "token_invalid", "token_expired"),
-    403: ("not_permitted", "origin_not_allowed"),
+    401: ("token_missing", "token_invalid", "token_expired", "token_revoked"),
+    403: ("not_permitted", "origin_not_allowed", "tenant_removed", "tenant_unknown"),
+    410: ENDED,
     503: ("keys_unavailable",),
 }
 _OF_PROVIDER = (
@@ -31,7 +33,10 @@ _OF_PROVIDER = (
 )
 IDENTITY = {
     401: _OF_PROVIDER,
-    403: ("key_scope", "identity_claim_invalid", "origin_not_allowed"),
+    403: (
+        *("key_scope", "identity_claim_invalid", "origin_not_allowed"),
+        *("tenant_removed", "tenant_unknown"),
+    ),
     503: ("identity_keys_unavailable",),
 }
 RESPONSE = {
@@ -70,8 +75,9 @@ ACCEPTING = {
 }
 KEY = {
     **IDENTITY,
-    401: ("invalid_api_key", "token_expired", *_OF_PROVIDER),
+    401: ("invalid_api_key", "token_expired", "token_revoked", *_OF_PROVIDER),
     403: ("not_permitted", *IDENTITY[403]),
+    410: ENDED,
 }
 COMPLETING = {
     400: (

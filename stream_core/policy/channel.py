@@ -23,6 +23,16 @@ class Channel(NamedTuple):
         return ":".join(self)
 
     @property
+    def own_session(self) -> Channel | None:
+        """The session whose token opens it: itself, or that of a request with such a token. None:
+        it is of a request without one.
+        """
+        if "/" not in self.agent:
+            return self
+        agent, _, session = self.session.partition("/")[2].partition("/")
+        return Channel(self.tenant, agent, session) if session else None
+
+    @property
     def session_digest(self) -> str:
         """The session's name in the log: 16 digits of its id's SHA-256. The id opens the session,
         so it isn't there itself.

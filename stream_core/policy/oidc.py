@@ -26,10 +26,11 @@ _ACCESS = "access"
 
 
 class Identity(NamedTuple):
-    """Who a verified token says that its bearer is."""
+    """Who a verified token says that its bearer is, and until when, in seconds since the epoch."""
 
     tenant: str
     user: str
+    expires_at: float
 
 
 class _Claims(BaseModel):
@@ -67,17 +68,19 @@ class IdentityTokens:
     def is_due(self, text: str | None, now: float) -> bool:
         """Whether to fetch the keys before this is verified. `now` is in seconds since the epoch.
 
-        Only what may be this issuer's token makes anybody fetch.
+        Only what may be this issuer's token makes anybody fetch. Its key may have been replaced by
+        another of the same name, or of none, so a wrong signature does, too.
         """
         token = _read(text)
-        return (
-            token is not None and self._may_be_ours(token) and self.keys.is_due(token.key_id, now)
-        )
+        if token is None or not self._may_be_ours(token):
+            return False
+        keys = self.keys
+        return keys.is_due(token.key_id, now) or (keys.may_ask(now) and not self._is_signed(token))
 
     def has_key_of(self, text: str | None) -> bool:
-        """Whether this can be verified without fetching: its key is known, or it needs none."""
+        """Whether this can be verified without fetching: by a known key, or it needs none."""
         token = _read(text)
-        return token is None or not self._may_be_ours(token) or self.keys.knows(token.key_id)
+        return token is None or not self._may_be_ours(token) or self._is_signed(token)
 
     def verify(self, text: str | None, now: float) -> Identity | None:
         """Who the bearer of a token is. None: this is no token of an identity provider.
@@ -95,11 +98,16 @@ class IdentityTokens:
             return None
         self._check_issuer(token)
         self._check_signature(token, now)
-        self._check_validity(token.claims, now)
-        return self._identity(token.claims)
+        expires_at = self._check_validity(token.claims, now)
+        return self._identity(token.claims, expires_at)
 
     def _may_be_ours(self, token: _Token) -> bool:
         return token.claims.iss == self.settings.issuer and token.algorithm in ALGORITHMS
+
+    def _is_signed(self, token: _Token) -> bool:
+        algorithm = str(token.algorithm)
+        found = self.keys.find(token.key_id, algorithm)
+        return any(_is_signed(token.text, key, algorithm) for key in found)
 
     def _check_issuer(self, token: _Token) -> None:
         if token.claims.iss != self.settings.issuer:
@@ -111,32 +119,34 @@ class IdentityTokens:
             )
 
     def _check_signature(self, token: _Token, now: float) -> None:
-        algorithm = str(token.algorithm)
-        found = self.keys.find(token.key_id, algorithm)
+        if self._is_signed(token):
+            return
+        if self.keys.unsure:
+            raise Overloaded(
+                "the keys of the identity provider can't be had at the moment; nothing was "
+                "done, try again in some seconds",
+                code="identity_keys_unavailable",
+                retry_after_ms=self.keys.retry_after_ms(now),
+            )
         if not self.keys.knows(token.key_id):
-            if self.keys.unsure:
-                raise Overloaded(
-                    "the keys of the identity provider can't be had at the moment; nothing was "
-                    "done, try again in some seconds",
-                    code="identity_keys_unavailable",
-                    retry_after_ms=self.keys.retry_after_ms(now),
-                )
             raise _refused("identity_key_unknown", "names a key that its issuer doesn't have")
-        if not any(_is_signed(token.text, key, algorithm) for key in found):
-            raise _refused("identity_token_invalid", "is not signed by its issuer")
+        raise _refused("identity_token_invalid", "is not signed by its issuer")
 
-    def _check_validity(self, claims: _Claims, now: float) -> None:
+    def _check_validity(self, claims: _Claims, now: float) -> float:
+        """Check whom it is for, and its times. Returns when it expires."""
         settings = self.settings
         if settings.audience not in _audiences(claims):
             raise _refused("identity_token_audience", "is for another audience")
         if claims.exp is None:
             raise _refused("identity_token_invalid", "never expires")
-        if claims.exp + settings.skew_seconds <= now:
+        expires_at = claims.exp + settings.skew_seconds
+        if expires_at <= now:
             raise _refused("identity_token_expired", "has expired")
         if claims.nbf - settings.skew_seconds > now:
             raise _refused("identity_token_early", "is not valid yet")
+        return expires_at
 
-    def _identity(self, claims: _Claims) -> Identity:
+    def _identity(self, claims: _Claims, expires_at: float) -> Identity:
         said, settings = claims.model_dump(), self.settings
         tenant = said.get(settings.tenant_claim) if settings.tenant_claim else settings.tenant
         user = said.get(settings.user_claim)
@@ -144,7 +154,7 @@ class IdentityTokens:
             raise _unnamed(settings.tenant_claim, "1 to 64 letters, digits, `_`, `.` or `-`")
         if not (isinstance(user, str) and 0 < len(user) <= LONGEST_USER):
             raise _unnamed(settings.user_claim, f"a text of 1 to {LONGEST_USER} characters")
-        return Identity(tenant, user)
+        return Identity(tenant, user, expires_at)
 
 
 @lru_cache(maxsize=64)  # a call looks at its token up to three times
@@ -163,6 +173,7 @@ def _read(text: str | None) -> _Token | None:
     return _Token(text, header.get("alg"), header.get("kid"), claims)
 
 
+@lru_cache(maxsize=64)  # likewise
 def _is_signed(text: str, key: jwt.PyJWK, algorithm: str) -> bool:
     try:
         _JWS.decode(text, key, [algorithm])

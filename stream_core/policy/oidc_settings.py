@@ -51,6 +51,7 @@ class OidcSettings(BaseModel):
         issuer: as tokens have it in `iss`, to the letter.
         audience: for whom tokens must be: `aud`, or `client_id` of Cognito's access tokens.
         tenant_claim: the claim with the tenant's name. Empty: all are of `tenant`.
+        any_tenant: whether a claim may also name a tenant without a record, though others have one.
         user_claim: the claim with the user's name.
         skew_seconds: how far the clocks may differ.
         keys_url: where the keys are. None: where the issuer's discovery document says.
@@ -62,9 +63,15 @@ class OidcSettings(BaseModel):
     audience: str = Field(min_length=1, max_length=1_024)
     tenant_claim: Claim = ""
     tenant: str = Field("public", pattern=NAME_PATTERN)
+    any_tenant: bool = False
     user_claim: Claim = Field("sub", min_length=1)
     skew_seconds: float = Field(60, ge=0, le=600)
     keys_url: ProviderUrl | None = None
+
+    @property
+    def needs_record(self) -> bool:
+        """Whether the tenant that a token names needs a record, once there are records."""
+        return bool(self.tenant_claim) and not self.any_tenant
 
     @property
     def discovery_url(self) -> str:

@@ -19,6 +19,11 @@ _ALGORITHM = "HS256"
 ISSUER = "evenflow"
 """Who issues them, as their claim `iss` says."""
 _FOR_PEERS = "peer:"
+OF_TASK = "#task"
+"""The `key` of a token by which another task stops a response, or brings a tool's result for it.
+
+No key of a tenant has such an id. A task signs it for itself, as in `for_peers`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,11 @@ class SessionClaims:
     def known_user(self) -> str:
         """The user as the tenant has named them. Empty for a share: its sharer may name anybody."""
         return "" if self.shared else self.user
+
+    @property
+    def of_task(self) -> bool:
+        """Whether another task has signed it for itself."""
+        return self.key == OF_TASK or (self.only_for or "").startswith(_FOR_PEERS)
 
     @property
     def watches(self) -> bool:
@@ -229,11 +239,7 @@ class SessionTokens:
             )
         claims = self._decode(token, now, only_for, tickets=tickets)
         if claims.expires_at <= now:
-            raise AuthenticationFailed(
-                "the session token has expired; POST /session with the same session_id gives a "
-                "new one",
-                code="token_expired",
-            )
+            raise token_expired()
         return claims
 
     def _decode(
@@ -251,6 +257,14 @@ class SessionTokens:
         if claims.nbf > now:
             raise _invalid()
         return claims.to_session_claims()
+
+
+def token_expired() -> AuthenticationFailed:
+    """The refusal of a token that was valid."""
+    return AuthenticationFailed(
+        "the session token has expired; POST /session with the same session_id gives a new one",
+        code="token_expired",
+    )
 
 
 def _invalid() -> AuthenticationFailed:

@@ -6,7 +6,7 @@ expired, so that memory doesn't grow for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
@@ -265,6 +265,9 @@ class MemorySessionStore:
     ) -> Sequence[MessageLink]:
         entries = self._session(channel, now).entries.values()
         return in_causal_order(last_message_id, [entry.link for entry in entries])
+
+    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+        return frozenset(each for each in channels if self._session(each, now).ended)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         self._drop_expired(now)

@@ -17,8 +17,8 @@ class MemoryTenantStore:
         return self._revision
 
     async def load(self) -> StoredTenants:
-        records = tuple(self._records[tenant_id] for tenant_id in sorted(self._records))
-        return StoredTenants(records, self._revision)
+        records = (self._records[tenant_id] for tenant_id in sorted(self._records))
+        return StoredTenants.of(records, self._revision)
 
     async def put(self, tenant: Tenant, revision: int) -> None:
         self._count(revision)
@@ -26,7 +26,7 @@ class MemoryTenantStore:
 
     async def delete(self, tenant_id: str, revision: int) -> None:
         self._count(revision)
-        self._records.pop(tenant_id, None)
+        self._records[tenant_id] = Tenant(id=tenant_id, removed=True)
 
     def _count(self, revision: int) -> None:
         if revision != self._revision:

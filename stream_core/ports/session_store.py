@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -104,6 +104,9 @@ class SessionStore(Protocol):
         self, channel: Channel, last_message_id: str, now: float
     ) -> Sequence[MessageLink]:
         """The links of a session's messages up to this one, in causal order."""
+
+    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+        """Those of these sessions that were ended. One of the last second may be missing."""
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """Accept a message: write its row, the last message and an empty response, or nothing.

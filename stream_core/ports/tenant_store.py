@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from evenflow.stream_core.tenants.tenant import Tenant
 
@@ -14,10 +15,26 @@ class TenantChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredTenants:
-    """All records, by their ids, and the revision at which they were read."""
+    """All records, by their ids, and the revision at which they were read.
+
+    `removed`: the tenants that were removed, and not made again.
+    """
 
     records: tuple[Tenant, ...] = ()
     revision: int = 0
+    removed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, stored: Iterable[Tenant], revision: int) -> Self:
+        """What is stored, with the removed tenants apart."""
+        tenants = tuple(stored)
+        records = tuple(tenant for tenant in tenants if not tenant.removed)
+        return cls(records, revision, frozenset(it.id for it in tenants if it.removed))
+
+    @property
+    def had_tenants(self) -> bool:
+        """Whether a tenant was removed. Older versions left no trace of it but the revision."""
+        return bool(self.removed) or (self.revision > 0 and not self.records)
 
     def find(self, tenant_id: str) -> Tenant | None:
         """A tenant's record. None if there is none."""
@@ -47,7 +64,7 @@ class TenantStore(Protocol):
         """
 
     async def delete(self, tenant_id: str, revision: int) -> None:
-        """Delete a record, if there is one.
+        """Delete a record, if there is one. That the tenant was removed stays on record.
 
         Args:
             revision: at which the records were loaded.

@@ -83,11 +83,14 @@ ErrorFields = Annotated[dict[str, Any], _DescribedAs(ErrorObject)]
 
 
 NEVER_CACHED = {"Cache-Control": "no-store"}
+_SHARED_SECONDS = 20
 KEPT_FOR_EVER = {
-    "Cache-Control": "public, max-age=31536000, immutable",
+    "Cache-Control": f"public, max-age=31536000, s-maxage={_SHARED_SECONDS}, immutable",
     "Vary": "Authorization",
 }
-"""Of an answer that never changes. A shared cache gives it to whoever sends the same token."""
+"""Of an answer that never changes. Its reader may keep it. A shared cache gives it to whoever sends
+the same token, and asks again within a heartbeat: a token that is no longer valid is refused then.
+"""
 EVENT_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?(\.end)?$"
 """An event's id: index, epoch and end. "12" in the first epoch, "12.3" in the third. The end of a
 response without entries is "-1.end"."""

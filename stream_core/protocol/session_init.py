@@ -70,8 +70,8 @@ def open_session(
     Args:
         given: what the `Authorization` header bears: a tenant's key, or a token of the identity
             provider. Where the request names no tenant, it is that of the key.
-        tenants: those in force. If any has a key, tenants without one are refused, except
-            `public`.
+        tenants: those in force. Where any has or had a key, sessions are opened with one, but for
+            those of open tenants.
         now: seconds since the epoch.
         ttl: how many seconds the token is valid.
         check_without_key: called for who gives no valid key or token. It may refuse.
@@ -80,12 +80,14 @@ def open_session(
 
     Raises:
         AuthenticationFailed: the tenant's key or the token is missing or wrong.
-        NotPermitted: the key is not for this, or the token is another tenant's or user's.
+        NotPermitted: the key is not for this, the token is another tenant's or user's, or its
+            tenant is not served here.
         OriginNotAllowed: the tenant's pages are others.
         NotFound: there is no such agent, or the tenant may not use it.
         Overloaded: there is no key of the identity provider, for now.
     """
     opener = _opener(request, given, tenants, identities, now, check_without_key)
+    tenants.check_served(opener.tenant)
     tenant = tenants.of(opener.tenant)
     check_origin(tenant, origin)
     agent = agents.chosen(request.agent, tenant.agents)
@@ -128,10 +130,10 @@ def _opener(
         raise
     if identity is not None:
         _check_claimed(request, identity)
-        return _Opener(*identity, identified=True)
+        return _Opener(identity.tenant, identity.user, identified=True)
     check_without_key()
-    open_to_callers = tenants.open_to_all or request.tenant == OPEN_TENANT
-    if tenants.needs_key(request.tenant) or not open_to_callers:
+    may_be_open = tenants.is_undecided and request.tenant == OPEN_TENANT
+    if not (tenants.is_open(request.tenant) or may_be_open):
         other = "" if identities is None else ", or a token of its identity provider"
         raise AuthenticationFailed(
             f"tenant {request.tenant!r} needs its key as `Authorization: Bearer <key>`{other}; no "
@@ -143,7 +145,7 @@ def _opener(
 
 def _check_claimed(request: SessionRequest, identity: Identity) -> None:
     """Check that a body claims nothing else than the token says."""
-    for name, said in zip(("tenant", "user"), identity, strict=True):
+    for name, said in (("tenant", identity.tenant), ("user", identity.user)):
         if name in request.model_fields_set and getattr(request, name) not in (None, said):
             raise NotPermitted(
                 f"the token is of {name} {said!r}; no session was opened, leave `{name}` out",

@@ -56,8 +56,9 @@ def budgets_of(tenant: Tenant, key_id: str, user: str, now: float) -> tuple[Budg
         user: whom it is for. Empty: not known, and no user's budget holds.
         now: seconds since the epoch.
     """
-    own = [key for key in tenant.keys if key.id == key_id]
-    bounds = [("tenant", tenant.limits), *((f"key/{key.id}", key.limits) for key in own)]
+    key = tenant.key(key_id)
+    own = [] if key is None else [(f"key/{key.account_id}", key.limits)]
+    bounds = [("tenant", tenant.limits), *own]
     if user:
         bounds.append((f"user/{digest_of_user(user)}", tenant.user_limits))
     return tuple(budget for whose, limits in bounds for budget in _budgets(whose, limits, now))

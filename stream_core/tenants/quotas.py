@@ -27,7 +27,7 @@ from evenflow.stream_core.tenants.refusals import (
     refused_by_rate,
 )
 from evenflow.stream_core.tenants.registry import Tenants
-from evenflow.stream_core.tenants.tenant import NO_LIMITS, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import NO_LIMITS, QuotaLimits
 
 _MOST_USERS = 16_384  # 11 to 17 MB
 # They have records, so there are few. Keys and tenants whose records have gone are forgotten.
@@ -206,22 +206,26 @@ class Quotas:
         """The limits of a tenant, a key or a user."""
         if (of_user := tenant_of_user(name)) is not None:
             return self._tenants.of(of_user).user_limits
-        tenant_id, _, key_id = name.partition(_KEY)
+        tenant_id, _, account_id = name.partition(_KEY)
         tenant = self._tenants.of(tenant_id)
-        return _limits_of_key(tenant, key_id) if key_id else tenant.limits
+        if not account_id:
+            return tenant.limits
+        keys = (key for key in tenant.keys if key.account_id == account_id)
+        return next((key.limits for key in keys), NO_LIMITS)
 
     def _counted(self, payer: Payer) -> Sequence[Counted]:
         """The accounts that count for this one, the tenant's first. None where nothing is bound."""
         tenant = self._tenants.of(payer.tenant)
-        of_key = _limits_of_key(tenant, payer.key)
+        key = tenant.key(payer.key)
+        of_key = NO_LIMITS if key is None else key.limits
         of_user = tenant.user_limits if payer.user else NO_LIMITS
         if tenant.limits == of_key == of_user == NO_LIMITS:
             return ()
         account = self._accounts.of(payer.tenant)
         counted = [Counted(Level.TENANT, account, tenant.limits)]
-        if of_key != NO_LIMITS:
-            key = self._accounts.of(f"{payer.tenant}{_KEY}{payer.key}")
-            counted.append(Counted(Level.KEY, key, of_key))
+        if key is not None and of_key != NO_LIMITS:
+            of_account = self._accounts.of(f"{payer.tenant}{_KEY}{key.account_id}")
+            counted.append(Counted(Level.KEY, of_account, of_key))
         if of_user != NO_LIMITS:
             user = self._users.of(name_of_user(payer.tenant, payer.user))
             counted.append(Counted(Level.USER, user, of_user))
@@ -247,8 +251,3 @@ def _reserved(counted: Sequence[Counted], estimate: Amount) -> Amount:
     ]
     most = max(bounds, default=estimate.output_tokens)
     return estimate._replace(output_tokens=min(estimate.output_tokens, most))
-
-
-def _limits_of_key(tenant: Tenant, key_id: str) -> QuotaLimits:
-    key = next((key for key in tenant.keys if key.id == key_id), None)
-    return NO_LIMITS if key is None else key.limits

@@ -1,18 +1,20 @@
-"""The tenants in force, and whose key a key is."""
+"""The tenants in force, whose key a key is, and whether it is still valid."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from evenflow.stream_core.protocol.errors import NotPermitted
-from evenflow.stream_core.tenants.tenant import NO_LIMITS, ApiKey, Tenant, digest_of
+from evenflow.stream_core.protocol.errors import AuthenticationFailed, NotPermitted
+from evenflow.stream_core.tenants.tenant import ApiKey, Tenant, digest_of
 
 GIVEN_KEY = "given"
 """The id of a key that the operator has set, beside the records."""
 _MOST_PAST_KEYS = 100
+_MOST_UNKNOWN_KEYS = 10_000
+_SEEN = -2  # by a read long before any other
 
 
 class KnownKey(NamedTuple):
@@ -31,6 +33,9 @@ def _without_record(tenant_id: str) -> Tenant:
 class Tenants:
     """Tenants by their records, and by keys that the operator has set beside them.
 
+    While no tenant has ever had a key, callers need none. From the first key on the registry is
+    closed, and stays closed when the last tenant is removed.
+
     Args:
         given_keys: keys by tenant, as a setting or a secret has them.
         records: of tenants.
@@ -38,7 +43,11 @@ class Tenants:
             that there are none.
         identified: whether callers show a key, or the token of an identity provider, also as the
             open tenant.
-        open_tenant: the tenant that opens sessions without its key. None: there is none.
+        claimed: whether the tokens of the identity provider name the tenant. Then only tenants with
+            a record or a key are served, once there are records.
+        open_tenant: a tenant that opens sessions without its key. None: no setting names one.
+        closed: whether callers need a key, though there may be none.
+        wall_time: seconds since the epoch, by which keys expire. By default they don't.
     """
 
     def __init__(
@@ -48,14 +57,29 @@ class Tenants:
         *,
         known: bool = True,
         identified: bool = False,
+        claimed: bool = False,
         open_tenant: str | None = None,
+        closed: bool = False,
+        wall_time: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._known = known
         self._identified = identified
+        self._claimed = claimed
         self._open_tenant = open_tenant
+        self._closed = closed
+        self._wall_time = wall_time
+        self._had_records = False
         self._given: dict[str, ApiKey] = {}
         self._records: dict[str, Tenant] = {}
+        self._removed: Collection[str] = frozenset()
         self._by_digest: dict[str, tuple[str, ApiKey]] = {}
+        self._by_id: dict[tuple[str, str], ApiKey] = {}
+        self._open_ids: frozenset[str] = frozenset()
+        self.changes = 0
+        """How often the records or keys were replaced."""
+        self._reads = 0
+        self._unknown_since: dict[tuple[str, str], int] = {}
+        """Keys that no record has, by the number of reads before they were asked for."""
         self.replace_given_keys(given_keys or {})
         self.replace(records)
 
@@ -71,20 +95,58 @@ class Tenants:
 
     @property
     def open_to_all(self) -> bool:
-        """Whether no tenant has a key and nobody else says who callers are, so that they need
+        """Whether no tenant ever had a key and nobody else says who callers are, so that they need
         none.
         """
-        return self._known and not self._identified and not self._by_digest
+        return self._known and not self._identified and not self._closed
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether callers need a key, and no tenant has one or is open."""
+        needed = self._closed and not self._identified and self._known
+        return needed and not (self._by_digest or self._open_ids)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether this process isn't told the keys, and knows of no record either."""
+        return not (self._known or self._identified or self._closed)
+
+    @property
+    def open_ids(self) -> frozenset[str]:
+        """The tenants whose sessions need no key, though those of others do."""
+        return self._open_ids
 
     @property
     def several(self) -> bool:
         """Whether there may be more than one, as far as this process is told."""
         return not self._known or len(self._records.keys() | self._given.keys()) > 1
 
-    def replace(self, records: Iterable[Tenant]) -> None:
-        """Replace all records. Keys that are gone from one open nothing more."""
+    def replace(
+        self,
+        records: Iterable[Tenant],
+        *,
+        removed: Collection[str] = frozenset(),
+        closed: bool = False,
+    ) -> None:
+        """Replace all records. Keys that are gone from one open nothing more.
+
+        Args:
+            removed: the tenants that were removed.
+            closed: whether a tenant was removed, so that callers need a key though there may be
+                none now.
+        """
+        before = self._by_id
         self._records = {tenant.id: self._with_past_keys(tenant) for tenant in records}
+        self._removed = removed
+        self._had_records |= closed or bool(self._records)
+        self._closed |= closed
         self._index()
+        self._unknown_since |= dict.fromkeys(before.keys() - self._by_id.keys(), _SEEN)
+        self.note_read()
+
+    def note_read(self) -> None:
+        """The records were compared with those in the store, or replaced."""
+        self._reads += 1
 
     def replace_given_keys(self, given_keys: Mapping[str, str]) -> None:
         """Replace the keys that are set beside the records."""
@@ -95,31 +157,58 @@ class Tenants:
         """A tenant's record. One without a record has no bounds of its own."""
         return self._records.get(tenant_id) or _without_record(tenant_id)
 
-    def needs_key(self, tenant_id: str) -> bool:
-        """Whether sessions of the tenant need a key, or the token of an identity provider."""
-        if self._identified:
-            return True
-        has_key = tenant_id in self._given or bool(self.of(tenant_id).keys)
-        return has_key and tenant_id != self._open_tenant
+    def is_open(self, tenant_id: str) -> bool:
+        """Whether sessions of the tenant need neither a key nor the token of an identity
+        provider.
+        """
+        return self.open_to_all or tenant_id in self._open_ids
 
     def is_known(self, tenant_id: str) -> bool:
         """Whether it has a record or a key. What others use is nobody's."""
         return tenant_id in self._records or tenant_id in self._given
 
-    def check_there(self, tenant_id: str, key_id: str) -> None:
-        """Check that a tenant has not been removed since its key opened a session.
-
-        Args:
-            key_id: of the key. Empty: there was none.
+    def check_served(self, tenant_id: str) -> None:
+        """Check that a tenant that an identity provider names is served here.
 
         Raises:
-            NotPermitted: it has been.
+            NotPermitted: it was removed, or others have records and it has none.
         """
-        if self._known and key_id and not self.is_known(tenant_id):
+        if tenant_id in self._removed and tenant_id not in self._given:
+            raise _removed(tenant_id)
+        if self._claimed and self._had_records and self._known and not self.is_known(tenant_id):
             raise NotPermitted(
-                f"tenant {tenant_id!r} has been removed; nothing was accepted, what was answered "
-                "can still be read",
-                code="tenant_removed",
+                f"tenant {tenant_id!r} is not served here: others have records, and it has none; "
+                "nothing was done",
+                code="tenant_unknown",
+            )
+
+    def check_there(self, tenant_id: str, key_id: str) -> None:
+        """Check that a tenant, and the key that opened a session of it, are still valid.
+
+        A key that this process has never seen may be newer than the records that it has read. It
+        counts until they were read twice more.
+
+        Args:
+            key_id: of the tenant's key. Empty: it was opened without one.
+
+        Raises:
+            NotPermitted: the tenant was removed.
+            AuthenticationFailed: the key is no longer valid, or there was none and by now one is
+                needed.
+        """
+        self.check_served(tenant_id)
+        if key_id and key_id != GIVEN_KEY:
+            self._check_key(tenant_id, key_id)
+        elif not self._known:
+            return
+        elif key_id:
+            if not self.is_known(tenant_id):
+                raise _removed(tenant_id)
+        elif not (self._identified or self.is_open(tenant_id)):
+            raise AuthenticationFailed(
+                "this session was opened without a key, and this server needs one by now; nothing "
+                "was done, POST /session with a tenant's key opens another",
+                code="token_revoked",
             )
 
     def with_key(self, given: str | None, now: float) -> KnownKey | None:
@@ -135,14 +224,36 @@ class Tenants:
             return None
         return KnownKey(self.of(tenant_id), key)
 
+    def _check_key(self, tenant_id: str, key_id: str) -> None:
+        key = self._by_id.get((tenant_id, key_id))
+        if key is None and self._may_be_newer(tenant_id, key_id):
+            return
+        if key is None and not self.is_known(tenant_id):
+            raise _removed(tenant_id)
+        if key is None or not key.is_valid(self._wall_time()):
+            raise AuthenticationFailed(
+                f"key {key_id!r} of tenant {tenant_id!r} is no longer valid, nor is anything that "
+                "it opened; nothing was done, POST /session with a valid key and the same "
+                "session_id opens the session again",
+                code="token_revoked",
+            )
+
+    def _may_be_newer(self, tenant_id: str, key_id: str) -> bool:
+        if len(self._unknown_since) >= _MOST_UNKNOWN_KEYS:
+            self._unknown_since.clear()
+        since = self._unknown_since.setdefault((tenant_id, key_id), self._reads)
+        return self._reads <= since + 1  # the read that was under way may be older, too
+
     def _with_past_keys(self, record: Tenant) -> Tenant:
-        """A record with the bounds of keys that it has lost: sessions that they opened go on."""
+        """A record with the keys that it has lost, expired: what they opened is refused at once,
+        and what still runs counts to their bounds.
+        """
         before = self._records.get(record.id)
         known = {key.id for key in record.keys}
         past = [
             key.model_copy(update={"expires_at": 0.0})
             for key in (() if before is None else before.keys)
-            if key.id not in known and key.limits != NO_LIMITS
+            if key.id not in known
         ]
         return record.model_copy(update={"keys": (*record.keys, *past[-_MOST_PAST_KEYS:])})
 
@@ -150,3 +261,18 @@ class Tenants:
         self._by_digest = {
             key.digest: (tenant.id, key) for tenant in self._records.values() for key in tenant.keys
         } | {key.digest: (tenant_id, key) for tenant_id, key in self._given.items()}
+        self._by_id = {
+            (tenant.id, key.id): key for tenant in self._records.values() for key in tenant.keys
+        }
+        by_record = {tenant.id for tenant in self._records.values() if tenant.open}
+        by_setting = {self._open_tenant} if self._open_tenant else set()
+        self._open_ids = frozenset() if self._identified else frozenset(by_record | by_setting)
+        self._closed |= bool(self._by_digest)
+        self.changes += 1
+
+
+def _removed(tenant_id: str) -> NotPermitted:
+    return NotPermitted(
+        f"tenant {tenant_id!r} has been removed, with all that was opened for it; nothing was done",
+        code="tenant_removed",
+    )

@@ -12,7 +12,8 @@ class KeyUnclear(Exception):
 def rotated(
     tenant: Tenant, new_key: ApiKey, *, now: float, overlap: float, key_id: str | None = None
 ) -> Tenant:
-    """The record with a new key, which has the scopes and limits of the one that it replaces.
+    """The record with a new key, which has the scopes and limits of the one that it replaces, and
+    counts to the same account: what the old one has used is used.
 
     Keys that have expired are left out. If there is none to replace, the new one is as it is.
 
@@ -31,7 +32,8 @@ def rotated(
         return tenant.model_copy(update={"keys": (*valid, new_key)})
     until = now + overlap if old.expires_at is None else min(old.expires_at, now + overlap)
     ending = old.model_copy(update={"expires_at": until})
-    successor = new_key.model_copy(update={"scopes": old.scopes, "limits": old.limits})
+    followed = {"scopes": old.scopes, "limits": old.limits, "account": old.account_id}
+    successor = new_key.model_copy(update=followed)
     kept = (ending if key is old else key for key in valid)
     keys = (*(key for key in kept if key.is_valid(now)), successor)
     return tenant.model_copy(update={"keys": keys})

@@ -74,6 +74,8 @@ class ApiKey(BaseModel):
         id: its name, which may be shown and logged.
         digest: SHA-256 of the key, in hexadecimal digits. Keys are random, so that is enough.
         expires_at: seconds since the epoch. None: never.
+        account: the key whose limits and budgets it counts to. A key that replaced another counts
+            to the one that was first. Empty: itself.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -83,6 +85,12 @@ class ApiKey(BaseModel):
     scopes: frozenset[Scope] = EVERY_SCOPE
     expires_at: float | None = None
     limits: QuotaLimits = NO_LIMITS
+    account: str = ""
+
+    @property
+    def account_id(self) -> str:
+        """The id of the key whose limits and budgets it counts to."""
+        return self.account or self.id
 
     def may(self, scope: Scope) -> bool:
         """Whether it is for this. Who may ask a model may read the answers, too."""
@@ -109,6 +117,8 @@ class Tenant(BaseModel):
         filtering: what happens to answers that the content filters would change: `hold` keeps text
             back until it is cleared, `retract` shows it and takes it back. None: as the node does.
         shadow: bounds are counted and told, and nothing is refused.
+        open: whether anybody may open its sessions, without a key.
+        removed: whether it was removed. Nothing else is kept of it then.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -124,6 +134,12 @@ class Tenant(BaseModel):
     origins: tuple[str, ...] = ()
     filtering: Literal["off", "hold", "retract"] | None = None
     shadow: bool = False
+    open: bool = False
+    removed: bool = False
+
+    def key(self, key_id: str) -> ApiKey | None:
+        """Its key with this id. None: it has none."""
+        return next((key for key in self.keys if key.id == key_id), None)
 
     def to_text(self) -> str:
         """The record as stores keep it."""

@@ -53,6 +53,7 @@ class Tables:
             "EVENFLOW_EDGE_KEYS_SECRET": EDGE_KEYS,
             "EVENFLOW_TOKEN_KEYS_SECRET": SIGNING_KEYS,
             "EVENFLOW_RESPONSES_TABLE": self.tables.responses,
+            "EVENFLOW_TENANTS_TABLE": self.tables.tenants or "",
             "EVENFLOW_METRICS_ENVIRONMENT": "test",
             "POWERTOOLS_TRACE_DISABLED": "true",
         }

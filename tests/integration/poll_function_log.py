@@ -23,6 +23,7 @@ class PollFunctionLog:
             "EVENFLOW_EDGE_KEYS_SECRET": "edge-keys",
             "EVENFLOW_TOKEN_KEYS_SECRET": "keys",
             "EVENFLOW_RESPONSES_TABLE": "responses",
+            "EVENFLOW_TENANTS_TABLE": "tenants",
             "EVENFLOW_METRICS_ENVIRONMENT": environment,
             "POWERTOOLS_SERVICE_NAME": "poll_response",
             "POWERTOOLS_METRICS_NAMESPACE": "Evenflow",

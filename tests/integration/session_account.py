@@ -41,6 +41,7 @@ class Account:
             "EVENFLOW_TENANT_KEYS_SECRET": self.tenant_keys,
             "EVENFLOW_SESSIONS_TABLE": self.sessions,
             "EVENFLOW_TENANTS_TABLE": self.tenants,
+            "EVENFLOW_OPEN_TENANT": "public",
             "EVENFLOW_MODEL": "demo",
             "POWERTOOLS_SERVICE_NAME": "session_init",
         }
@@ -59,7 +60,8 @@ class Account:
 
     def change_tenant(self, tenant_id: str, record: Tenant | None, revision: int) -> None:
         """What an administrator does who has seen this revision."""
-        actions = change(self.tenants, tenant_id, record, revision)
+        stored = record or Tenant(id=tenant_id, removed=True)
+        actions = change(self.tenants, stored, revision)
         self.dynamodb.transact_write_items(TransactItems=actions)
 
     def _secret(self, name: str, value: Mapping[str, str]) -> str:

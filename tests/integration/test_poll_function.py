@@ -15,6 +15,7 @@ from aiobotocore.session import AioSession
 
 from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
+from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from evenflow.stream_aws.keys import parse_signing_keys
 from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
@@ -23,6 +24,7 @@ from evenflow.stream_core.policy.session_token import SessionTokens
 from evenflow.stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease
 from evenflow.stream_core.ports.session_store import LedgerEntry
 from evenflow.stream_core.protocol.part_objects import part_object
+from evenflow.stream_core.tenants.tenant import Tenant
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer
@@ -101,6 +103,21 @@ def poll(tables: Tables, emulated_aws: AwsEmulator) -> Poll:
         return function.call("GET", path, headers={"Authorization": f"Bearer {token}"})
 
     return poll
+
+
+async def test_nothing_of_a_removed_tenant_is_read(
+    tables: Tables, emulated_aws: AwsEmulator, emulated_dynamodb: DynamoDBEmulator
+) -> None:
+    async with emulated_dynamodb.asynchronous_client(AioSession()) as client:
+        tenants = DynamoDBTenantStore(client, str(tables.tables.tenants), lambda: None)
+        await tenants.put(Tenant(id="acme"), 0)
+        await tenants.delete("acme", 1)
+    secret = emulated_aws.client("secretsmanager").get_secret_value(SecretId=SIGNING_KEYS)
+    tokens = SessionTokens(parse_signing_keys(secret["SecretString"]))
+    token, _ = tokens.issue(Channel("acme", "demo", "s"), time.time(), 60)
+    headers = {"Authorization": f"Bearer {token}"}
+    refused = tables.poll_function().call("GET", "/chat/message/rsp_1", headers=headers)
+    assert (refused.status, refused.error["code"]) == (403, "tenant_removed")
 
 
 MALFORMED = [

@@ -20,7 +20,7 @@ import jwt
 import pytest
 
 from evenflow.functions.cached_secret import MAX_AGE_SECONDS
-from evenflow.functions.session_init.tenant_records import LOOK_SECONDS
+from evenflow.functions.tenant_records import LOOK_SECONDS
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.session_token import SessionTokens
 from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER
@@ -60,7 +60,8 @@ def function(account: Account) -> LambdaFunction:
 
 @pytest.fixture
 async def server(serve: Serve) -> LocalServer:
-    return await serve(tenant_keys=json.dumps(TENANTS), token_keys=f"k1:{SIGNING_KEY}")
+    keys = json.dumps(TENANTS)
+    return await serve(tenant_keys=keys, token_keys=f"k1:{SIGNING_KEY}", open_tenant="public")
 
 
 def asking_function(function: LambdaFunction) -> Ask:
@@ -146,7 +147,12 @@ async def test_both_know_the_same_agents(
 ) -> None:
     agents = '{"support": {"suggestions": ["Where is my order?"]}, "sales": {}}'
     function = asking_function(account.session_init(EVENFLOW_AGENTS_JSON=agents))
-    handler = asking_server(await serve(agents_json=agents, tenant_keys=json.dumps(TENANTS)), http)
+    settings = {
+        "agents_json": agents,
+        "tenant_keys": json.dumps(TENANTS),
+        "open_tenant": "public",
+    }
+    handler = asking_server(await serve(**settings), http)
     for body in ({}, {"agent": "sales", "user": "zoe"}, {"agent": "demo"}):
         by_function, by_handler = [
             await ask("POST", "/session", body) for ask in (function, handler)
@@ -173,6 +179,7 @@ async def test_pages_of_other_origins_are_told_the_same_by_both(
         "tenant_keys": json.dumps(TENANTS),
         "token_keys": f"k1:{SIGNING_KEY}",
         "allowed_origins": page,
+        "open_tenant": "public",
     }
     handler = asking_server(await serve(**settings), http)
     asked = {
@@ -307,18 +314,21 @@ async def test_a_refusal_is_the_same_from_both(
     assert answers[0].json == answers[1].json
 
 
-async def test_without_tenant_keys_every_tenant_is_open(own_account: Account) -> None:
-    answer = own_account.session_init().call("POST", "/session", b'{"tenant": "anybody"}')
-    assert answer.status == 201
+@pytest.mark.parametrize("tenant", ["anybody", "public"])
+def test_where_the_secret_has_no_key_nobody_gets_in(own_account: Account, tenant: str) -> None:
+    function = own_account.session_init(EVENFLOW_OPEN_TENANT="")
+    answer = function.call("POST", "/session", encoded({"tenant": tenant}))
+    assert (answer.status, answer.error["code"]) == (401, "tenant_key_invalid")
 
 
 def test_the_open_tenant_has_a_key_and_needs_none(emulated_aws: AwsEmulator) -> None:
     """The deployment makes its key in any case, so that opening and closing write no secret."""
     account = Account(emulated_aws, {"public": ACME_KEY})
-    function = account.session_init(EVENFLOW_OPEN_TENANT="public")
+    function = account.session_init()
     assert function.call("POST", "/session", b"{}").status == 201
     assert function.call("POST", "/session", b'{"tenant": "acme"}').status == 401
-    assert account.session_init().call("POST", "/session", b"{}").status == 401
+    closed = account.session_init(EVENFLOW_OPEN_TENANT="")
+    assert closed.call("POST", "/session", b"{}").status == 401
 
 
 async def test_the_handler_takes_the_functions_token(
@@ -561,7 +571,7 @@ def test_a_call_past_cloudfront_is_refused_whatever_it_asks(
 async def test_one_address_cannot_open_sessions_without_end_and_others_can(
     account: Account, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    slow: dict[str, Any] = {"sessions_per_address_per_second": 0.1}
+    slow: dict[str, Any] = {"sessions_per_address_per_second": 0.1, "open_tenant": "public"}
     server = await serve(**slow, tenant_keys=json.dumps(TENANTS))
     function = account.session_init(EVENFLOW_SESSIONS_PER_ADDRESS_PER_SECOND="0.1")
     for ask, header in (

@@ -68,7 +68,7 @@ async def test_an_added_tenant_and_a_rotated_key_are_seen_within_five_seconds(
     await serve.time_passes(SEEN_SECONDS)
     assert await asking.status("acme") == 401
     assert await asking.status("other") == 401
-    assert await asking.status("public") == 201
+    assert await asking.status("public") == 401
     assert await asking.status("acme", FIRST) == 201
 
     until = serve.time.wall() + 60
@@ -88,7 +88,15 @@ async def test_an_added_tenant_and_a_rotated_key_are_seen_within_five_seconds(
 
     await records.delete("acme", 2)
     await serve.time_passes(SEEN_SECONDS)
-    assert await asking.status("acme", SECOND) == 201  # nobody has a key again
+    for key in (SECOND, None):
+        assert await asking.status("acme", key) == 401
+    assert await asking.status("public") == 401, "nobody has a key, and the server stays closed"
+    again = await serve(stores=stores)
+    assert await Asking(http, again).status("public") == 401, "after a restart, too"
+
+    await records.put(Tenant(id="public", open=True), 3)
+    await serve.time_passes(SEEN_SECONDS)
+    assert [await asking.status(name) for name in ("public", "acme")] == [201, 401]
 
 
 async def test_records_are_there_when_a_node_starts_beside_the_given_keys(
@@ -127,7 +135,7 @@ async def test_a_store_that_fails_leaves_what_is_in_force_and_is_told_once(
         assert await asking.status("acme") == 401
     assert server.log.count("the tenants stay as they are: the disk is full") == 1
     await serve.time_passes(SEEN_SECONDS)
-    assert await asking.status("acme") == 201
+    assert await asking.status("acme", FIRST) == 401
 
 
 async def test_a_node_that_cannot_read_the_records_does_not_start(tmp_path: Path) -> None:
@@ -157,4 +165,4 @@ async def test_tasks_on_tables_see_the_records_of_the_table(
 
 async def _sees(http: aiohttp.ClientSession, server: LocalServer, key: str) -> None:
     while server.handler._tenants.with_key(key, 0.0) is None:
-        assert await Asking(http, server).status(None) == 201
+        await Asking(http, server).status(None)

@@ -103,8 +103,22 @@ def test_a_tenant_from_its_first_key_to_its_end(tenants: Command) -> None:
     assert (changed.status, "tokens-per-minute" in changed.out) == (0, False)
     assert (_records(tenants)[0]["service_class"], _records(tenants)[0]["weight"]) == ("batch", 2.0)
 
-    assert tenants("remove", "acme").status == 0
+    removed = tenants("remove", "acme")
+    assert removed.status == 0
+    assert "no tenant is left, and callers still need a key" in removed.err
     assert _records(tenants) == []
+    assert "there is no tenant acme; there are: none yet" in tenants("remove", "acme").err
+
+
+@pytest.mark.usefixtures("store")
+def test_the_first_tenant_closes_the_servers_and_only_words_open_them(tenants: Command) -> None:
+    assert "from now on sessions and /v1 need a key" in tenants("add", "acme").err
+    assert "from now on" not in tenants("add", "globex").err
+    assert tenants("add", "public", "--open").key
+    assert "open" in tenants("list").out.splitlines()[-1]
+    assert [record["open"] for record in _records(tenants)] == [False, False, True]
+    assert tenants("limit", "public", "--no-open").status == 0
+    assert not any(record["open"] for record in _records(tenants))
 
 
 def test_a_tenant_comes_back_from_a_copy_with_its_keys(

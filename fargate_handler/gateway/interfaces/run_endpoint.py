@@ -24,6 +24,7 @@ from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.rights import Right, check_right
 from evenflow.stream_core.protocol.agui_bodies import FORWARDED, RUN_NAME, RUN_REQUEST, RunRequest
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.messages import parse
@@ -58,6 +59,8 @@ class RunEndpoint:
             stream = None
             if told is not None or _ends_in_answer(asked):
                 stream = await context.orchestrator.newest(channel)
+            if stream is not None:
+                check_right(Right.READ, sender.may)
             if stream is None and not (asked.messages or asked.resume):
                 return _empty_run(asked)
             if stream is None:

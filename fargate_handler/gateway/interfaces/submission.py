@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked
-from evenflow.fargate_handler.gateway.requests.submission import Sender
+from evenflow.fargate_handler.gateway.requests.submission import Sender, check_may_repeat
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.policy.channel import INTERFACE, Channel, MessageKind
@@ -31,6 +31,7 @@ async def submit_as_next(
     response of that message.
 
     Raises:
+        NotPermitted: the response is that of an earlier request, and the sender may not read.
         EvenflowError: as for `Orchestrator.submit`, but for `Conflict`.
     """
     event = IngestEvent(
@@ -43,7 +44,9 @@ async def submit_as_next(
         sender=context.sender(channel, sender.address),
         asks=asked.whole.asks,
     )
-    return await asyncio.shield(context.background.run(_submit(context, event)))
+    submission = await asyncio.shield(context.background.run(_submit(context, event)))
+    check_may_repeat(sender, submission)
+    return submission
 
 
 async def _submit(context: GatewayContext, event: IngestEvent) -> Submission:

@@ -9,14 +9,17 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Mapping
+from math import inf
 from typing import NamedTuple
 
 from aiohttp import web
 
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.callers import stranger
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import (
     API_KEY,
+    GRANT,
     PAYER,
     TENANT,
     address_of,
@@ -73,6 +76,7 @@ class Sender(NamedTuple):
     `identified`: whether the identity provider has said who the user is. Then names and ids of the
     user's are nobody else's, also within the tenant.
     `retries`: whether its client retries by itself after each failure.
+    `expires_at`: when its token does, in seconds since the epoch. A tenant's key has its own end.
     `may`: what the session's token may do. A tenant's key may do what its scopes allow.
     """
 
@@ -87,6 +91,12 @@ class Sender(NamedTuple):
     identified: bool = False
     retries: bool = False
     may: frozenset[Right] = ALL_RIGHTS
+    expires_at: float = inf
+
+    @property
+    def grant(self) -> AccessGrant:
+        """By what it was let in."""
+        return AccessGrant(self.tenant, self.key, self.session, self.expires_at)
 
     def own(self, name: str) -> str:
         """A name that the sender gives, told apart from other users' where these are known."""
@@ -124,6 +134,7 @@ async def verified_sender(request: web.Request, context: GatewayContext, right: 
     Raises:
         InvalidRequest: a header is wrong.
         NotPermitted: the session's token lacks the right, or the key the scope.
+        Gone: the session was ended.
         OriginNotAllowed: the tenant's pages are others than the one that calls.
         EvenflowError: as for `sender_with`.
     """
@@ -134,6 +145,11 @@ async def verified_sender(request: web.Request, context: GatewayContext, right: 
     sender = sender_with(given, address_of(request, context), context, needed)
     request[TENANT] = sender.tenant
     request[PAYER] = Payer(sender.tenant, sender.key, sender.user)
+    # An answer that was asked for in time is given to its end.
+    expires_at = sender.expires_at if right is Right.READ else inf
+    request[GRANT] = sender.grant._replace(expires_at=expires_at)
+    if sender.session is not None:
+        await context.orchestrator.ended_sessions.look(sender.session)
     check_right(right, sender.may)
     context.check_origin(sender.tenant, request.headers.get("Origin"), host_of(request, context))
     return sender._replace(
@@ -173,12 +189,14 @@ def sender_with(
 ) -> Sender:
     """Whose key or token was given.
 
-    If no tenant has a key, it is the open tenant: OpenAI's clients always send some key. If this
-    task doesn't know the tenants' keys, a session's token is needed.
+    If no tenant ever had a key, it is the open tenant: OpenAI's clients always send some key. If
+    this task doesn't know the tenants' keys, a session's token is needed.
 
     Raises:
         AuthenticationFailed: the key is wrong, or the token is not valid.
-        NotPermitted: the key is for something else than what is `needed`.
+        NotPermitted: the key is for something else than what is `needed`, or the tenant was
+            removed.
+        Gone: the session is known to have been ended.
         Overloaded: the identity provider's keys can't be had.
     """
     known = context.tenants.with_key(given, context.wall_time())
@@ -187,14 +205,19 @@ def sender_with(
         return Sender(known.tenant.id, address, key=known.key.id)
     try:
         claims = context.tokens.verify_any(given, context.wall_time())
-        return _sender_by(claims, address)
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise
+    else:
+        sender = _sender_by(claims, address)
+        context.check_grant(sender.grant)
+        return sender
     if context.identities is not None:
         identity = context.identities.tokens.verify(given, context.wall_time())
         if identity is not None:
-            return Sender(identity.tenant, address, user=identity.user, identified=True)
+            context.tenants.check_served(identity.tenant)
+            tenant, user, expires_at = identity
+            return Sender(tenant, address, user=user, identified=True, expires_at=expires_at)
     if context.tenants.open_to_all:
         return Sender(OPEN_TENANT, address, known=False)
     raise AuthenticationFailed(
@@ -208,7 +231,8 @@ def _sender_by(claims: SessionClaims, address: str) -> Sender:
     # A ticket opens its response at Evenflow's own paths, and nothing where senders are asked for.
     may = claims.may if claims.only_for is None else frozenset[Right]()
     channel, user, key = claims.channel, claims.known_user, claims.key
-    return Sender(channel.tenant, address, channel, user, key=key, may=may)
+    expires_at = claims.expires_at
+    return Sender(channel.tenant, address, channel, user, key=key, may=may, expires_at=expires_at)
 
 
 async def read_request(
@@ -249,11 +273,11 @@ async def submit_request(
         Overloaded: this node is leaving, or the ledger can't be written.
     """
     event = _event_of(context, sender, key, asked, terms)
-    return await submit_event(context, event, stays=key is not None)
+    return await submit_event(context, sender, event, stays=key is not None)
 
 
 async def submit_event(
-    context: GatewayContext, event: IngestEvent, *, stays: bool
+    context: GatewayContext, sender: Sender, event: IngestEvent, *, stays: bool
 ) -> ResponseStream:
     """Submit a message with a whole request, and return its response.
 
@@ -261,11 +285,12 @@ async def submit_event(
         stays: whether the response goes on if its sender leaves.
 
     Raises:
+        NotPermitted: it is the response of an earlier request, and the sender may not read.
         EvenflowError: as for `submit_request`.
     """
     accepting = context.background.run(context.orchestrator.submit(event))
     try:
-        return (await asyncio.shield(accepting)).stream
+        submission = await asyncio.shield(accepting)
     except asyncio.CancelledError:
         if not stays:
             context.background.run(_leave_when_accepted(context, accepting))
@@ -278,12 +303,26 @@ async def submit_event(
             param=IDEMPOTENCY_KEY,
         ) from None
     except Gone as gone:
+        if gone.code == "session_ended":
+            raise
         raise Gone(
             "the answer of this Idempotency-Key is no longer kept; nothing was generated, ask "
             "again with another one",
             code=gone.code,
             param=IDEMPOTENCY_KEY,
         ) from gone
+    check_may_repeat(sender, submission)
+    return submission.stream
+
+
+def check_may_repeat(sender: Sender, submission: Submission) -> None:
+    """Check that a sender may be given a response, if it is that of an earlier request.
+
+    Raises:
+        NotPermitted: it is, and the sender may not read.
+    """
+    if submission.duplicate:
+        check_right(Right.READ, sender.may)
 
 
 def checked_key(key: str | None) -> str | None:

@@ -95,6 +95,7 @@ class PollResponse(PythonFunction):
                 "EVENFLOW_EDGE_KEYS_SECRET": secrets.edge_keys.secret_arn,
                 "EVENFLOW_TOKEN_KEYS_SECRET": secrets.signing_keys.secret_arn,
                 "EVENFLOW_RESPONSES_TABLE": tables.responses.table_name,
+                "EVENFLOW_TENANTS_TABLE": tables.tenants.table_name,
             },
         )
         # Without the index: a poll knows which response it wants.
@@ -102,6 +103,9 @@ class PollResponse(PythonFunction):
             allow_on_table(
                 tables.responses, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"
             )
+        )
+        self.role.add_to_policy(
+            allow_on_table(tables.tenants, "dynamodb:GetItem", "dynamodb:Query")
         )
         _may_read(self.role, secrets.edge_keys, secrets.signing_keys)
         allow_use_of(key, self.role)

@@ -32,9 +32,11 @@ from evenflow.infra.constructs.variables import (
 from evenflow.infra.filter_settings import FilterSettings
 from evenflow.infra.settings import EnvironmentSettings
 
-_SESSION_ACTIONS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
+_ITEM_ACTIONS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
+# Tasks look which sessions were ended, many at once.
+_SESSION_ACTIONS = (*_ITEM_ACTIONS, "dynamodb:BatchGetItem")
 _LEDGER_ACTIONS = (
-    *_SESSION_ACTIONS, "dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:Query",
+    *_ITEM_ACTIONS, "dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:Query",
 )  # fmt: skip
 _RESPONSE_ACTIONS = (*_LEDGER_ACTIONS, "dynamodb:DeleteItem")
 # Tasks write their activity in batches, and read reservations in batches.

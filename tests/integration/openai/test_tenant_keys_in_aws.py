@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 
+import aiohttp
 import pytest
 
 from tests.integration.aws_emulator import AwsEmulator
-from tests.integration.conftest import OpenSession, Serve
+from tests.integration.chat_client import call
+from tests.integration.conftest import Serve
 from tests.integration.deployment import SIGNING_KEYS, AwsDeployment
 from tests.integration.openai.conftest import At
 from tests.integration.server_process import free_ports
@@ -27,10 +29,12 @@ def secret(emulated_aws: AwsEmulator) -> str:
 
 
 async def test_a_tenants_key_opens_it_and_nothing_else_does_but_a_session_s_token(
-    aws_deployment: AwsDeployment, secret: str, at: At, opened: OpenSession
+    aws_deployment: AwsDeployment, secret: str, at: At, http: aiohttp.ClientSession
 ) -> None:
     server = await aws_deployment.handler(tenant_keys_secret=secret, log_level="debug")
-    for key in (_ACME, _ZETA, (await opened(server)).token):
+    by_key = {"Authorization": f"Bearer {_ACME}"}
+    session = await call(http, "POST", f"{server.http_url}/session", {}, headers=by_key)
+    for key in (_ACME, _ZETA, session.json["token"]):
         assert (await at(server, key).ask("#demo tokens=2")).status == 200
     for key in ("sk-anything", _ACME[:-1], ""):
         refused = await at(server, key).ask("#demo tokens=2")

@@ -319,6 +319,16 @@ async def test_a_session_that_never_was_can_be_ended(stores: Stores) -> None:
     assert (await stores.sessions.load(channel, NOW)).ended
 
 
+async def test_of_many_sessions_those_that_were_ended_are_told(stores: Stores) -> None:
+    ended, running = [new_channel() for _ in range(2)], [new_channel() for _ in range(120)]
+    for channel in (*ended, running[0]):
+        await stores.sessions.accept(channel, new_message(None), NOW)
+    for channel in ended:
+        await stores.sessions.end(channel, NOW)
+    assert await stores.sessions.ended_of([*running, *ended], NOW) == set(ended)
+    assert await stores.sessions.ended_of(ended, NOW + LIFETIME + 2) == set()
+
+
 async def test_when_no_token_of_an_ended_session_is_valid_any_more_its_name_is_free(
     stores: Stores,
 ) -> None:

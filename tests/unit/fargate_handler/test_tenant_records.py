@@ -10,7 +10,7 @@ from evenflow.fargate_handler.tenant_records import TenantRecords
 from evenflow.stream_core.policy.model_prices import ModelPrices, Price
 from evenflow.stream_core.ports.memory_tenant_store import MemoryTenantStore
 from evenflow.stream_core.tenants.registry import Tenants
-from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 
 PRICES = ModelPrices({"large": Price(2.5, 10.0, 2.5)})
 SERVED = {"fast": "org/small", "large": "large"}
@@ -46,3 +46,31 @@ async def test_a_budget_in_dollars_of_a_model_without_a_price_is_told_once(
     assert await warnings_after(Tenant(id="acme")) == []
     (again,) = await warnings_after(Tenant(id="acme", limits=DOLLARS))
     assert again == warning
+
+
+async def test_the_log_says_who_needs_no_key_and_when_nobody_has_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, tenants = MemoryTenantStore(), Tenants()
+    records = TenantRecords(store, tenants, PRICES, SERVED)
+    caplog.set_level(logging.WARNING)
+    await records.look()
+    assert caplog.messages == [], "a server without tenants is meant to be open"
+    acme = Tenant(id="acme", keys=(ApiKey.of_text("k1", "evf_1"),))
+    await store.put(acme, 0)
+    await store.put(Tenant(id="public", open=True), 1)
+    for _ in range(2):
+        await records.look()
+    (opened,) = caplog.messages
+    assert "tenant public is open" in opened
+    caplog.clear()
+    await store.delete("public", 2)
+    await store.delete("acme", 3)
+    for _ in range(2):
+        await records.look()
+    (shut,) = caplog.messages
+    assert "no tenant is left" in shut
+    assert tenants.is_shut
+    again = Tenants()
+    await TenantRecords(store, again, PRICES, SERVED).read()
+    assert again.is_shut, "after a restart, too"

@@ -22,6 +22,7 @@ from evenflow.stream_core.protocol.errors import EvenflowError, NotPermitted, Ov
 from tests.identity_provider import AUDIENCE, IdentityProvider, make_key
 
 NOW = 1_795_251_600.0
+ENDS = NOW + 300 + 60  # and clocks may differ
 ISSUER = "https://login.example.com/"
 
 
@@ -46,16 +47,16 @@ def refusal(tokens: IdentityTokens, token: str, now: float = NOW) -> str:
 def test_every_algorithm_with_a_public_key_is_taken(algorithm: str) -> None:
     provider = IdentityProvider(ISSUER, algorithm)
     told = knowing(provider).verify(provider.token(NOW), NOW)
-    assert told == Identity("public", "ada")
+    assert told == Identity("public", "ada", ENDS)
 
 
 def test_the_claims_that_name_tenant_and_user_are_settings(provider: IdentityProvider) -> None:
     tokens = knowing(provider, tenant_claim="https://acme/org", user_claim="email")
     claims: dict[str, Any] = {"https://acme/org": "acme", "email": "ada@acme.com"}
     token = provider.token(NOW, **claims)
-    assert tokens.verify(token, NOW) == Identity("acme", "ada@acme.com")
+    assert tokens.verify(token, NOW) == Identity("acme", "ada@acme.com", ENDS)
     fixed = knowing(provider, tenant="globex")
-    assert fixed.verify(token, NOW) == Identity("globex", "ada")
+    assert fixed.verify(token, NOW) == Identity("globex", "ada", ENDS)
 
 
 @pytest.mark.parametrize("tenant", ["", "a:b", "a/b", "é", "x" * 65, "acme\n", 7, ["acme"], None])
@@ -140,7 +141,7 @@ def test_a_key_that_names_its_algorithm_is_for_no_other(provider: IdentityProvid
 def test_a_token_without_a_key_id_may_be_of_any_key(provider: IdentityProvider) -> None:
     tokens = knowing(provider)
     token = jwt.encode(provider.claims(NOW), provider.private[provider.key_id], "RS256")  # type: ignore[arg-type]
-    assert tokens.verify(token, NOW) == Identity("public", "ada")
+    assert tokens.verify(token, NOW) == Identity("public", "ada", ENDS)
 
 
 @pytest.mark.parametrize("text", [None, "", "evf_key", "a.b", "a.b.c", "e30.e30.e30", "\udcff.x.y"])
@@ -189,6 +190,29 @@ def test_a_new_key_is_asked_for_at_once_and_forged_ids_do_not_make_us_ask_more_o
     tokens.keys.replace(parse_keys(provider.jwks()), NOW)
     assert not any(tokens.is_due(token, NOW + 29) for token in unknown)
     assert tokens.is_due(unknown[1], NOW + 30)
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_a_key_that_took_the_place_of_another_is_asked_for_at_once(
+    provider: IdentityProvider, has_id: bool
+) -> None:
+    after = IdentityProvider(ISSUER)  # its key has the same id, or none
+    tokens, token = IdentityTokens(provider.settings()), after.token(NOW)
+    documents = [provider.jwks(), after.jwks()]
+    if not has_id:
+        token = jwt.encode(after.claims(NOW), after.private[after.key_id], "RS256")  # type: ignore[arg-type]
+        documents = [document.replace(b'"kid"', b'"no_kid"') for document in documents]
+    tokens.keys.replace(parse_keys(documents[0]), NOW)
+    assert tokens.is_due(token, NOW)
+    assert not tokens.has_key_of(token)
+    tokens.keys.begin(NOW)
+    assert refusal(tokens, token) == "identity_keys_unavailable"
+    tokens.keys.replace(parse_keys(documents[1]), NOW)
+    assert tokens.verify(token, NOW) is not None
+    forged = provider.token(NOW)
+    assert refusal(tokens, forged) in ("identity_token_invalid", "identity_key_unknown")
+    assert not tokens.is_due(forged, NOW + 29)
+    assert tokens.is_due(forged, NOW + 30)
 
 
 def test_tokens_that_cannot_be_the_issuers_make_nobody_ask(provider: IdentityProvider) -> None:

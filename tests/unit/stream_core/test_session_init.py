@@ -85,11 +85,10 @@ def test_who_gives_a_key_and_names_no_tenant_is_the_keys_tenant() -> None:
     session = opened(SessionRequest(), "key-of-acme", keys)
     claims = TOKENS.verify(session.token, NOW)
     assert (claims.channel.tenant, claims.key) == ("acme", "given")
-    named = opened(SessionRequest(tenant="public"), "key-of-acme", keys)
-    assert TOKENS.verify(named.token, NOW).channel.tenant == "public"
-    assert opened(SessionRequest(), "key-of-nobody", keys).channel.tenant == "public"
-    with pytest.raises(AuthenticationFailed):
-        opened(SessionRequest(tenant="globex"), "key-of-acme", keys)
+    for name, key in (("globex", "key-of-acme"), ("public", "key-of-acme"), (None, "of-nobody")):
+        named = SessionRequest() if name is None else SessionRequest(tenant=name)
+        with pytest.raises(AuthenticationFailed):
+            opened(named, key, keys)
 
 
 def test_the_agent_is_told_with_what_it_suggests() -> None:
@@ -167,10 +166,11 @@ def test_who_has_no_key_may_be_refused_whatever_they_ask_for(
     assert opened(SessionRequest(tenant="acme"), "acme-key", KEYS, check).session_id
 
 
-def test_the_public_tenant_stays_open_unless_it_has_a_key_itself() -> None:
-    assert opened(SessionRequest(), None, KEYS).session_id
-    with pytest.raises(AuthenticationFailed):
-        opened(SessionRequest(), None, KEYS | {"public": "x"})
+def test_the_public_tenant_needs_a_key_too_once_another_has_one() -> None:
+    for keys in (KEYS, KEYS | {"public": "x"}):
+        with pytest.raises(AuthenticationFailed) as refusal:
+            opened(SessionRequest(), None, keys)
+        assert refusal.value.code == "tenant_key_invalid"
 
 
 @pytest.mark.parametrize("field", ["tenant", "agent", "session_id"])
@@ -284,6 +284,25 @@ def test_with_an_identity_provider_nobody_opens_sessions_without_key_or_token() 
     assert len(counted) == 4
     opened_by(PROVIDER.token(NOW, org="acme"), check_without_key=count)
     assert len(counted) == 4
+
+
+def test_an_identity_provider_opens_nothing_of_a_removed_tenant() -> None:
+    tenants = Tenants(identified=True)
+    opening = partial(
+        open_session,
+        SessionRequest(),
+        PROVIDER.token(NOW, org="acme"),
+        agents=AGENTS,
+        tenants=tenants,
+        tokens=TOKENS,
+        now=NOW,
+        ttl=3600,
+        check_without_key=lambda: None,
+        identities=identities(),
+    )
+    assert opening().channel.tenant == "acme"
+    tenants.replace([], removed={"acme"}, closed=True)
+    assert refusal_of(opening) == (403, "tenant_removed")
 
 
 def test_a_tenants_key_opens_sessions_beside_an_identity_provider() -> None:

@@ -20,6 +20,7 @@ from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.log.response_log import slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.rights import Right, check_right
 from evenflow.stream_core.protocol.errors import Gone, InvalidRequest, NotFound, TooLarge
 from evenflow.stream_core.protocol.response_ids import PublicResponse, parse_item
 
@@ -143,6 +144,8 @@ class EarlierResponses:
             )
 
     async def _find(self, text: str, param: str) -> KnownResponse:
+        if text not in self._made_here:  # its model would be told, and might repeat it
+            check_right(Right.READ, self._sender.may)
         found = self._found.get(text)
         if found is None:
             try:

@@ -90,6 +90,7 @@ class ResponsesSocket(SocketConnection):
         self._sender = sender
         self.caller = caller_of(sender, context)
         """Whom its handshake and its messages are charged to."""
+        self.grant = sender.grant
         self._waiting: asyncio.Queue[tuple[bytes, Reading]] = asyncio.Queue(_MOST_WAITING)
         # By their public ids, oldest first.
         self._unstored: OrderedDict[str, str] = OrderedDict()
@@ -225,6 +226,7 @@ class ResponsesSocket(SocketConnection):
         context.metrics.labelled(HTTP_REQUESTS).count(_PROTOCOL)
         try:
             await pace(context, self.caller, RESPONSES_WEBSOCKET.terms.cost)
+            context.check_grant(self.grant)
             held.grow_to(memory_of(message))
             call = _read(message)
             earlier = EarlierResponses(context, self._sender, held, self._unstored)

@@ -65,7 +65,7 @@ async def submit(
     channel = channel_of(sender, digest)
     event = event_of(context, sender, channel, kind, asked, sender.named_in(call.terms))
     earlier.check_size(event.text)
-    stream = await submit_event(context, event, stays=stays)
+    stream = await submit_event(context, sender, event, stays=stays)
     response = PublicResponse(stream.response_id, digest)
     return Submitted(KnownResponse(response, stream, asked), stays)
 

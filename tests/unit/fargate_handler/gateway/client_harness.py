@@ -70,6 +70,7 @@ class Gateway:
             tokens=SessionTokens({"k": b"secret--" * 4}),
             monotonic=self.clock.monotonic,
             wall_time=self.clock.monotonic,
+            tenants=task.tenants,
             http_url=None,
             ws_url=None,
             http_port=8080,

@@ -213,7 +213,7 @@ class PeerNetwork:
             raise PeerUnreachable("no connection")
         try:
             stream = await self._orchestrators[response.address].find(
-                response.response_id, response.channel
+                response.response_id, response.channel, for_task=True
             )
         except EvenflowError as error:
             raise PeerUnreachable(f"the owner answered {error.status}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 
 from evenflow.stream_core.policy.channel import Channel
@@ -201,6 +201,11 @@ class ScriptedSessionStore:
         """See the port."""
         async with self.network.call("links"):
             return await self._behind.links(channel, last_message_id, now)
+
+    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+        """See the port."""
+        async with self.network.call("ended_of"):
+            return await self._behind.ended_of(channels, now)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """See the port."""

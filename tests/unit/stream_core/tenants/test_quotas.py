@@ -8,6 +8,7 @@ from evenflow.stream_core.tenants.charges import Asked, Connected, Payer
 from evenflow.stream_core.tenants.pressed_users import MOST_TOLD, name_of_user
 from evenflow.stream_core.tenants.quotas import Quotas
 from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.rotation import rotated
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant
 
 ACME, OTHER = Payer("acme"), Payer("other")
@@ -168,6 +169,26 @@ def test_keys_and_users_of_a_tenant_are_counted_apart() -> None:
     accounts.charge(Payer("acme"), ASKED, 0.0)
     assert refused(accounts, Payer("acme", "k1", "cid")).code == "key_limit"
     assert refused(accounts, Payer("acme", "", "ann")).code == "user_limit"
+
+
+def test_keys_of_one_line_use_one_account_through_any_number_of_rotations() -> None:
+    limits = QuotaLimits(requests_per_minute=4, answers_at_once=9, connections=2)
+    record = Tenant(id="acme", keys=(ApiKey.of_text("k1", "1", limits=limits),))
+    for number in (2, 3):
+        new_key = ApiKey.of_text(f"k{number}", str(number))
+        record = rotated(record, new_key, now=0.0, overlap=60.0, key_id=record.keys[-1].id)
+    accounts = Quotas(Tenants(records=[record]))
+    for key in ("k1", "k2", "k3", "k1"):
+        accounts.charge(Payer("acme", key), ASKED, 0.0)
+    for key in ("k1", "k2", "k3"):
+        assert refused(accounts, Payer("acme", key)).extra["limit"] == "key.requests_per_minute"
+    accounts.connect(Payer("acme", "k1"), 0.0)
+    accounts.connect(Payer("acme", "k3"), 0.0)
+    with pytest.raises(RateLimited):
+        accounts.check_connection(Payer("acme", "k2"))
+    assert "acme/k1" in accounts.busy(0.0)
+    accounts.learned(Activity("acme/k1", "other", 0.0, requests=4), 60.0)
+    assert refused(accounts, Payer("acme", "k3"), now=60.0).code == "key_limit"
 
 
 def test_so_many_users_are_remembered_and_the_one_idle_longest_begins_anew() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.stream_core.ports.tenant_store import StoredTenants
+from evenflow.stream_core.protocol.errors import AuthenticationFailed, EvenflowError
 from evenflow.stream_core.tenants.registry import KnownKey, Tenants
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant, new_key
 
@@ -14,6 +16,12 @@ NOW = 1_795_251_600.0
 def tenant_of(tenants: Tenants, given: str | None) -> str | None:
     known = tenants.with_key(given, NOW)
     return None if known is None else known.tenant.id
+
+
+def refusal_of(tenants: Tenants, tenant_id: str, key_id: str) -> str:
+    with pytest.raises(EvenflowError) as refused:
+        tenants.check_there(tenant_id, key_id)
+    return refused.value.code
 
 
 def test_a_key_is_its_tenants() -> None:
@@ -30,25 +38,119 @@ def test_given_keys_are_replaced_as_a_whole() -> None:
     tenants = Tenants({"acme": ACME})
     tenants.replace_given_keys({"zeta": ZETA})
     assert (tenant_of(tenants, ACME), tenant_of(tenants, ZETA)) == (None, "zeta")
-    assert (tenants.needs_key("acme"), tenants.needs_key("zeta")) == (False, True)
 
 
-def test_nobody_needs_a_key_where_it_is_known_that_no_tenant_has_one() -> None:
+def test_nobody_needs_a_key_where_it_is_known_that_no_tenant_ever_had_one() -> None:
     assert Tenants().open_to_all
     assert not Tenants({"acme": ACME}).open_to_all
     assert not Tenants(known=False).open_to_all
+    assert not Tenants(closed=True).open_to_all
     assert Tenants(records=[Tenant(id="acme", weight=2)]).open_to_all
 
 
-def test_the_open_tenant_needs_no_key_though_it_has_one_unless_callers_are_identified() -> None:
+@pytest.mark.parametrize("name", ["acme", "public", "other"])
+def test_from_the_first_key_on_no_session_is_open_and_none_opens_when_the_key_is_gone(
+    name: str,
+) -> None:
+    key = ApiKey.of_text("k1", ACME)
+    by_record, by_setting, of_before = Tenants(), Tenants({"acme": ACME}), Tenants()
+    assert by_record.is_open(name)
+    by_record.replace([Tenant(id="acme", keys=(key,))])
+    assert not by_record.is_open(name)
+    by_record.replace([], removed={"acme"}, closed=True)
+    by_setting.replace_given_keys({})
+    of_before.replace([], closed=True)  # another process has removed the last one
+    for closed in (by_record, by_setting, of_before):
+        assert not closed.is_open(name)
+        assert closed.is_shut
+
+
+def test_a_tenant_is_open_where_its_record_or_a_setting_says_so() -> None:
     keys = {"public": ZETA, "acme": ACME}
-    tenants = Tenants(keys, open_tenant="public")
-    assert not tenants.needs_key("public")
-    assert tenants.needs_key("acme")
-    assert not tenants.open_to_all, "names of others are still not anybody's"
-    assert tenant_of(tenants, ZETA) == "public", "and its key is one"
-    assert Tenants(keys).needs_key("public")
-    assert Tenants(keys, open_tenant="public", identified=True).needs_key("public")
+    by_setting = Tenants(keys, open_tenant="public")
+    by_record = Tenants(keys, [Tenant(id="public", open=True)])
+    for tenants in (by_setting, by_record):
+        assert tenants.is_open("public")
+        assert not tenants.is_open("acme")
+        assert not tenants.open_to_all, "names of others are still not anybody's"
+        assert not tenants.is_shut
+        assert tenant_of(tenants, ZETA) == "public", "and its key is one"
+        tenants.check_there("public", "")
+    assert not Tenants(keys, open_tenant="public", identified=True).is_open("public")
+
+
+def test_what_was_opened_without_a_key_ends_when_one_is_needed() -> None:
+    tenants = Tenants()
+    tenants.check_there("made-up", "")
+    tenants.replace([Tenant(id="acme", keys=(ApiKey.of_text("k1", ACME),))])
+    for name in ("made-up", "public", "acme"):
+        with pytest.raises(AuthenticationFailed) as refused:
+            tenants.check_there(name, "")
+        assert refused.value.code == "token_revoked"
+    Tenants(records=tenants.records, identified=True).check_there("acme", "")
+
+
+def test_what_a_key_opened_ends_when_it_expires_or_is_gone() -> None:
+    now = NOW
+    expiring = ApiKey.of_text("k1", ACME, expires_at=NOW + 10)
+    lasting = ApiKey.of_text("k2", ZETA)
+    tenants = Tenants(records=[Tenant(id="acme", keys=(expiring, lasting))], wall_time=lambda: now)
+    for key in ("k1", "k2"):
+        tenants.check_there("acme", key)
+    now += 10
+    assert refusal_of(tenants, "acme", "k1") == "token_revoked"
+    tenants.check_there("acme", "k2")
+    tenants.replace([Tenant(id="acme", keys=(expiring,))])
+    assert refusal_of(tenants, "acme", "k2") == "token_revoked"
+
+
+def test_a_key_that_was_never_seen_counts_until_the_records_were_read_twice_more() -> None:
+    tenants = Tenants(records=[Tenant(id="acme", keys=(ApiKey.of_text("k1", ACME),))])
+    for _ in range(2):
+        tenants.check_there("acme", "newer")
+        tenants.check_there("newer", "k1")
+        tenants.note_read()
+    assert refusal_of(tenants, "acme", "newer") == "token_revoked"
+    assert refusal_of(tenants, "newer", "k1") == "tenant_removed"
+    tenants.replace([Tenant(id="acme", keys=(ApiKey.of_text("newer", ZETA),))])
+    tenants.check_there("acme", "newer")
+
+
+@pytest.mark.parametrize("identified", [False, True])
+@pytest.mark.parametrize("key", ["", "k1"])
+def test_nothing_of_a_removed_tenant_is_left_until_it_is_there_again(
+    identified: bool, key: str
+) -> None:
+    record = Tenant(id="acme", keys=(ApiKey.of_text("k1", ACME),))
+    tenants = Tenants(records=[record], identified=identified)
+    tenants.replace([], removed={"acme"}, closed=True)
+    assert refusal_of(tenants, "acme", key) == "tenant_removed"
+    again = Tenant(id="acme", keys=(ApiKey.of_text("k2", ZETA),))
+    tenants.replace([again])
+    tenants.check_there("acme", "k2")
+    assert refusal_of(tenants, "acme", "k1") == "token_revoked", "its old key stays revoked"
+    tenants.replace([record])
+    tenants.check_there("acme", "k1")
+
+
+def test_a_tenant_of_the_settings_whose_key_is_gone_is_removed() -> None:
+    tenants = Tenants({"acme": ACME, "zeta": ZETA})
+    tenants.check_there("acme", "given")
+    tenants.replace_given_keys({"zeta": ZETA})
+    assert refusal_of(tenants, "acme", "given") == "tenant_removed"
+
+
+def test_where_a_claim_names_the_tenant_it_needs_a_record_once_there_are_records() -> None:
+    record = Tenant(id="acme", keys=(ApiKey.of_text("k1", ACME),))
+    tenants = Tenants({"zeta": ZETA}, identified=True, claimed=True)
+    tenants.check_served("globex")
+    tenants.replace([record])
+    for known in ("acme", "zeta"):
+        tenants.check_served(known)
+    assert refusal_of(tenants, "globex", "") == "tenant_unknown"
+    tenants.replace([], closed=True)
+    assert refusal_of(tenants, "globex", "") == "tenant_unknown"
+    Tenants(records=[record], identified=True).check_served("globex")
 
 
 def test_keys_of_a_record_hold_until_they_expire() -> None:
@@ -92,3 +194,12 @@ def test_a_key_that_is_taken_away_opens_nothing_and_bounds_the_sessions_that_it_
     tenants.replace([])
     tenants.replace([Tenant(id="a", keys=(kept,))])
     assert len(tenants.of("a").keys) == 1
+
+
+def test_a_store_tells_that_it_had_tenants_also_if_an_older_version_removed_them() -> None:
+    acme, gone = Tenant(id="acme"), Tenant(id="gone", removed=True)
+    assert StoredTenants.of([acme, gone], 3) == StoredTenants((acme,), 3, frozenset({"gone"}))
+    assert StoredTenants.of([acme, gone], 3).had_tenants
+    assert StoredTenants((), 2).had_tenants
+    assert not StoredTenants().had_tenants
+    assert not StoredTenants((acme,), 1).had_tenants, "a record without a key closes nothing"

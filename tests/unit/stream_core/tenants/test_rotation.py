@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.stream_core.tenants.budget import budgets_of
 from evenflow.stream_core.tenants.rotation import KeyUnclear, rotated
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Scope, Tenant
 
@@ -22,6 +23,20 @@ def test_the_old_key_ends_after_the_overlap_and_the_new_one_may_what_it_may() ->
     assert (new.id, new.digest, new.expires_at) == ("new", NEW.digest, None)
     assert (new.scopes, new.limits) == (OLD.scopes, OLD.limits)
     assert after.weight == 2
+
+
+def test_what_the_old_key_has_used_is_used_for_all_that_follow_it() -> None:
+    record = ACME
+    for name in ("new", "newer"):
+        key = ApiKey.of_text(name, name)
+        record = rotated(record, key, now=NOW, overlap=DAY, key_id=record.keys[-1].id)
+    assert [key.account_id for key in record.keys] == ["old"] * 3
+    limits = QuotaLimits(tokens_per_day=5)
+    keys = [key.model_copy(update={"limits": limits}) for key in record.keys]
+    bounded = Tenant(id="acme", keys=tuple(keys))
+    counters = {budgets_of(bounded, key.id, "", NOW)[0].counter for key in keys}
+    assert len(counters) == 1
+    assert Tenant.from_text(bounded.to_text()) == bounded
 
 
 def test_without_an_overlap_the_old_key_is_gone_at_once() -> None:

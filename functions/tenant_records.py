@@ -1,4 +1,4 @@
-"""The tenants' records, as the table has them a few seconds ago at most."""
+"""Keeps the tenants in force as their records in the table were a few seconds ago at most."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from evenflow.stream_aws.tenant_items import (
     records_request,
     revision_request,
 )
-from evenflow.stream_core.ports.tenant_store import StoredTenants
-from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.registry import Tenants
 
 LOOK_SECONDS = 3.0
 """How long the records are taken for the newest."""
 
 
 class TenantRecords:
-    """The records, and the revision at which they were read.
+    """Reads the records, and again when they have changed.
 
     Args:
         client: a boto3 client of DynamoDB.
+        tenants: those in force.
         wall_time: seconds since the epoch. The monotonic clock may stand still while Lambda freezes
             the environment.
     """
@@ -35,18 +35,24 @@ class TenantRecords:
         self,
         client: Any,
         table: str,
+        tenants: Tenants,
         logger: Logger,
         wall_time: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._table = table
+        self._tenants = tenants
         self._logger = logger
         self._wall_time = wall_time
-        self._stored: StoredTenants | None = None
+        self._revision: int | None = None
         self._look_at = 0.0
 
-    def get(self) -> tuple[Tenant, ...] | None:
-        """The records. If DynamoDB fails, the last ones. None: there are no last ones."""
+    def refresh(self) -> bool:
+        """Bring the tenants up to date. If DynamoDB fails, the last records stay in force.
+
+        Returns:
+            Whether the records were ever read.
+        """
         now = self._wall_time()
         if now >= self._look_at:
             # A call that fails is no reason for the next one to wait, too.
@@ -58,13 +64,18 @@ class TenantRecords:
                     "the tenants' records could not be read; those that are known stay in force",
                     extra={"table": self._table, "reason": str(error)},
                 )
-        return None if self._stored is None else self._stored.records
+        return self._revision is not None
 
     def _look(self) -> None:
-        if self._stored is not None:
+        if self._revision is not None:
             answer = self._client.get_item(**revision_request(self._table))
-            if read_revision(answer.get("Item")) == self._stored.revision:
+            if read_revision(answer.get("Item")) == self._revision:
+                self._tenants.note_read()
                 return
         pages = self._client.get_paginator("query").paginate(**records_request(self._table))
-        # Half of a change is left for the next look.
-        self._stored = read_records(pages.build_full_result()["Items"]) or self._stored
+        stored = read_records(pages.build_full_result()["Items"])
+        if stored is None:
+            return  # half of a change is left for the next look
+        closed = stored.had_tenants
+        self._tenants.replace(stored.records, removed=stored.removed, closed=closed)
+        self._revision = stored.revision
