@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
 import orjson
 
+from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
 from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
-from evenflow.stream_sqlite.expiry import delete_expired
+from evenflow.stream_sqlite.kept_bytes import ROW_BYTES, Holder, count, forget_text
+from evenflow.stream_sqlite.large_texts import put_all
 from evenflow.stream_sqlite.response_store import starts_text
 
 ENTRY = (
@@ -23,7 +26,12 @@ _RESPONSES = (
     "expires_at, starts)"
 )
 _SESSIONS = "INSERT OR REPLACE INTO sessions (channel, last_message_id, expires_at)"
-_MESSAGES = f"INSERT OR REPLACE INTO messages (channel, expires_at, {ENTRY})"
+_MESSAGES = f"INSERT INTO messages (channel, expires_at, sender, bytes, {ENTRY})"
+# The same names, of messages that have expired.
+_REPLACED = (
+    "DELETE FROM messages WHERE (channel, message_id) IN (VALUES {rows}) "
+    "RETURNING channel, sender, bytes"
+)
 
 # One row with one value: which of them are on record already, and which follow their session's last
 # message. Ids come as values of their own, since SQLite's JSON cuts a text at its first zero.
@@ -41,19 +49,18 @@ WHERE message.response_id = asked.response_id
     AND session.last_message_id IS asked.previous_message_id
 """
 
-
 class Accepting(NamedTuple):
     """A message that is to be put on record.
 
     `now`, `expires_at`: seconds since the epoch. `expires_at`: when the message is forgotten.
-    `tidies`: whether some of what has expired is deleted first.
+    `packed`: its text, where the entry has only the name of it.
     """
 
     channel: str
     entry: LedgerEntry
     now: float
     expires_at: float
-    tidies: bool = False
+    packed: bytes | None = None
 
     @property
     def head(self) -> ResponseHead:
@@ -69,11 +76,19 @@ class Accepting(NamedTuple):
             self.now + LIFETIME_SECONDS,
         )
 
+    @property
+    def holder(self) -> Holder:
+        """Who has sent it."""
+        return Holder.of(self.channel, self.entry.sender)
+
+    @property
+    def size(self) -> int:
+        """What is kept of it before it is answered."""
+        texts = self.entry.text.encode(), self.entry.terms.encode(), self.packed or b""
+        return ROW_BYTES + sum(map(len, texts))
 
 def accept_all(connection: Connection, messages: Sequence[Accepting]) -> list[Lease | NotAccepted]:
     """Put messages on record, each with its response. Returns the outcome of each."""
-    if any(message.tidies for message in messages):
-        delete_expired(connection, messages[-1].now)
     outcomes: dict[int, Lease | NotAccepted] = {}
     left = dict(enumerate(messages))
     while left:
@@ -84,7 +99,6 @@ def accept_all(connection: Connection, messages: Sequence[Accepting]) -> list[Le
         outcomes |= _accept(connection, {number: left.pop(number) for number in firsts.values()})
     return [outcomes[number] for number in range(len(messages))]
 
-
 def _accept(
     connection: Connection, messages: Mapping[int, Accepting]
 ) -> dict[int, Lease | NotAccepted]:
@@ -94,12 +108,13 @@ def _accept(
     if following:
         _write(connection, _RESPONSES, map(_response, following))
         _write(connection, _SESSIONS, map(_session, following))
+        _count(connection, following)
         _write(connection, _MESSAGES, map(_message, following))
+        _write_texts(connection, following)
     return {
         number: message.head.lease if number in known else _not_accepted(message)
         for number, message in messages.items()
     }
-
 
 def _known_or_next(connection: Connection, messages: Mapping[int, Accepting]) -> dict[int, bool]:
     """Those that are on record (True) or may be put there (False). Others are left out."""
@@ -110,11 +125,30 @@ def _known_or_next(connection: Connection, messages: Mapping[int, Accepting]) ->
     found = connection.execute(_KNOWN_OR_NEXT.format(rows=_marks(rows)), _flat(rows)).fetchone()
     return {number: bool(is_known) for number, is_known in orjson.loads(found[0])}
 
-
 def _write(connection: Connection, insert: str, rows: Iterable[tuple[object, ...]]) -> None:
     rows = [*rows]
     connection.execute(f"{insert} VALUES {_marks(rows)}", _flat(rows))
 
+def _count(connection: Connection, messages: Sequence[Accepting]) -> None:
+    """Count what they add, and take away expired messages of the same names."""
+    names = [(message.channel, message.entry.message_id) for message in messages]
+    replaced = connection.execute(_REPLACED.format(rows=_marks(names)), _flat(names)).fetchall()
+    changes: Counter[Holder] = Counter()
+    for message in messages:
+        changes[message.holder] += message.size
+    for channel, sender, size in replaced:
+        changes[Holder.of(channel, sender)] -= size
+    count(connection, changes)
+
+def _write_texts(connection: Connection, messages: Sequence[Accepting]) -> None:
+    """Keep long texts, and forget those of ended messages that these ones contain."""
+    packed = [(it.entry.response_id, it.packed, it.expires_at) for it in messages if it.packed]
+    if packed:
+        put_all(connection, packed)
+    for channel, entry, *_ in messages:
+        before = entry.previous_message_id
+        if before and entry.kind and MessageKind.from_text(entry.kind).brings_conversation:
+            forget_text(connection, channel, before)
 
 def _response(message: Accepting) -> tuple[object, ...]:
     head = message.head
@@ -129,16 +163,16 @@ def _response(message: Accepting) -> tuple[object, ...]:
         starts_text(head),
     )
 
-
 def _session(message: Accepting) -> tuple[object, ...]:
     return message.channel, message.entry.message_id, message.expires_at
-
 
 def _message(message: Accepting) -> tuple[object, ...]:
     entry = message.entry
     return (
         message.channel,
         message.expires_at,
+        entry.sender,
+        message.size,
         entry.message_id,
         entry.previous_message_id,
         entry.text,
@@ -154,18 +188,15 @@ def _message(message: Accepting) -> tuple[object, ...]:
         entry.parent_message_id,
     )
 
-
 def _not_accepted(message: Accepting) -> NotAccepted:
     return NotAccepted(
         f"message {message.entry.message_id} is known already, or doesn't follow the session's "
         "last one"
     )
 
-
 def _marks(rows: Sequence[tuple[object, ...]]) -> str:
     row = f"({', '.join('?' * len(rows[0]))})"
     return ", ".join([row] * len(rows))
-
 
 def _flat(rows: Iterable[tuple[object, ...]]) -> tuple[object, ...]:
     return tuple(value for row in rows for value in row)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from sqlite3 import Connection
 
-from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.channel import Channel, MessageKind
 from evenflow.stream_core.ports.conversation_tree import MessageLink, in_causal_order
 from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease
 from evenflow.stream_core.ports.session_store import (
@@ -15,24 +17,27 @@ from evenflow.stream_core.ports.session_store import (
     kept_seconds,
 )
 from evenflow.stream_sqlite.acceptance import ENTRY, Accepting, accept_all
-from evenflow.stream_sqlite.expiry import Expiry
 from evenflow.stream_sqlite.file import BRANCHES
+from evenflow.stream_sqlite.kept_bytes import Holder, count, count_again, forget_text
+from evenflow.stream_sqlite.large_texts import PACKED_FROM_BYTES, pack
 from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.room import Room
 from evenflow.stream_sqlite.writes import Writes
 
 
 class SQLiteSessionStore:
-    """The ledger in SQLite (`SessionStore`). Accepting a message deletes what has expired.
+    """The ledger in SQLite (`SessionStore`). Long requests are kept apart, and compressed.
 
     Args:
+        room: says whether there is some for a message.
         lifetime: how long messages of chats are kept, in seconds.
     """
 
-    def __init__(self, writes: Writes, reads: Reads, lifetime: float) -> None:
+    def __init__(self, writes: Writes, reads: Reads, room: Room, lifetime: float) -> None:
         self._writes = writes
         self._reads = reads
+        self._room = room
         self._lifetime = lifetime
-        self._expiry = Expiry()
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         return await self._reads.run(partial(_load, channel=str(channel), now=now))
@@ -53,13 +58,14 @@ class SQLiteSessionStore:
         )
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
+        packed = None
+        if _is_packed(entry):
+            packed = await pack(entry.text)
+            entry = replace(entry, text="", text_name=entry.response_id)
         expires_at = now + kept_seconds(entry, self._lifetime)
-        return await self._writes.run_together(
-            accept_all,
-            Accepting(str(channel), entry, now, expires_at, self._expiry.is_due(now)),
-            durable=True,
-            urgent=True,
-        )
+        message = Accepting(str(channel), entry, now, expires_at, packed)
+        await self._room.check(message.holder, message.bytes)
+        return await self._writes.run_together(accept_all, message, durable=True, urgent=True)
 
     async def answered(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
@@ -77,6 +83,12 @@ class SQLiteSessionStore:
 
     async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
         return await self._writes.run(partial(_end, channel=str(channel), now=now), durable=True)
+
+
+def _is_packed(entry: LedgerEntry) -> bool:
+    """Whether a message is a long request, which is in no history."""
+    is_long = len(entry.text) >= PACKED_FROM_BYTES and entry.text_name is None
+    return is_long and MessageKind.from_text(entry.kind).brings_conversation
 
 
 def _session(connection: Connection, channel: str, now: float) -> tuple[str | None, bool]:
@@ -134,11 +146,24 @@ def _links(
 def _answered(
     connection: Connection, channel: str, message_id: str, answer: str | None, outcome: str
 ) -> None:
-    connection.execute(
+    row = connection.execute(
         "UPDATE messages SET ended = 1, answer = ifnull(?, answer), outcome = ? WHERE channel = ? "
-        "AND message_id = ?",
+        "AND message_id = ? RETURNING kind",
         (answer, outcome, channel, message_id),
+    ).fetchall()
+    count_again(connection, channel, message_id)
+    for (kind,) in row:
+        is_recalled = MessageKind.from_text(kind).recalled
+        # A later message has all of its conversation.
+        if not (is_recalled and _is_last(connection, channel, message_id)):
+            forget_text(connection, channel, message_id)
+
+
+def _is_last(connection: Connection, channel: str, message_id: str) -> bool:
+    found = connection.execute(
+        "SELECT 1 FROM sessions WHERE channel = ? AND last_message_id = ?", (channel, message_id)
     )
+    return found.fetchone() is not None
 
 
 def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEntry]:
@@ -148,9 +173,13 @@ def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEnt
         (channel, now + LIFETIME_SECONDS),
     )
     rows = connection.execute(
-        f"DELETE FROM messages WHERE channel = ? RETURNING {ENTRY}", (channel,)
-    )
-    return [_read_entry(*row) for row in rows]
+        f"DELETE FROM messages WHERE channel = ? RETURNING sender, bytes, {ENTRY}", (channel,)
+    ).fetchall()
+    gone: Counter[Holder] = Counter()
+    for sender, size, *_ in rows:
+        gone[Holder.of(channel, sender)] -= size
+    count(connection, gone)
+    return [_read_entry(*row[2:]) for row in rows]
 
 
 def _read_entry(

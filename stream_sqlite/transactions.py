@@ -14,6 +14,7 @@ from evenflow.stream_core.ports.response_store import LeaseLost, StoreUnavailabl
 from evenflow.stream_core.ports.session_store import NotAccepted
 from evenflow.stream_core.ports.tenant_store import TenantChanged
 from evenflow.stream_sqlite.file import connect
+from evenflow.stream_sqlite.reserve import Reserve
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -73,6 +74,9 @@ class Transactions:
         try:
             return self._commit(calls)
         except sqlite3.Error as error:
+            # The disk may be full of something else: what is kept for then is room to go on.
+            if self._writes and Reserve(self._path).give_up():
+                return self.run(calls)
             unavailable = StoreUnavailable(f"EVENFLOW_STORE_PATH={self._path}: {error}")
             return [unavailable] * len(calls)
         except Exception as error:

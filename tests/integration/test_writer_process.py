@@ -17,7 +17,7 @@ import pytest
 
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_sqlite import writes as module
-from evenflow.stream_sqlite.file import ProcessLock
+from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.stores import SQLiteStores
 from evenflow.stream_sqlite.writes import Writes

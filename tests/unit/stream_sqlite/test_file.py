@@ -24,7 +24,8 @@ from evenflow.stream_core.ports.response_store import (
     Unwritable,
 )
 from evenflow.stream_sqlite import file
-from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, ProcessLock
+from evenflow.stream_sqlite.file import UPGRADES, FileUnusable
+from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
 

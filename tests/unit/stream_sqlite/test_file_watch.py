@@ -13,7 +13,7 @@ import pytest
 
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.tenant import Tenant
-from evenflow.stream_sqlite.file import ProcessLock
+from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, new_channel, new_message
 
