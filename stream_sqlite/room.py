@@ -121,7 +121,7 @@ class Room:
             has_reserve = self._reserve.keep()
         if not has_reserve and self._has_reserve:
             _logger.error(
-                "EVENFLOW_STORE_PATH=%s: the disk is full, and the reserve of the store is used, to "
+                "EVENFLOW_STORE_PATH=%s: the disk is full, and the reserve of the store is used to "
                 "end answers and to delete what has expired; messages are refused with store_full "
                 "until the disk has room",
                 self._path,

@@ -28,7 +28,8 @@ LARGE = 4_000_000  # more than a pipe holds
 
 
 def put(connection: Connection, name: str, text: str = "") -> str:
-    connection.execute("INSERT INTO large_texts VALUES (?, ?, 1e12)", (name, text))
+    insert = "INSERT INTO large_texts (name, text, expires_at) VALUES (?, ?, 1e12)"
+    connection.execute(insert, (name, text))
     return text
 
 

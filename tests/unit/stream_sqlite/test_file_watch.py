@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -188,7 +189,8 @@ async def test_the_log_shrinks_when_a_long_read_has_ended(opened: SQLiteStores, 
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM messages").fetchone()
         for number in range(8):
-            await opened.large_texts.put(f"text {number}", "x" * 1_000_000)
+            text = Random(number).randbytes(1_200_000).hex()
+            await opened.large_texts.put(f"text {number}", text)
         assert log.stat().st_size > 8_000_000
         reader.execute("COMMIT")
     for _ in range(3):
