@@ -26,7 +26,7 @@ _RESPONSES = (
     "expires_at, starts)"
 )
 _SESSIONS = "INSERT OR REPLACE INTO sessions (channel, last_message_id, expires_at)"
-_MESSAGES = f"INSERT INTO messages (channel, expires_at, sender, bytes, {ENTRY})"
+_MESSAGES = f"INSERT INTO messages (channel, expires_at, sender, bytes, packed, {ENTRY})"
 # The same names, of messages that have expired.
 _REPLACED = (
     "DELETE FROM messages WHERE (channel, message_id) IN (VALUES {rows}) "
@@ -53,7 +53,7 @@ class Accepting(NamedTuple):
     """A message that is to be put on record.
 
     `now`, `expires_at`: seconds since the epoch. `expires_at`: when the message is forgotten.
-    `packed`: its text, where the entry has only the name of it.
+    `packed`: its text, where that is long: kept apart if the entry has a name for it.
     """
 
     channel: str
@@ -142,7 +142,11 @@ def _count(connection: Connection, messages: Sequence[Accepting]) -> None:
 
 def _write_texts(connection: Connection, messages: Sequence[Accepting]) -> None:
     """Keep long texts, and forget those of ended messages that these ones contain."""
-    packed = [(it.entry.response_id, it.packed, it.expires_at) for it in messages if it.packed]
+    packed = [
+        (entry.text_name, text, expires_at)
+        for _, entry, _, expires_at, text in messages
+        if entry.text_name and text
+    ]
     if packed:
         put_all(connection, packed)
     for channel, entry, *_ in messages:
@@ -173,6 +177,7 @@ def _message(message: Accepting) -> tuple[object, ...]:
         message.expires_at,
         entry.sender,
         message.size,
+        None if entry.text_name else message.packed,
         entry.message_id,
         entry.previous_message_id,
         entry.text,

@@ -92,6 +92,7 @@ _BRANCHES_INDEX = f"CREATE INDEX branches ON messages (channel) WHERE {BRANCHES}
 KEPT_TABLES = (
     "ALTER TABLE messages ADD COLUMN sender TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE messages ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE messages ADD COLUMN packed BLOB",
     "ALTER TABLE large_texts ADD COLUMN packed BLOB",
     """CREATE TABLE kept_bytes (
     holder TEXT PRIMARY KEY,

@@ -16,9 +16,10 @@ USAGE_BYTES = 768
 
 # All that is kept of a message: the answer stands in the response's chunks, too.
 _SIZE = f"""
-{ROW_BYTES} + length(CAST(text AS BLOB)) + length(CAST(terms AS BLOB))
+{ROW_BYTES} + length(CAST(text AS BLOB)) + ifnull(length(messages.packed), 0)
++ length(CAST(terms AS BLOB))
 + ifnull(length(CAST(answer AS BLOB)), 0) + length(CAST(outcome AS BLOB))
-+ ifnull((SELECT length(packed) FROM large_texts WHERE name = text_name), 0)
++ ifnull((SELECT length(large_texts.packed) FROM large_texts WHERE name = text_name), 0)
 + ifnull((
     SELECT sum(length(CAST(entries AS BLOB))) FROM chunks JOIN responses ON number = response
     WHERE responses.response_id = messages.response_id

@@ -98,7 +98,9 @@ class Room:
                 self._state, self._taken = state, self._taken - taken
                 if not more:
                     break
-            await asyncio.to_thread(self._tidy_disk)
+            self._keep_reserve()
+            if _size(self._path) > self._state.bytes:
+                await asyncio.to_thread(_end_earlier, self._path)
         finally:
             self._tidying = False
 
@@ -114,8 +116,7 @@ class Room:
         taken = max(0, self._state.bytes - written) + max(0, LOG_BYTES - log_bytes)
         return free + self._state.free_bytes - taken - self._taken
 
-    def _tidy_disk(self) -> None:
-        """Keep the reserve, and end the file earlier where pages at its end are free."""
+    def _keep_reserve(self) -> None:
         has_reserve = False
         with suppress(OSError):
             has_reserve = self._reserve.keep()
@@ -127,9 +128,6 @@ class Room:
                 self._path,
             )
         self._has_reserve = has_reserve
-        if _size(self._path) > self._state.bytes:
-            with suppress(sqlite3.Error), closing(connect(self._path)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _tell(self, holder: Holder, of_tenant: int, of_sender: int, most: int, used: int) -> None:
         now = self._wall_time()
@@ -148,6 +146,12 @@ class Room:
             most // _MEBIBYTE, bound, used // _MEBIBYTE,
             of_tenant // _MEBIBYTE, holder.tenant, of_sender // _MEBIBYTE,
         )  # fmt: skip
+
+
+def _end_earlier(path: Path) -> None:
+    """Write the log of writes to the file, which ends before its free pages then."""
+    with suppress(sqlite3.Error), closing(connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def _size(path: Path) -> int:

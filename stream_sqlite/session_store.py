@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from sqlite3 import Connection
+from typing import Any
 
 from evenflow.stream_core.policy.channel import Channel, MessageKind
 from evenflow.stream_core.ports.conversation_tree import MessageLink, in_causal_order
@@ -19,14 +20,17 @@ from evenflow.stream_core.ports.session_store import (
 from evenflow.stream_sqlite.acceptance import ENTRY, Accepting, accept_all
 from evenflow.stream_sqlite.file import BRANCHES
 from evenflow.stream_sqlite.kept_bytes import Holder, count, count_again, forget_text
-from evenflow.stream_sqlite.large_texts import PACKED_FROM_BYTES, pack
+from evenflow.stream_sqlite.large_texts import PACKED_FROM_BYTES, pack, unpacked
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.room import Room
 from evenflow.stream_sqlite.writes import Writes
 
 
+_READ = f"{ENTRY}, packed"
+
+
 class SQLiteSessionStore:
-    """The ledger in SQLite (`SessionStore`). Long requests are kept apart, and compressed.
+    """The ledger in SQLite (`SessionStore`). Long texts are compressed, those of requests apart.
 
     Args:
         room: says whether there is some for a message.
@@ -59,9 +63,12 @@ class SQLiteSessionStore:
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         packed = None
-        if _is_packed(entry):
+        if len(entry.text) >= PACKED_FROM_BYTES:
             packed = await pack(entry.text)
-            entry = replace(entry, text="", text_name=entry.response_id)
+            # A request that brings its conversation is read seldom, and without a history.
+            is_apart = MessageKind.from_text(entry.kind).brings_conversation
+            name = entry.response_id if is_apart else None
+            entry = replace(entry, text="", text_name=name)
         expires_at = now + kept_seconds(entry, self._lifetime)
         message = Accepting(str(channel), entry, now, expires_at, packed)
         await self._room.check(message.holder, message.bytes)
@@ -83,12 +90,6 @@ class SQLiteSessionStore:
 
     async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
         return await self._writes.run(partial(_end, channel=str(channel), now=now), durable=True)
-
-
-def _is_packed(entry: LedgerEntry) -> bool:
-    """Whether a message is a long request, which is in no history."""
-    is_long = len(entry.text) >= PACKED_FROM_BYTES and entry.text_name is None
-    return is_long and MessageKind.from_text(entry.kind).brings_conversation
 
 
 def _session(connection: Connection, channel: str, now: float) -> tuple[str | None, bool]:
@@ -116,7 +117,7 @@ def _head(connection: Connection, channel: str, now: float) -> StoredConversatio
 def _load(connection: Connection, channel: str, now: float) -> StoredConversation:
     last, ended = _session(connection, channel, now)
     rows = connection.execute(
-        f"SELECT {ENTRY} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now)
+        f"SELECT {_READ} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now)
     )
     entries = in_causal_order(last, [_read_entry(*row) for row in rows])
     return StoredConversation(last, entries, ended)
@@ -126,7 +127,7 @@ def _message(
     connection: Connection, channel: str, message_id: str, now: float
 ) -> LedgerEntry | None:
     row = connection.execute(
-        f"SELECT {ENTRY} FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
+        f"SELECT {_READ} FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
         (channel, message_id, now),
     ).fetchone()
     return None if row is None else _read_entry(*row)
@@ -151,12 +152,12 @@ def _answered(
         "AND message_id = ? RETURNING kind",
         (answer, outcome, channel, message_id),
     ).fetchall()
-    count_again(connection, channel, message_id)
     for (kind,) in row:
-        is_recalled = MessageKind.from_text(kind).recalled
+        of_text = MessageKind.from_text(kind)
         # A later message has all of its conversation.
-        if not (is_recalled and _is_last(connection, channel, message_id)):
-            forget_text(connection, channel, message_id)
+        is_needed = of_text.recalled and _is_last(connection, channel, message_id)
+        change = count_again if is_needed or not of_text.brings_conversation else forget_text
+        change(connection, channel, message_id)
 
 
 def _is_last(connection: Connection, channel: str, message_id: str) -> bool:
@@ -173,7 +174,7 @@ def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEnt
         (channel, now + LIFETIME_SECONDS),
     )
     rows = connection.execute(
-        f"DELETE FROM messages WHERE channel = ? RETURNING sender, bytes, {ENTRY}", (channel,)
+        f"DELETE FROM messages WHERE channel = ? RETURNING sender, bytes, {_READ}", (channel,)
     ).fetchall()
     gone: Counter[Holder] = Counter()
     for sender, size, *_ in rows:
@@ -190,13 +191,13 @@ def _read_entry(
     owner: str,
     answer: str | None,
     ended: int,
-    *rest: str | None,
+    *rest: Any,
 ) -> LedgerEntry:
-    replaces, terms, kind, text_name, outcome, parent_message_id = rest
+    replaces, terms, kind, text_name, outcome, parent_message_id, packed = rest
     return LedgerEntry(
         message_id,
         previous_message_id,
-        text,
+        text if packed is None else unpacked(packed),
         response_id,
         owner,
         answer,

@@ -27,7 +27,7 @@ from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, completed, new_channel, new_message
 
-LONG = "x" * 100_000
+LONG = b64encode(Random(7).randbytes(75_000)).decode()
 USED = UsageRecord(
     tenant="tenant",
     response_id="r1",
@@ -99,7 +99,7 @@ async def test_what_is_counted_is_what_is_kept(file: File, opened: SQLiteStores)
     before = file.check_counts()
     assert before["tenant"] == before["tenant:5e4de7"] > 1_024
     await opened.sessions.accept(channel, new_message(chat, LONG), NOW)
-    assert file.check_counts()["tenant"] > 100_000 + before["tenant"]
+    assert file.check_counts()["tenant"] > 75_000 + before["tenant"]
     await opened.sessions.answered(channel, chat.message_id, "a long answer " * 100)
     assert file.check_counts()["tenant:5e4de7"] >= 1_400 + before["tenant:5e4de7"]
     elsewhere, asked = new_channel(), request(LONG, COMPLETION)
@@ -207,3 +207,17 @@ async def test_messages_of_a_chat_keep_theirs(file: File, opened: SQLiteStores) 
     file.now = NOW + 301
     await opened.room.tidy()
     assert await text_of(opened, channel, first) == LONG
+
+
+async def test_a_long_message_of_a_chat_is_compressed_and_the_same_wherever_it_is_read(
+    file: File, opened: SQLiteStores
+) -> None:
+    channel, first = new_channel(), new_message(None, "日本語 " * 20_000)
+    second = new_message(first, "short")
+    for message in (first, second):
+        await opened.sessions.accept(channel, message, NOW)
+    assert file.check_counts()["tenant"] < 5_000
+    assert await opened.sessions.message(channel, first.message_id, NOW) == first
+    assert list((await opened.sessions.load(channel, NOW)).entries) == [first, second]
+    ended = await opened.sessions.end(channel, NOW)
+    assert sorted(ended, key=str) == sorted([first, second], key=str)
