@@ -15,8 +15,8 @@ _ROWS_AT_ONCE = 500
 _BYTES_AT_ONCE = 16_777_216
 # So many stay free for what comes next, and a quarter of those that are used.
 _SPARE_BYTES = 4_194_304
-# The page that is last in the file is written elsewhere before the file ends earlier.
-_PAGES_AT_ONCE = 512
+# The page that is last in the file is written elsewhere first. Many at once write most of them twice.
+_PAGES_AT_ONCE = 256
 # Rows of these are looked at when they are deleted.
 _COUNTED = ("messages", "responses", "usage_records", "large_texts")
 

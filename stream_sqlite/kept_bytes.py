@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import accumulate
 from sqlite3 import Connection
 from typing import NamedTuple
 
@@ -27,7 +28,11 @@ _SIZE = f"""
 
 
 class Holder(NamedTuple):
-    """Who has something in the store. `sender`: a digest of the address; empty: not known."""
+    """Who has something in the store.
+
+    `sender`: digests of the address and of the session or user, with a colon between. Empty: not
+    known.
+    """
 
     tenant: str
     sender: str
@@ -39,9 +44,10 @@ class Holder(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The rows that count it: its tenant's, and its own."""
+        """The rows that count it: its tenant's, its address', and its own."""
         # No tenant's name has a colon.
-        return (self.tenant, f"{self.tenant}:{self.sender}") if self.sender else (self.tenant,)
+        parts = [self.tenant, *self.sender.split(":")] if self.sender else [self.tenant]
+        return tuple(accumulate(parts, "{}:{}".format))
 
 
 def count(connection: Connection, changes: Mapping[Holder, int]) -> None:
@@ -60,10 +66,9 @@ def count(connection: Connection, changes: Mapping[Holder, int]) -> None:
     )
 
 
-def kept_for(connection: Connection, holder: Holder) -> tuple[int, int]:
-    """The bytes that are kept for a tenant, and of these for the sender."""
-    of_tenant = _kept(connection, holder.tenant)
-    return of_tenant, _kept(connection, holder.names[-1]) if holder.sender else 0
+def kept_for(connection: Connection, holder: Holder) -> list[int]:
+    """The bytes that are kept for a tenant, of these for the address, and so on."""
+    return [_kept(connection, name) for name in holder.names]
 
 
 def count_again(connection: Connection, channel: str, message_id: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ UNBOUNDED = 2**63
 """Bytes of a file that has no bound of its own."""
 
 # Each deletes hundreds of rows: so thousands go in a second, more than come for long.
-_ROUNDS = 4
+_ROUNDS = 8
 _TELL_SECONDS = 60.0
 _MEBIBYTE = 1_048_576
 
@@ -75,10 +75,10 @@ class Room:
         used = self._state.used_bytes + self._taken
         most = used + min(self._most_bytes - used, self._left_on_disk())
         # While there is much room it does not matter who has how much.
-        if size > room_for(most, used, used, used):
-            of_tenant, of_sender = await self._reads.run(partial(kept_for, holder=holder))
-            if size > room_for(most, used, of_tenant, of_sender):
-                self._tell(holder, of_tenant, of_sender, most, used)
+        if size > room_for(most, used, used, used, used):
+            kept = await self._reads.run(partial(kept_for, holder=holder))
+            if size > room_for(most, used, *kept):
+                self._tell(holder, kept, most, used)
                 raise StoreFull
         self._taken += size
 
@@ -129,7 +129,7 @@ class Room:
             )
         self._has_reserve = has_reserve
 
-    def _tell(self, holder: Holder, of_tenant: int, of_sender: int, most: int, used: int) -> None:
+    def _tell(self, holder: Holder, kept: Sequence[int], most: int, used: int) -> None:
         now = self._wall_time()
         if now - self._told_at < _TELL_SECONDS:
             return
@@ -140,11 +140,11 @@ class Room:
             else f"the disk of EVENFLOW_STORE_PATH={self._path}"
         )
         _logger.warning(
-            "store_full: of %d MiB that %s allows the store has %d, %d of them of tenant %s and %d "
-            "of the address that is refused now; others are refused when they have much, too. "
-            "Messages go when they expire",
-            most // _MEBIBYTE, bound, used // _MEBIBYTE,
-            of_tenant // _MEBIBYTE, holder.tenant, of_sender // _MEBIBYTE,
+            "store_full: %s allows %d MiB, and the store has %d. Tenant %s, the address that is "
+            "refused, and its session or user have of these %s. Who has less is not refused; room "
+            "comes when messages expire",
+            bound, most // _MEBIBYTE, used // _MEBIBYTE, holder.tenant,
+            ", ".join(str(size // _MEBIBYTE) for size in kept),
         )  # fmt: skip
 
 

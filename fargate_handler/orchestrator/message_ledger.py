@@ -189,7 +189,7 @@ class MessageLedger:
             terms=event.terms.to_text(),
             kind=event.kind.to_text(),
             parent_message_id=event.parent_message_id,
-            sender=_digest(event.line.address),
+            sender=_sender_of(event),
         )
         lease = await self._put_on_record(event.channel, entry)
         self._recorder.record(stream, lease, kind=event.kind)
@@ -225,6 +225,13 @@ class MessageLedger:
         )
 
 
-def _digest(address: str) -> str:
-    """An address in the rows of messages, where nobody should read it."""
-    return hashlib.sha256(address.encode()).hexdigest()[:_SENDER_DIGITS] if address else ""
+def _sender_of(event: IngestEvent) -> str:
+    """Who is counted for a message: its address, and of these its session or user."""
+    address, own = event.line.address, event.line.session or event.terms.user
+    return f"{_digest(address)}:{_digest(own)}" if address else ""
+
+
+def _digest(name: str) -> str:
+    """A name in the rows of messages, where nobody should read it. Empty for none."""
+    data = name.encode("utf-8", "surrogateescape")
+    return hashlib.sha256(data).hexdigest()[:_SENDER_DIGITS] if name else ""

@@ -409,9 +409,9 @@ class Limits(BaseModel):
         8_589_934_592,
         16_777_216,
         2**50,
-        "503 store_full, to the tenant and address with most first: what is kept of messages, "
-        "answers and usage. With store=sqlite all of it, and less where the disk has less room; "
-        "with store=dynamodb what the messages of each tenant take",
+        "503 store_full, to the tenant, address and session with most first: what is kept of "
+        "messages, answers and usage. With store=sqlite all of it, and less where the disk has "
+        "less room; with store=dynamodb what the messages of each tenant take",
     )
     returning_connections_per_second: float = _limit(
         500,

@@ -62,7 +62,7 @@ async def test_whoever_fills_it_is_refused_and_others_are_not(
         assert await fill(opened, "greedy") == 0
     assert 0.6 * MOST < file.check_counts()["tenant:greedy"] < 0.8 * MOST
     (line,) = caplog.messages
-    assert "store_full: of 4 MiB that EVENFLOW_STORE_BYTES=4194304 allows" in line
+    assert "EVENFLOW_STORE_BYTES=4194304 allows 4 MiB" in line
     for sender in ("", "another"):
         await send(opened, sender)
     await send(opened, "greedy", tenant="other")

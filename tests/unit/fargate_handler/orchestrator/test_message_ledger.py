@@ -196,9 +196,13 @@ async def test_its_sender_is_kept_with_a_message_and_can_not_be_read_there() -> 
         return Lease(entry.response_id, entry.owner, 1)
 
     node.sessions.accept = accept  # type: ignore[method-assign]
-    for number, address in enumerate(["203.0.113.7", "203.0.113.7", "203.0.113.8", ""]):
-        event = IngestEvent(CHANNEL, f"m{number}", None, "hi", sender=("t", address))
-        await node.ledger.accept(event, node.stream(f"m{number}"))
-    assert senders[0] == senders[1] != senders[2]
-    assert senders[3] == ""
+    first, second, other = CHANNEL, Channel("t", "demo", "other"), "203.0.113.8"
+    for channel, address in ((first, "203.0.113.7"), (second, "203.0.113.7"), (first, other)):
+        event = IngestEvent(channel, "m1", None, "hi", sender=("t", address))
+        await node.ledger.accept(event, node.stream())
+    of_first, of_second, of_other = (sender.split(":") for sender in senders)
+    assert of_first[0] == of_second[0] != of_other[0], "the address"
+    assert of_second[1] != of_first[1] == of_other[1], "the session"
     assert "203" not in senders[0]
+    await node.ledger.accept(IngestEvent(first, "m1", None, "hi"), node.stream())
+    assert senders[3] == "", "nobody knows after a take-over"
