@@ -117,9 +117,10 @@ class Room:
         return free + self._state.free_bytes - taken - self._taken
 
     def _keep_reserve(self) -> None:
-        has_reserve = False
-        with suppress(OSError):
+        try:
             has_reserve = self._reserve.keep()
+        except OSError:  # the folder is gone, or another program made the disk full
+            return
         if not has_reserve and self._has_reserve:
             _logger.error(
                 "EVENFLOW_STORE_PATH=%s: the disk is full, and the reserve of the store is used to "

@@ -79,9 +79,9 @@ async def fill(http: aiohttp.ClientSession, server: ServerProcess, seed: int = 0
     return "answered" if answer.status == 200 else str(answer.error["code"])
 
 
-async def ask(http: aiohttp.ClientSession, server: ServerProcess) -> str:
+async def ask(http: aiohttp.ClientSession, server: ServerProcess, address: str = HONEST) -> str:
     """A question of a new session, read to its end. Returns what came of it."""
-    session: ChatSession = await open_session(http, server.http_url, address=HONEST)
+    session: ChatSession = await open_session(http, server.http_url, address=address)
     posted = await session.post("m1", None, QUESTION)
     if posted.status != 202:
         return str(posted.error["code"])
@@ -102,6 +102,7 @@ async def test_the_one_that_fills_it_is_refused_and_all_else_goes_on(
     assert free_mib(disk) > 10
     for _ in range(3):
         assert await ask(http, server) == "completed"
+    assert await ask(http, server, GREEDY) == "completed", "another session of the same address"
     server = start()
     assert await ask(http, server) == "completed"
     assert await fill(http, server) == "store_full"
