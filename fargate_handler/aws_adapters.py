@@ -139,9 +139,7 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         else DynamoDBKeptBytes(client, tables.tenants, on_retry, settings.store_bytes)
     )
     return Stores(
-        sessions=DynamoDBSessionStore(
-            client, tables, on_retry, settings.session_ttl_seconds, kept
-        ),
+        sessions=DynamoDBSessionStore(client, tables, on_retry, settings.session_ttl_seconds, kept),
         responses=DynamoDBResponseStore(client, tables.responses, on_retry),
         leases=DynamoDBResponseStore(
             await clients.open("dynamodb", config=dynamodb_config(_LEASE_CONNECTIONS)),

@@ -49,6 +49,7 @@ WHERE message.response_id = asked.response_id
     AND session.last_message_id IS asked.previous_message_id
 """
 
+
 class Accepting(NamedTuple):
     """A message that is to be put on record.
 
@@ -87,6 +88,7 @@ class Accepting(NamedTuple):
         texts = self.entry.text.encode(), self.entry.terms.encode(), self.packed or b""
         return ROW_BYTES + sum(map(len, texts))
 
+
 def accept_all(connection: Connection, messages: Sequence[Accepting]) -> list[Lease | NotAccepted]:
     """Put messages on record, each with its response. Returns the outcome of each."""
     outcomes: dict[int, Lease | NotAccepted] = {}
@@ -98,6 +100,7 @@ def accept_all(connection: Connection, messages: Sequence[Accepting]) -> list[Le
             firsts.setdefault(message.channel, number)
         outcomes |= _accept(connection, {number: left.pop(number) for number in firsts.values()})
     return [outcomes[number] for number in range(len(messages))]
+
 
 def _accept(
     connection: Connection, messages: Mapping[int, Accepting]
@@ -116,6 +119,7 @@ def _accept(
         for number, message in messages.items()
     }
 
+
 def _known_or_next(connection: Connection, messages: Mapping[int, Accepting]) -> dict[int, bool]:
     """Those that are on record (True) or may be put there (False). Others are left out."""
     rows = [
@@ -125,9 +129,11 @@ def _known_or_next(connection: Connection, messages: Mapping[int, Accepting]) ->
     found = connection.execute(_KNOWN_OR_NEXT.format(rows=_marks(rows)), _flat(rows)).fetchone()
     return {number: bool(is_known) for number, is_known in orjson.loads(found[0])}
 
+
 def _write(connection: Connection, insert: str, rows: Iterable[tuple[object, ...]]) -> None:
     rows = [*rows]
     connection.execute(f"{insert} VALUES {_marks(rows)}", _flat(rows))
+
 
 def _count(connection: Connection, messages: Sequence[Accepting]) -> None:
     """Count what they add, and take away expired messages of the same names."""
@@ -139,6 +145,7 @@ def _count(connection: Connection, messages: Sequence[Accepting]) -> None:
     for channel, sender, size in replaced:
         changes[Holder.of(channel, sender)] -= size
     count(connection, changes)
+
 
 def _write_texts(connection: Connection, messages: Sequence[Accepting]) -> None:
     """Keep long texts, and forget those of ended messages that these ones contain."""
@@ -154,6 +161,7 @@ def _write_texts(connection: Connection, messages: Sequence[Accepting]) -> None:
         if before and entry.kind and MessageKind.from_text(entry.kind).brings_conversation:
             forget_text(connection, channel, before)
 
+
 def _response(message: Accepting) -> tuple[object, ...]:
     head = message.head
     return (
@@ -167,8 +175,10 @@ def _response(message: Accepting) -> tuple[object, ...]:
         starts_text(head),
     )
 
+
 def _session(message: Accepting) -> tuple[object, ...]:
     return message.channel, message.entry.message_id, message.expires_at
+
 
 def _message(message: Accepting) -> tuple[object, ...]:
     entry = message.entry
@@ -193,15 +203,18 @@ def _message(message: Accepting) -> tuple[object, ...]:
         entry.parent_message_id,
     )
 
+
 def _not_accepted(message: Accepting) -> NotAccepted:
     return NotAccepted(
         f"message {message.entry.message_id} is known already, or doesn't follow the session's "
         "last one"
     )
 
+
 def _marks(rows: Sequence[tuple[object, ...]]) -> str:
     row = f"({', '.join('?' * len(rows[0]))})"
     return ", ".join([row] * len(rows))
+
 
 def _flat(rows: Iterable[tuple[object, ...]]) -> tuple[object, ...]:
     return tuple(value for row in rows for value in row)

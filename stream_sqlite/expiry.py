@@ -11,11 +11,11 @@ from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES, Holder, count, forget
 
 # Of each table. A response takes its chunks with it, and other operations wait for the transaction.
 _ROWS_AT_ONCE = 500
-# Of large texts: each page of one is looked at.
-_BYTES_AT_ONCE = 16_777_216
+# Of large texts: each page of one is written, where SQLite is built to overwrite what is deleted.
+_BYTES_AT_ONCE = 4_194_304
 # So many stay free for what comes next, and a quarter of those that are used.
 _SPARE_BYTES = 4_194_304
-# The page that is last in the file is written elsewhere first. Many at once write most of them twice.
+# The last page of the file is written elsewhere first. Many at once are written twice.
 _PAGES_AT_ONCE = 256
 # Rows of these are looked at when they are deleted.
 _COUNTED = ("messages", "responses", "usage_records", "large_texts")
@@ -31,9 +31,9 @@ def tidy(connection: Connection, now: float) -> tuple[FileState, bool]:
     before = file_state(connection)
     spare = before.free_bytes - _SPARE_BYTES - before.used_bytes // 4
     pages = max(0, min(_PAGES_AT_ONCE, spare // before.page_bytes))
-    if pages:
-        # It returns a row for each page, and goes on only while they are read.
-        connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+    for _ in range(pages):
+        # Python ends a statement without columns after its first step, which is a page.
+        connection.execute("PRAGMA incremental_vacuum(1)")
     after = file_state(connection)
     return after, most == _ROWS_AT_ONCE or after.pages < before.pages
 

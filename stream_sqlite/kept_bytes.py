@@ -81,8 +81,7 @@ def count_again(connection: Connection, channel: str, message_id: str) -> None:
         return
     sender, before = row
     ((now,),) = connection.execute(
-        f"UPDATE messages SET bytes = {_SIZE} WHERE channel = ? AND message_id = ? "
-        "RETURNING bytes",
+        f"UPDATE messages SET bytes = {_SIZE} WHERE channel = ? AND message_id = ? RETURNING bytes",
         place,
     ).fetchall()
     count(connection, {Holder.of(channel, sender): now - before})
@@ -99,9 +98,7 @@ def forget_text(connection: Connection, channel: str, message_id: str) -> None:
     if row is None or not MessageKind.from_text(row[0]).brings_conversation:
         return
     connection.execute("DELETE FROM large_texts WHERE name = ?", (row[1],))
-    connection.execute(
-        "UPDATE messages SET text = '' WHERE channel = ? AND message_id = ?", place
-    )
+    connection.execute("UPDATE messages SET text = '' WHERE channel = ? AND message_id = ?", place)
     count_again(connection, channel, message_id)
 
 

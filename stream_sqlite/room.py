@@ -10,8 +10,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from evenflow.stream_core.policy.store_share import room_for
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.policy.store_share import has_room
 from evenflow.stream_core.ports.session_store import StoreFull
 from evenflow.stream_sqlite.expiry import tidy
 from evenflow.stream_sqlite.file import LOG_BYTES, FileState, connect
@@ -73,11 +72,14 @@ class Room:
             StoreUnavailable: the file can't be read.
         """
         used = self._state.used_bytes + self._taken
-        most = used + min(self._most_bytes - used, self._left_on_disk())
+        try:
+            most = used + min(self._most_bytes - used, self._left_on_disk())
+        except OSError:
+            return  # the file is gone, as who writes it will say
         # While there is much room it does not matter who has how much.
-        if size > room_for(most, used, used, used, used):
+        if not has_room(most, used, size, used, used, used):
             kept = await self._reads.run(partial(kept_for, holder=holder))
-            if size > room_for(most, used, *kept):
+            if not has_room(most, used, size, *kept):
                 self._tell(holder, kept, most, used)
                 raise StoreFull
         self._taken += size
@@ -105,12 +107,13 @@ class Room:
             self._tidying = False
 
     def _left_on_disk(self) -> int:
-        """Bytes that the disk has for messages: free ones of the file, and of the disk."""
-        try:
-            written = self._path.stat().st_size
-            free = self._reserve.room()
-        except OSError as error:
-            raise StoreUnavailable(f"EVENFLOW_STORE_PATH={self._path}: {error}") from error
+        """Bytes that the disk has for messages: free ones of the file, and of the disk.
+
+        Raises:
+            OSError: the file is gone.
+        """
+        written = self._path.stat().st_size
+        free = self._reserve.room()
         # All goes to the log of writes first, and pages there are to be in the file, too.
         log_bytes = _size(self._path.with_name(f"{self._path.name}-wal"))
         taken = max(0, self._state.bytes - written) + max(0, LOG_BYTES - log_bytes)

@@ -25,7 +25,6 @@ from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.room import Room
 from evenflow.stream_sqlite.writes import Writes
 
-
 _READ = f"{ENTRY}, packed"
 
 
@@ -71,7 +70,7 @@ class SQLiteSessionStore:
             entry = replace(entry, text="", text_name=name)
         expires_at = now + kept_seconds(entry, self._lifetime)
         message = Accepting(str(channel), entry, now, expires_at, packed)
-        await self._room.check(message.holder, message.bytes)
+        await self._room.check(message.holder, message.size)
         return await self._writes.run_together(accept_all, message, durable=True, urgent=True)
 
     async def answered(

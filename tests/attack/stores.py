@@ -85,6 +85,5 @@ async def _ask(
 def _stored(scene: Scene) -> int:
     """What the file and those beside it take of the disk."""
     return sum(
-        file.stat().st_blocks * 512
-        for file in scene.target.log_file.parent.glob("evenflow.db*")
+        file.stat().st_blocks * 512 for file in scene.target.log_file.parent.glob("evenflow.db*")
     )

@@ -105,7 +105,9 @@ async def test_the_one_that_fills_it_is_refused_and_all_else_goes_on(
     assert await ask(http, server, GREEDY) == "completed", "another session of the same address"
     server = start()
     assert await ask(http, server) == "completed"
-    assert await fill(http, server) == "store_full"
+    # What is on its way is counted twice before: there may be room for one or two more.
+    assert [await fill(http, server) for _ in range(4)][-1] == "store_full"
+    assert await ask(http, server) == "completed"
 
 
 async def test_a_disk_that_something_else_fills_stops_no_start_and_heals_by_itself(

@@ -80,9 +80,7 @@ async def test_what_is_deleted_is_not_counted(
     assert task.kept._tenants["another tenant"].bytes_from("") == 0
 
 
-async def test_texts_apart_count_too(
-    dynamodb_stores: DynamoDBStores, tenants_table: str
-) -> None:
+async def test_texts_apart_count_too(dynamodb_stores: DynamoDBStores, tenants_table: str) -> None:
     task = Task(dynamodb_stores, tenants_table)
     apart = replace(new_message(None, ""), text_name="large", text_bytes=MOST - 2_000)
     await task.sessions.accept(Channel("acme", "agent", "s"), apart, NOW)

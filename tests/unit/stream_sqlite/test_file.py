@@ -146,7 +146,8 @@ async def test_a_file_of_the_version_before_is_upgraded_with_what_is_in_it(path:
 async def test_a_file_of_the_version_before_keeps_its_texts_and_can_shrink(path: Path) -> None:
     make_file_of_version_5(path)
     text = "x" * 300_000
-    change(path, f"INSERT INTO large_texts VALUES ('old', '{text}', {NOW + 60})")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("INSERT INTO large_texts VALUES ('old', ?, ?)", (text, NOW + 60))
     with closing(SQLiteStores(path, lambda: NOW)) as opened:
         assert await opened.large_texts.get("old") == text
         await Stores(opened.responses, opened.sessions).begin("a")
