@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 
 from evenflow.stream_core.policy.store_share import has_room
 from evenflow.stream_core.ports.session_store import StoreFull
 from evenflow.stream_sqlite.expiry import tidy
-from evenflow.stream_sqlite.file import LOG_BYTES, FileState, connect
+from evenflow.stream_sqlite.file import LOG_BYTES, FileState, connect, file_state
 from evenflow.stream_sqlite.kept_bytes import Holder, kept_for
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.reserve import Reserve
@@ -33,8 +33,8 @@ _MEBIBYTE = 1_048_576
 class Room:
     """The room for messages: what `most_bytes` leaves, or the disk, whichever is less.
 
-    The file and the disk are looked at once a second. What is accepted meanwhile is counted here,
-    so several processes may together take a little more than there is: the reserve is larger.
+    The file is looked at once a second, and again where there is little room. Several processes may
+    together take a little more than there is: the reserve is larger.
 
     Args:
         state: the file as it is now.
@@ -58,31 +58,43 @@ class Room:
         self._reads = reads
         self._wall_time = wall_time
         self._reserve = Reserve(path)
-        self._taken = 0
-        """Bytes of messages since `_state` was read."""
+        self._in_flight = self._written = 0
+        """Bytes of messages: of those that are being written, and that were since `_state`."""
         self._tidying = False
         self._has_reserve = True
         self._told_at = 0.0
 
-    async def check(self, holder: Holder, size: int) -> None:
-        """Check that a message of `size` bytes may be kept for this sender.
+    @asynccontextmanager
+    async def taken(self, holder: Holder, size: int) -> AsyncIterator[None]:
+        """Take room for a message of `size` bytes of this sender, which is written in the block.
 
         Raises:
             StoreFull: there is no room, or the sender has too much already.
             StoreUnavailable: the file can't be read.
         """
-        used = self._state.used_bytes + self._taken
+        self._in_flight += size
         try:
-            most = used + min(self._most_bytes - used, self._left_on_disk())
-        except OSError:
-            return  # the file is gone, as who writes it will say
+            # The file is gone, as who writes it will say.
+            with suppress(OSError):
+                await self._check(holder, size)
+            yield
+            self._written += size
+        finally:
+            self._in_flight -= size
+
+    async def _check(self, holder: Holder, size: int) -> None:
+        """Check that there was room for a message before it was taken."""
+        most, used = self._bounds()
+        before = used - size
         # While there is much room it does not matter who has how much.
-        if not has_room(most, used, size, used, used, used):
-            kept = await self._reads.run(partial(kept_for, holder=holder))
-            if not has_room(most, used, size, *kept):
-                self._tell(holder, kept, most, used)
-                raise StoreFull
-        self._taken += size
+        if has_room(most, before, size, before, before, before):
+            return
+        self._state, kept = await self._reads.run(partial(_look, holder=holder))
+        self._written = 0
+        most, used = self._bounds()
+        if not has_room(most, used - size, size, *kept):
+            self._tell(holder, kept, most, used)
+            raise StoreFull
 
     async def tidy(self) -> None:
         """Delete what has expired, and give the disk back what is free. Called once a second.
@@ -95,9 +107,8 @@ class Room:
         self._tidying = True
         try:
             for _ in range(_ROUNDS):
-                taken = self._taken
-                state, more = await self._writes.run(partial(tidy, now=self._wall_time()))
-                self._state, self._taken = state, self._taken - taken
+                self._state, more = await self._writes.run(partial(tidy, now=self._wall_time()))
+                self._written = 0
                 if not more:
                     break
             self._keep_reserve()
@@ -106,18 +117,20 @@ class Room:
         finally:
             self._tidying = False
 
-    def _left_on_disk(self) -> int:
-        """Bytes that the disk has for messages: free ones of the file, and of the disk.
+    def _bounds(self) -> tuple[int, int]:
+        """Bytes that may be kept, and that are.
 
         Raises:
             OSError: the file is gone.
         """
-        written = self._path.stat().st_size
-        free = self._reserve.room()
-        # All goes to the log of writes first, and pages there are to be in the file, too.
+        state, taken = self._state, self._in_flight + self._written
+        used = state.used_bytes + taken
+        length = self._path.stat().st_size
         log_bytes = _size(self._path.with_name(f"{self._path.name}-wal"))
-        taken = max(0, self._state.bytes - written) + max(0, LOG_BYTES - log_bytes)
-        return free + self._state.free_bytes - taken - self._taken
+        # All goes to the log of writes first, and pages there are to be in the file, too.
+        to_write = max(0, state.bytes - length) + max(0, LOG_BYTES - log_bytes)
+        on_disk = self._reserve.room() + state.free_bytes - to_write - taken
+        return used + min(self._most_bytes - used, on_disk), used
 
     def _keep_reserve(self) -> None:
         try:
@@ -150,6 +163,10 @@ class Room:
             bound, most // _MEBIBYTE, used // _MEBIBYTE, holder.tenant,
             ", ".join(str(size // _MEBIBYTE) for size in kept),
         )  # fmt: skip
+
+
+def _look(connection: sqlite3.Connection, holder: Holder) -> tuple[FileState, list[int]]:
+    return file_state(connection), kept_for(connection, holder)
 
 
 def _end_earlier(path: Path) -> None:

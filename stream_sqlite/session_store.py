@@ -70,8 +70,8 @@ class SQLiteSessionStore:
             entry = replace(entry, text="", text_name=name)
         expires_at = now + kept_seconds(entry, self._lifetime)
         message = Accepting(str(channel), entry, now, expires_at, packed)
-        await self._room.check(message.holder, message.size)
-        return await self._writes.run_together(accept_all, message, durable=True, urgent=True)
+        async with self._room.taken(message.holder, message.size):
+            return await self._writes.run_together(accept_all, message, durable=True, urgent=True)
 
     async def answered(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,14 +14,18 @@ MIB = 1_048_576
 
 @dataclass
 class SmallDisk:
-    """Of 80 MiB. `free_bytes` stay free whatever is written."""
+    """Of 80 MiB. `free_bytes` stay free whatever is written, but to this file and those beside
+    it.
+    """
 
     free_bytes: int
+    file: Path | None = None
 
     def statvfs(self, _path: object) -> SimpleNamespace:
         """In the place of `os.statvfs`."""
-        blocks = 80 * MIB // 4_096
-        return SimpleNamespace(f_bavail=self.free_bytes // 4_096, f_blocks=blocks, f_frsize=4_096)
+        beside = self.file.parent.glob(f"{self.file.name}*") if self.file is not None else ()
+        free = max(0, self.free_bytes - sum(each.stat().st_size for each in beside))
+        return SimpleNamespace(f_bavail=free // 4_096, f_blocks=80 * MIB // 4_096, f_frsize=4_096)
 
 
 @pytest.fixture

@@ -103,12 +103,12 @@ async def test_the_disk_is_a_bound_too(
 ) -> None:
     with closing(file.open()) as stores:
         Reserve(file.path).keep()
-        small_disk.free_bytes = 18 * MIB
+        small_disk.file, small_disk.free_bytes = file.path, 30 * MIB
         with caplog.at_level(logging.WARNING):
             assert await fill(stores, "greedy") > 0
         assert f"the disk of EVENFLOW_STORE_PATH={file.path}" in caplog.text
         await send(stores, "another")
-        small_disk.free_bytes = 10 * MIB
+        small_disk.free_bytes = 20 * MIB
         with pytest.raises(StoreFull):
             await send(stores, "another")
 
