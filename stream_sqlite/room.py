@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
+from operator import add
 from pathlib import Path
 
 from evenflow.stream_core.policy.store_share import has_room
@@ -60,6 +62,7 @@ class Room:
         self._reserve = Reserve(path)
         self._in_flight = self._written = 0
         """Bytes of messages: of those that are being written, and that were since `_state`."""
+        self._in_flight_of: Counter[str] = Counter()
         self._tidying = False
         self._has_reserve = True
         self._told_at = 0.0
@@ -72,7 +75,7 @@ class Room:
             StoreFull: there is no room, or the sender has too much already.
             StoreUnavailable: the file can't be read.
         """
-        self._in_flight += size
+        self._take(holder, size)
         try:
             # The file is gone, as who writes it will say.
             with suppress(OSError):
@@ -80,7 +83,14 @@ class Room:
             yield
             self._written += size
         finally:
-            self._in_flight -= size
+            self._take(holder, -size)
+
+    def _take(self, holder: Holder, size: int) -> None:
+        self._in_flight += size
+        for name in holder.names:
+            self._in_flight_of[name] += size
+            if not self._in_flight_of[name]:
+                del self._in_flight_of[name]
 
     async def _check(self, holder: Holder, size: int) -> None:
         """Check that there was room for a message before it was taken."""
@@ -89,9 +99,11 @@ class Room:
         # While there is much room it does not matter who has how much.
         if has_room(most, before, size, before, before, before):
             return
-        self._state, kept = await self._reads.run(partial(_look, holder=holder))
+        self._state, on_record = await self._reads.run(partial(_look, holder=holder))
         self._written = 0
         most, used = self._bounds()
+        in_flight = (self._in_flight_of[name] - size for name in holder.names)
+        kept = [*map(add, on_record, in_flight)]
         if not has_room(most, used - size, size, *kept):
             self._tell(holder, kept, most, used)
             raise StoreFull

@@ -295,8 +295,8 @@ async def test_what_has_expired_is_deleted(path: Path) -> None:
         assert [count(path, table) for table in tables] == [0, 0, 1]
         now = NOW + 15 * LIFETIME_SECONDS
         await opened.room.tidy()
-        tables = ("messages", "sessions", "leases", "large_texts", "dead_letters")
-        assert [count(path, table) for table in tables] == [0, 0, 0, 0, 0]
+        others = ("messages", "sessions", "leases", "large_texts", "dead_letters")
+        assert [count(path, table) for table in others] == [0, 0, 0, 0, 0]
 
 
 # -- beside the ledger -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ class File:
     def open(self, most_bytes: int = 2**40) -> SQLiteStores:
         return SQLiteStores(self.path, lambda: self.now, most_bytes=most_bytes)
 
-    def rows(self, statement: str) -> list[tuple[object, ...]]:
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.path)) as connection:
             return connection.execute(statement).fetchall()
 
@@ -58,15 +59,15 @@ class File:
         """What is counted, by holder. It is what the rows have."""
         sums: Counter[str] = Counter()
         for channel, sender, size in self.rows("SELECT channel, sender, bytes FROM messages"):
-            tenant = str(channel).partition(":")[0]
-            sums.update({tenant: int(str(size))})
+            tenant = channel.partition(":")[0]
+            sums.update({tenant: size})
             if sender:
-                sums.update({f"{tenant}:{sender}": int(str(size))})
+                sums.update({f"{tenant}:{sender}": size})
         for tenant, records in self.rows(
             "SELECT tenant, count(*) FROM usage_records GROUP BY tenant"
         ):
-            sums.update({str(tenant): USAGE_BYTES * int(str(records))})
-        counted = {str(holder): size for holder, size in self.rows("SELECT * FROM kept_bytes")}
+            sums.update({tenant: USAGE_BYTES * records})
+        counted = dict(self.rows("SELECT * FROM kept_bytes"))
         assert counted == dict(sums)
         return dict(sums)
 
@@ -138,7 +139,7 @@ async def test_requests_that_say_the_same_again_and_again_take_little(
     texts = [f"{noise}{'a' * 3_250_000}{number}" for number in range(8)]
     for text in texts:
         await opened.sessions.accept(new_channel(), request(text, RESPONSE), NOW)
-    names = [str(name) for (name,) in file.rows("SELECT name FROM large_texts")]
+    names = [name for (name,) in file.rows("SELECT name FROM large_texts")]
     assert sorted([str(await opened.large_texts.get(name)) for name in names]) == sorted(texts)
     assert file.check_counts()["tenant"] < 8 * 60_000
     assert sum(each.stat().st_size for each in file.path.parent.glob("evenflow.db*")) < 2_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from base64 import b64encode
 from collections.abc import Iterator
@@ -66,6 +67,17 @@ async def test_whoever_fills_it_is_refused_and_others_are_not(
     for sender in ("", "another"):
         await send(opened, sender)
     await send(opened, "greedy", tenant="other")
+
+
+async def test_of_those_that_come_together_each_knows_the_others(
+    file: File, opened: SQLiteStores
+) -> None:
+    outcomes = await asyncio.gather(
+        *(send(opened, "greedy", TEXT) for _ in range(200)), return_exceptions=True
+    )
+    assert {type(outcome) for outcome in outcomes} == {type(None), StoreFull}
+    assert 0.6 * MOST < file.check_counts()["tenant:greedy"] < 0.8 * MOST
+    await send(opened, "another")
 
 
 async def test_it_stays_so_for_other_processes_and_after_the_next_start(file: File) -> None:

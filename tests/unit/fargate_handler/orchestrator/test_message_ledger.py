@@ -195,7 +195,7 @@ async def test_its_sender_is_kept_with_a_message_and_can_not_be_read_there() -> 
         senders.append(entry.sender)
         return Lease(entry.response_id, entry.owner, 1)
 
-    node.sessions.accept = accept  # type: ignore[method-assign]
+    node.sessions.accept = accept  # type: ignore[method-assign, assignment]
     first, second, other = CHANNEL, Channel("t", "demo", "other"), "203.0.113.8"
     for channel, address in ((first, "203.0.113.7"), (second, "203.0.113.7"), (first, other)):
         event = IngestEvent(channel, "m1", None, "hi", sender=("t", address))
