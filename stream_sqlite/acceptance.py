@@ -27,11 +27,13 @@ _RESPONSES = (
 )
 _SESSIONS = "INSERT OR REPLACE INTO sessions (channel, last_message_id, expires_at)"
 _MESSAGES = f"INSERT INTO messages (channel, expires_at, sender, bytes, packed, {ENTRY})"
-# The same names, of messages that have expired.
-_REPLACED = (
-    "DELETE FROM messages WHERE (channel, message_id) IN (VALUES {rows}) "
-    "RETURNING channel, sender, bytes"
-)
+# The same names, of messages that have expired. SQLite looks through all for a pair in a list.
+_REPLACED = """
+DELETE FROM messages WHERE rowid IN (
+    SELECT message.rowid FROM (VALUES {rows}) AS named CROSS JOIN messages AS message
+    ON message.channel = named.column1 AND message.message_id = named.column2
+) RETURNING channel, sender, bytes
+"""
 
 # One row with one value: which of them are on record already, and which follow their session's last
 # message. Ids come as values of their own, since SQLite's JSON cuts a text at its first zero.

@@ -29,6 +29,8 @@ UNBOUNDED = 2**63
 # Each deletes hundreds of rows: so thousands go in a second, more than come for long.
 _ROUNDS = 8
 _TELL_SECONDS = 60.0
+# Of what is free: the disk is looked at seldom where there is much.
+_UNASKED_PART = 64
 _MEBIBYTE = 1_048_576
 
 
@@ -63,6 +65,8 @@ class Room:
         self._in_flight = self._written = 0
         """Bytes of messages: of those that are being written, and that were since `_state`."""
         self._in_flight_of: Counter[str] = Counter()
+        self._unasked = 0
+        """Bytes that may be taken before the file and the disk are looked at again."""
         self._tidying = False
         self._has_reserve = True
         self._told_at = 0.0
@@ -94,10 +98,14 @@ class Room:
 
     async def _check(self, holder: Holder, size: int) -> None:
         """Check that there was room for a message before it was taken."""
+        self._unasked -= size
+        if self._unasked >= 0:
+            return
         most, used = self._bounds()
         before = used - size
         # While there is much room it does not matter who has how much.
         if has_room(most, before, size, before, before, before):
+            self._unasked = (most - used) // _UNASKED_PART
             return
         self._state, on_record = await self._reads.run(partial(_look, holder=holder))
         self._written = 0
@@ -120,7 +128,7 @@ class Room:
         try:
             for _ in range(_ROUNDS):
                 self._state, more = await self._writes.run(partial(tidy, now=self._wall_time()))
-                self._written = 0
+                self._written = self._unasked = 0
                 if not more:
                     break
             self._keep_reserve()

@@ -101,3 +101,17 @@ def test_what_has_expired_is_deleted() -> None:
         delete_expired(connection, NOW + 90_000)
         assert [len(table) for table in rows(connection)] == [1, 1, 1]
         assert "r1" not in str(rows(connection))
+
+
+def test_however_many_messages_there_are_no_statement_looks_through_all_of_them() -> None:
+    first = Accepting("t:a:s", LedgerEntry("m1", None, "hi", "r1", "task"), NOW, NOW + 60)
+    second = first._replace(channel="t:a:o", entry=replace(first.entry, response_id="r2"))
+    said = list[str]()
+    with new_file() as connection:
+        connection.set_trace_callback(said.append)
+        accept_all(connection, [first, second])
+        connection.set_trace_callback(None)
+        plans = [connection.execute(f"EXPLAIN QUERY PLAN {statement}") for statement in said]
+        steps = [step for plan in plans for *_, step in plan.fetchall()]
+    assert any(step.startswith("SEARCH message") for step in steps)
+    assert [step for step in steps if step.startswith(("SCAN message", "SCAN response"))] == []
