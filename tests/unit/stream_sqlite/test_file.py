@@ -25,7 +25,7 @@ from evenflow.stream_core.ports.response_store import (
     Unwritable,
 )
 from evenflow.stream_sqlite import file
-from evenflow.stream_sqlite.file import UPGRADES, FileUnusable
+from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, prepare
 from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
@@ -188,6 +188,15 @@ def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path
                 ]
             )
     assert columns[0] == columns[1]
+
+
+def test_a_new_file_can_shrink_though_others_begin_to_use_it_at_the_same_time(path: Path) -> None:
+    path.parent.mkdir()
+    lock = ProcessLock(path)
+    prepare(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    lock.release()
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
