@@ -28,7 +28,7 @@ UNBOUNDED = 2**63
 
 # Each deletes hundreds of rows: so thousands go in a second, more than come for long.
 _ROUNDS = 8
-_TELL_SECONDS = 60.0
+_TELL_SECONDS, _TELL_AHEAD_SECONDS = 60.0, 86_400.0
 # Of what is free: the disk is looked at seldom where there is much.
 _UNASKED_PART = 64
 _MEBIBYTE = 1_048_576
@@ -69,7 +69,7 @@ class Room:
         """Bytes that may be taken before the file and the disk are looked at again."""
         self._tidying = False
         self._has_reserve = True
-        self._told_at = 0.0
+        self._told_at = self._told_ahead_at = 0.0
 
     @asynccontextmanager
     async def taken(self, holder: Holder, size: int) -> AsyncIterator[None]:
@@ -132,6 +132,7 @@ class Room:
                 if not more:
                     break
             self._keep_reserve()
+            self._tell_ahead()
             if _size(self._path) > self._state.bytes:
                 await asyncio.to_thread(_end_earlier, self._path)
         finally:
@@ -166,21 +167,35 @@ class Room:
             )
         self._has_reserve = has_reserve
 
+    def _tell_ahead(self) -> None:
+        """Tell the operator once a day that the store is half full."""
+        now = self._wall_time()
+        with suppress(OSError):
+            most, used = self._bounds()
+            if used > most // 2 and now - self._told_ahead_at >= _TELL_AHEAD_SECONDS:
+                self._told_ahead_at = now
+                _logger.warning(
+                    "the store has %d of the %d MiB that %s allows; from three quarters on senders "
+                    "that have much are refused with store_full",
+                    used // _MEBIBYTE, most // _MEBIBYTE, self._bound(most),
+                )  # fmt: skip
+
+    def _bound(self, most: int) -> str:
+        """What bounds the store now."""
+        if most == self._most_bytes:
+            return f"EVENFLOW_STORE_BYTES={most}"
+        return f"the disk of EVENFLOW_STORE_PATH={self._path}"
+
     def _tell(self, holder: Holder, kept: Sequence[int], most: int, used: int) -> None:
         now = self._wall_time()
         if now - self._told_at < _TELL_SECONDS:
             return
         self._told_at = now
-        bound = (
-            f"EVENFLOW_STORE_BYTES={self._most_bytes}"
-            if most == self._most_bytes
-            else f"the disk of EVENFLOW_STORE_PATH={self._path}"
-        )
         _logger.warning(
             "store_full: %s allows %d MiB, and the store has %d. Tenant %s, the address that is "
             "refused, and its session or user have of these %s. Who has less is not refused; room "
             "comes when messages expire",
-            bound, most // _MEBIBYTE, used // _MEBIBYTE, holder.tenant,
+            self._bound(most), most // _MEBIBYTE, used // _MEBIBYTE, holder.tenant,
             ", ".join(str(size // _MEBIBYTE) for size in kept),
         )  # fmt: skip
 

@@ -69,6 +69,18 @@ async def test_whoever_fills_it_is_refused_and_others_are_not(
     await send(opened, "greedy", tenant="other")
 
 
+async def test_the_operator_is_told_before_anybody_is_refused(
+    file: File, opened: SQLiteStores, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for number in range(48):
+            await send(opened, "steady", TEXT)
+            if number in (20, 46, 47):
+                await opened.room.tidy()
+    (line,) = caplog.messages
+    assert "of the 4 MiB that EVENFLOW_STORE_BYTES=4194304 allows" in line
+
+
 async def test_of_those_that_come_together_each_knows_the_others(
     file: File, opened: SQLiteStores
 ) -> None:
