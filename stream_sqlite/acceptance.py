@@ -12,7 +12,7 @@ import orjson
 from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
 from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
-from evenflow.stream_sqlite.kept_bytes import ROW_BYTES, Holder, count, forget_text
+from evenflow.stream_sqlite.kept_bytes import ROW_BYTES, Holder, add_kept, delete_text
 from evenflow.stream_sqlite.large_texts import put_all
 from evenflow.stream_sqlite.response_store import starts_text
 
@@ -146,7 +146,7 @@ def _count(connection: Connection, messages: Sequence[Accepting]) -> None:
         changes[message.holder] += message.size
     for channel, sender, size in replaced:
         changes[Holder.of(channel, sender)] -= size
-    count(connection, changes)
+    add_kept(connection, changes)
 
 
 def _write_texts(connection: Connection, messages: Sequence[Accepting]) -> None:
@@ -161,7 +161,7 @@ def _write_texts(connection: Connection, messages: Sequence[Accepting]) -> None:
     for channel, entry, *_ in messages:
         before = entry.previous_message_id
         if before and entry.kind and MessageKind.from_text(entry.kind).brings_conversation:
-            forget_text(connection, channel, before)
+            delete_text(connection, channel, before)
 
 
 def _response(message: Accepting) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from sqlite3 import Connection
 from typing import Any
 
 from evenflow.stream_sqlite.file import EXPIRING, FileState, file_state
-from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES, Holder, count, forget_text
+from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES, Holder, add_kept, delete_text
 
 # Of each table. A response takes its chunks with it, and other operations wait for the transaction.
 _ROWS_AT_ONCE = 500
@@ -48,9 +48,9 @@ def delete_expired(connection: Connection, now: float) -> int:
         gone[Holder.of(channel, sender)] -= size
     for (tenant,) in usage:
         gone[Holder(tenant, "")] -= USAGE_BYTES
-    count(connection, gone)
+    add_kept(connection, gone)
     for channel, message_id in responses:
-        forget_text(connection, channel, message_id)
+        delete_text(connection, channel, message_id)
     others = (table for table in EXPIRING if table not in _COUNTED)
     return max(
         *map(len, (messages, usage, responses)),

@@ -262,7 +262,7 @@ def prepare(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # SQLite gives the files that it makes beside it the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        Reserve(path).give_up(_START_BYTES)
+        Reserve(path).release(_START_BYTES)
         if not path.stat().st_size:
             _make_shrinkable(path)
         with closing(connect(path)) as connection:

@@ -50,7 +50,7 @@ class Holder(NamedTuple):
         return tuple(accumulate(parts, "{}:{}".format))
 
 
-def count(connection: Connection, changes: Mapping[Holder, int]) -> None:
+def add_kept(connection: Connection, changes: Mapping[Holder, int]) -> None:
     """Count what has come, and what has gone (less than 0)."""
     sums: Counter[str] = Counter()
     for holder, change in changes.items():
@@ -66,12 +66,12 @@ def count(connection: Connection, changes: Mapping[Holder, int]) -> None:
     )
 
 
-def kept_for(connection: Connection, holder: Holder) -> list[int]:
+def read_kept(connection: Connection, holder: Holder) -> list[int]:
     """The bytes that are kept for a tenant, of these for the address, and so on."""
     return [_kept(connection, name) for name in holder.names]
 
 
-def count_again(connection: Connection, channel: str, message_id: str) -> None:
+def recount(connection: Connection, channel: str, message_id: str) -> None:
     """Count a message that has changed."""
     place = channel, message_id
     row = connection.execute(
@@ -84,10 +84,10 @@ def count_again(connection: Connection, channel: str, message_id: str) -> None:
         f"UPDATE messages SET bytes = {_SIZE} WHERE channel = ? AND message_id = ? RETURNING bytes",
         place,
     ).fetchall()
-    count(connection, {Holder.of(channel, sender): now - before})
+    add_kept(connection, {Holder.of(channel, sender): now - before})
 
 
-def forget_text(connection: Connection, channel: str, message_id: str) -> None:
+def delete_text(connection: Connection, channel: str, message_id: str) -> None:
     """Delete the text of a message that brought its conversation, if it has ended: nobody reads it
     any more. Of other messages nothing is deleted.
     """
@@ -99,7 +99,7 @@ def forget_text(connection: Connection, channel: str, message_id: str) -> None:
         return
     connection.execute("DELETE FROM large_texts WHERE name = ?", (row[1],))
     connection.execute("UPDATE messages SET text = '' WHERE channel = ? AND message_id = ?", place)
-    count_again(connection, channel, message_id)
+    recount(connection, channel, message_id)
 
 
 def _kept(connection: Connection, name: str) -> int:

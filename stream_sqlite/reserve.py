@@ -38,7 +38,7 @@ class Reserve:
         margin = min(_MARGIN_BYTES, disk.f_blocks * disk.f_frsize // _LARGEST_MARGIN_PART)
         return disk.f_bavail * disk.f_frsize - margin - (RESERVE_BYTES - self._bytes())
 
-    def keep(self) -> bool:
+    def allocate(self) -> bool:
         """Make the file, if there is none and the disk has room. Returns whether there is one.
 
         Raises:
@@ -58,7 +58,7 @@ class Reserve:
             os.close(descriptor)
         return True
 
-    def give_up(self, needed: int | None = None) -> bool:
+    def release(self, needed: int | None = None) -> bool:
         """Delete the file if the disk is nearly full. Returns whether there is more room now.
 
         Args:

@@ -16,7 +16,7 @@ from evenflow.stream_core.policy.store_share import has_room
 from evenflow.stream_core.ports.session_store import StoreFull
 from evenflow.stream_sqlite.expiry import tidy
 from evenflow.stream_sqlite.file import LOG_BYTES, FileState, connect, file_state
-from evenflow.stream_sqlite.kept_bytes import Holder, kept_for
+from evenflow.stream_sqlite.kept_bytes import Holder, read_kept
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.reserve import Reserve
 from evenflow.stream_sqlite.writes import Writes
@@ -28,9 +28,9 @@ UNBOUNDED = 2**63
 
 # Each deletes hundreds of rows: so thousands go in a second, more than come for long.
 _ROUNDS = 8
-_TELL_SECONDS, _TELL_AHEAD_SECONDS = 60.0, 86_400.0
+_REFUSAL_LOG_SECONDS, _HALF_FULL_LOG_SECONDS = 60.0, 86_400.0
 # Of what is free: the disk is looked at seldom where there is much.
-_UNASKED_PART = 64
+_UNCHECKED_PART = 64
 _MEBIBYTE = 1_048_576
 
 
@@ -65,14 +65,14 @@ class Room:
         self._in_flight = self._written = 0
         """Bytes of messages: of those that are being written, and that were since `_state`."""
         self._in_flight_of: Counter[str] = Counter()
-        self._unasked = 0
+        self._unchecked = 0
         """Bytes that may be taken before the file and the disk are looked at again."""
         self._tidying = False
         self._has_reserve = True
-        self._told_at = self._told_ahead_at = 0.0
+        self._refusal_logged_at = self._half_full_logged_at = 0.0
 
     @asynccontextmanager
-    async def taken(self, holder: Holder, size: int) -> AsyncIterator[None]:
+    async def reserve(self, holder: Holder, size: int) -> AsyncIterator[None]:
         """Take room for a message of `size` bytes of this sender, which is written in the block.
 
         Raises:
@@ -98,14 +98,14 @@ class Room:
 
     async def _check(self, holder: Holder, size: int) -> None:
         """Check that there was room for a message before it was taken."""
-        self._unasked -= size
-        if self._unasked >= 0:
+        self._unchecked -= size
+        if self._unchecked >= 0:
             return
         most, used = self._bounds()
         before = used - size
         # While there is much room it does not matter who has how much.
         if has_room(most, before, size, before, before, before):
-            self._unasked = (most - used) // _UNASKED_PART
+            self._unchecked = (most - used) // _UNCHECKED_PART
             return
         self._state, on_record = await self._reads.run(partial(_look, holder=holder))
         self._written = 0
@@ -113,7 +113,7 @@ class Room:
         in_flight = (self._in_flight_of[name] - size for name in holder.names)
         kept = [*map(add, on_record, in_flight)]
         if not has_room(most, used - size, size, *kept):
-            self._tell(holder, kept, most, used)
+            self._log_refusal(holder, kept, most, used)
             raise StoreFull
 
     async def tidy(self) -> None:
@@ -128,11 +128,11 @@ class Room:
         try:
             for _ in range(_ROUNDS):
                 self._state, more = await self._writes.run(partial(tidy, now=self._wall_time()))
-                self._written = self._unasked = 0
+                self._written = self._unchecked = 0
                 if not more:
                     break
             self._keep_reserve()
-            self._tell_ahead()
+            self._log_half_full()
             if _size(self._path) > self._state.bytes:
                 await asyncio.to_thread(_end_earlier, self._path)
         finally:
@@ -155,7 +155,7 @@ class Room:
 
     def _keep_reserve(self) -> None:
         try:
-            has_reserve = self._reserve.keep()
+            has_reserve = self._reserve.allocate()
         except OSError:  # the folder is gone, or another program made the disk full
             return
         if not has_reserve and self._has_reserve:
@@ -167,13 +167,13 @@ class Room:
             )
         self._has_reserve = has_reserve
 
-    def _tell_ahead(self) -> None:
+    def _log_half_full(self) -> None:
         """Tell the operator once a day that the store is half full."""
         now = self._wall_time()
         with suppress(OSError):
             most, used = self._bounds()
-            if used > most // 2 and now - self._told_ahead_at >= _TELL_AHEAD_SECONDS:
-                self._told_ahead_at = now
+            if used > most // 2 and now - self._half_full_logged_at >= _HALF_FULL_LOG_SECONDS:
+                self._half_full_logged_at = now
                 _logger.warning(
                     "the store has %d of the %d MiB that %s allows; from three quarters on senders "
                     "that have much are refused with store_full",
@@ -186,11 +186,11 @@ class Room:
             return f"EVENFLOW_STORE_BYTES={most}"
         return f"the disk of EVENFLOW_STORE_PATH={self._path}"
 
-    def _tell(self, holder: Holder, kept: Sequence[int], most: int, used: int) -> None:
+    def _log_refusal(self, holder: Holder, kept: Sequence[int], most: int, used: int) -> None:
         now = self._wall_time()
-        if now - self._told_at < _TELL_SECONDS:
+        if now - self._refusal_logged_at < _REFUSAL_LOG_SECONDS:
             return
-        self._told_at = now
+        self._refusal_logged_at = now
         _logger.warning(
             "store_full: %s allows %d MiB, and the store has %d. Tenant %s, the address that is "
             "refused, and its session or user have of these %s. Who has less is not refused; room "
@@ -201,7 +201,7 @@ class Room:
 
 
 def _look(connection: sqlite3.Connection, holder: Holder) -> tuple[FileState, list[int]]:
-    return file_state(connection), kept_for(connection, holder)
+    return file_state(connection), read_kept(connection, holder)
 
 
 def _end_earlier(path: Path) -> None:

@@ -19,7 +19,7 @@ from evenflow.stream_core.ports.session_store import (
 )
 from evenflow.stream_sqlite.acceptance import ENTRY, Accepting, accept_all
 from evenflow.stream_sqlite.file import BRANCHES
-from evenflow.stream_sqlite.kept_bytes import Holder, count, count_again, forget_text
+from evenflow.stream_sqlite.kept_bytes import Holder, add_kept, delete_text, recount
 from evenflow.stream_sqlite.large_texts import PACKED_FROM_BYTES, pack, unpacked
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.room import Room
@@ -70,7 +70,7 @@ class SQLiteSessionStore:
             entry = replace(entry, text="", text_name=name)
         expires_at = now + kept_seconds(entry, self._lifetime)
         message = Accepting(str(channel), entry, now, expires_at, packed)
-        async with self._room.taken(message.holder, message.size):
+        async with self._room.reserve(message.holder, message.size):
             return await self._writes.run_together(accept_all, message, durable=True, urgent=True)
 
     async def answered(
@@ -155,7 +155,7 @@ def _answered(
         of_text = MessageKind.from_text(kind)
         # A later message has all of its conversation.
         is_needed = of_text.recalled and _is_last(connection, channel, message_id)
-        change = count_again if is_needed or not of_text.brings_conversation else forget_text
+        change = recount if is_needed or not of_text.brings_conversation else delete_text
         change(connection, channel, message_id)
 
 
@@ -178,7 +178,7 @@ def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEnt
     gone: Counter[Holder] = Counter()
     for sender, size, *_ in rows:
         gone[Holder.of(channel, sender)] -= size
-    count(connection, gone)
+    add_kept(connection, gone)
     return [_read_entry(*row[2:]) for row in rows]
 
 

@@ -75,7 +75,7 @@ class Transactions:
             return self._commit(calls)
         except sqlite3.Error as error:
             # The disk may be full of something else: what is kept for then is room to go on.
-            if self._writes and Reserve(self._path).give_up():
+            if self._writes and Reserve(self._path).release():
                 return self.run(calls)
             unavailable = StoreUnavailable(f"EVENFLOW_STORE_PATH={self._path}: {error}")
             return [unavailable] * len(calls)

@@ -29,7 +29,7 @@ def reserve(tmp_path: Path) -> Reserve:
 
 def test_it_is_a_file_that_takes_room(reserve: Reserve, file: Path) -> None:
     for _ in range(2):
-        assert reserve.keep()
+        assert reserve.allocate()
     assert file.stat().st_size == RESERVE_BYTES
     assert file.stat().st_blocks * 512 >= RESERVE_BYTES
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -39,7 +39,7 @@ def test_where_the_system_can_not_allocate_it_is_written(
     reserve: Reserve, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "posix_fallocate")
-    assert reserve.keep()
+    assert reserve.allocate()
     assert file.stat().st_blocks * 512 >= RESERVE_BYTES
 
 
@@ -47,7 +47,7 @@ def test_messages_get_what_is_beyond_it(reserve: Reserve, small_disk: SmallDisk)
     small_disk.free_bytes = 30 * MIB
     before = reserve.room()
     assert 10 * MIB < before < 20 * MIB
-    reserve.keep()
+    reserve.allocate()
     # The disk says the same, but a part of what is not free is the reserve now.
     assert reserve.room() == before + RESERVE_BYTES
 
@@ -55,22 +55,22 @@ def test_messages_get_what_is_beyond_it(reserve: Reserve, small_disk: SmallDisk)
 def test_it_is_given_up_while_the_disk_is_full_and_made_again_afterwards(
     reserve: Reserve, file: Path, small_disk: SmallDisk
 ) -> None:
-    reserve.keep()
+    reserve.allocate()
     small_disk.free_bytes = 20 * MIB
-    assert not reserve.give_up()
+    assert not reserve.release()
     small_disk.free_bytes = 1 * MIB
-    assert [reserve.give_up(), reserve.give_up()] == [True, False]
+    assert [reserve.release(), reserve.release()] == [True, False]
     assert not file.exists()
     small_disk.free_bytes = 1 * MIB + RESERVE_BYTES
-    assert not reserve.keep()
+    assert not reserve.allocate()
     small_disk.free_bytes = 20 * MIB
-    assert reserve.keep()
+    assert reserve.allocate()
 
 
 def test_a_start_on_a_full_disk_has_its_room(
     tmp_path: Path, reserve: Reserve, file: Path, small_disk: SmallDisk
 ) -> None:
-    reserve.keep()
+    reserve.allocate()
     prepare(tmp_path / "evenflow.db")
     assert file.exists()
     small_disk.free_bytes = 0
@@ -82,11 +82,11 @@ def test_a_write_that_finds_the_disk_full_is_made_again_with_it(
     prepared_file: Path, small_disk: SmallDisk
 ) -> None:
     reserve = Reserve(prepared_file)
-    reserve.keep()
+    reserve.allocate()
     tries = list[bool]()
 
     def write(_: sqlite3.Connection) -> int:
-        tries.append(reserve.keep())
+        tries.append(reserve.allocate())
         if len(tries) % 2:
             raise sqlite3.OperationalError("database or disk is full")
         return len(tries)

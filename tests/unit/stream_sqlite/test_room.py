@@ -126,7 +126,7 @@ async def test_the_disk_is_a_bound_too(
     file: File, small_disk: SmallDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     with closing(file.open()) as stores:
-        Reserve(file.path).keep()
+        Reserve(file.path).allocate()
         small_disk.file, small_disk.free_bytes = file.path, 30 * MIB
         with caplog.at_level(logging.WARNING):
             assert await fill(stores, "greedy") > 0
@@ -142,11 +142,11 @@ async def test_on_a_full_disk_the_operator_is_told_once_and_it_goes_on_by_itself
 ) -> None:
     with closing(file.open()) as stores, caplog.at_level(logging.ERROR):
         await stores.room.tidy()
-        assert Reserve(file.path).keep()
+        assert Reserve(file.path).allocate()
         small_disk.free_bytes = 0
         await stores.room.tidy()
         assert caplog.messages == []
-        Reserve(file.path).give_up()
+        Reserve(file.path).release()
         for _ in range(2):
             await stores.room.tidy()
         (line,) = caplog.messages
