@@ -81,7 +81,7 @@ class Accepting(NamedTuple):
 
     @property
     def holder(self) -> Holder:
-        """Who has sent it."""
+        """Its sender."""
         return Holder.of(self.channel, self.entry.sender)
 
     @property

@@ -28,7 +28,7 @@ _SIZE = f"""
 
 
 class Holder(NamedTuple):
-    """Who has something in the store.
+    """The sender that something in the store is counted for.
 
     `sender`: digests of the address and of the session or user, with a colon between. Empty: not
     known.
@@ -39,7 +39,7 @@ class Holder(NamedTuple):
 
     @classmethod
     def of(cls, channel: str, sender: str) -> Holder:
-        """Who sent a message of this channel."""
+        """The sender of a message of this channel."""
         return cls(channel.partition(":")[0], sender)
 
     @property
@@ -88,8 +88,8 @@ def recount(connection: Connection, channel: str, message_id: str) -> None:
 
 
 def delete_text(connection: Connection, channel: str, message_id: str) -> None:
-    """Delete the text of a message that brought its conversation, if it has ended: nobody reads it
-    any more. Of other messages nothing is deleted.
+    """Delete the text of a message that brought its conversation, if it has ended: it is not read
+    again. Of other messages nothing is deleted.
     """
     place = channel, message_id
     row = connection.execute(

@@ -1,4 +1,4 @@
-"""How much more the file may take, and from whom. Keeps it small."""
+"""The room in the file: what each sender may add, and what goes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Room:
         """
         self._take(holder, size)
         try:
-            # The file is gone, as who writes it will say.
+            # The file is gone: the write fails, and says so.
             with suppress(OSError):
                 await self._check(holder, size)
             yield
@@ -103,7 +103,7 @@ class Room:
             return
         most, used = self._bounds()
         before = used - size
-        # While there is much room it does not matter who has how much.
+        # While there is much room the shares of senders do not matter.
         if has_room(most, before, size, before, before, before):
             self._unchecked = (most - used) // _UNCHECKED_PART
             return
@@ -193,7 +193,7 @@ class Room:
         self._refusal_logged_at = now
         _logger.warning(
             "store_full: %s allows %d MiB, and the store has %d. Tenant %s, the address that is "
-            "refused, and its session or user have of these %s. Who has less is not refused; room "
+            "refused, and its session or user have of these %s. Senders with less go on; room "
             "comes when messages expire",
             self._bound(most), most // _MEBIBYTE, used // _MEBIBYTE, holder.tenant,
             ", ".join(str(size // _MEBIBYTE) for size in kept),

@@ -1,4 +1,4 @@
-"""How much of a store's room a sender may take, so that nobody keeps all others out."""
+"""How a store's room is shared, so that no sender keeps the others out."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _PART = 4
 def has_room(most: int, used: int, size: int, *kept: int) -> bool:
     """Whether a store has room for `size` bytes more of a sender.
 
-    A tenant may have four times as much as is free then, an address four times as much as its
-    tenant may still take, and so on. So the bound of who has most falls first, long before the
-    store is full. One sender alone stops at three quarters. Who has little finds room, however
-    many others have much: switches share their buffers among queues like this (Choudhury and
-    Hahne, 1998).
+    Then its tenant may have four times as much as is free, its address four times as much as the
+    tenant may still take, and so on. The bound falls as the store fills, and the sender with most
+    reaches it first. One sender alone stops at three quarters. A sender with little finds room,
+    however many others have much. (Switches share their buffers among queues by such dynamic
+    thresholds: Choudhury and Hahne, 1998.)
 
     Args:
         most: bytes that the store may keep.

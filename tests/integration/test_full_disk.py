@@ -1,4 +1,4 @@
-"""A disk of 80 MB: whoever fills it is refused, all others go on, and so does the next start."""
+"""A disk of 80 MB: the sender that fills it is refused, and all others and the next start go on."""
 
 from __future__ import annotations
 

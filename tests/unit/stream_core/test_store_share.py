@@ -1,4 +1,4 @@
-"""Who may have how much of a store: whoever fills it keeps nobody else out."""
+"""The shares of senders in a store: one that fills it keeps no other out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_one_sender_alone_stops_at_three_quarters() -> None:
     ["public/address/{}", "public/{}/session", "{}/address/session"],
     ids=["sessions of an address", "addresses of a tenant", "tenants"],
 )
-def test_however_many_have_much_whoever_has_little_finds_room(greedy: str) -> None:
+def test_however_many_have_much_a_sender_with_little_finds_room(greedy: str) -> None:
     store = Store()
     store.fill([greedy.format(chr(97 + number)) for number in range(20)])
     assert store.kept.total() < MOST
@@ -59,7 +59,7 @@ def test_of_two_the_one_with_more_is_refused_first() -> None:
     assert [store.takes("a/much/s"), store.takes("b/some/s")] == [False, True]
 
 
-def test_of_a_full_store_nothing_is_left_for_anybody() -> None:
+def test_of_a_full_store_nothing_is_left() -> None:
     store = Store()
     store.kept["a/much/s"] = MOST
     assert not store.takes("b/newcomer/s", 1)

@@ -1,4 +1,4 @@
-"""A file has a size: whoever has much of it is refused first, and what is free is given back."""
+"""A file has a size: the sender with most is refused first, and what is free is given back."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def fill(stores: SQLiteStores, sender: str, tenant: str = "tenant") -> int
     raise AssertionError("nothing stops it")
 
 
-async def test_whoever_fills_it_is_refused_and_others_are_not(
+async def test_the_sender_that_fills_it_is_refused_and_others_are_not(
     file: File, opened: SQLiteStores, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -69,7 +69,7 @@ async def test_whoever_fills_it_is_refused_and_others_are_not(
     await send(opened, "greedy", tenant="other")
 
 
-async def test_the_operator_is_told_before_anybody_is_refused(
+async def test_the_log_says_so_before_a_sender_is_refused(
     file: File, opened: SQLiteStores, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -137,7 +137,7 @@ async def test_the_disk_is_a_bound_too(
             await send(stores, "another")
 
 
-async def test_on_a_full_disk_the_operator_is_told_once_and_it_goes_on_by_itself(
+async def test_on_a_full_disk_the_log_says_so_once_and_it_goes_on_by_itself(
     file: File, small_disk: SmallDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     with closing(file.open()) as stores, caplog.at_level(logging.ERROR):
