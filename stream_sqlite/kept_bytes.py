@@ -89,16 +89,17 @@ def recount(connection: Connection, channel: str, message_id: str) -> None:
 
 def delete_text(connection: Connection, channel: str, message_id: str) -> None:
     """Delete the text of a message that brought its conversation, if it has ended: it is not read
-    again. Of other messages nothing is deleted.
+    again. Count the message again, whatever it is.
     """
     place = channel, message_id
     row = connection.execute(
         "SELECT kind, text_name FROM messages WHERE channel = ? AND message_id = ? AND ended", place
     ).fetchone()
-    if row is None or not MessageKind.from_text(row[0]).brings_conversation:
-        return
-    connection.execute("DELETE FROM large_texts WHERE name = ?", (row[1],))
-    connection.execute("UPDATE messages SET text = '' WHERE channel = ? AND message_id = ?", place)
+    if row is not None and MessageKind.from_text(row[0]).brings_conversation:
+        connection.execute("DELETE FROM large_texts WHERE name = ?", (row[1],))
+        connection.execute(
+            "UPDATE messages SET text = '' WHERE channel = ? AND message_id = ?", place
+        )
     recount(connection, channel, message_id)
 
 

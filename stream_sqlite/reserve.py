@@ -58,16 +58,11 @@ class Reserve:
             os.close(descriptor)
         return True
 
-    def release(self, needed: int | None = None) -> bool:
-        """Delete the file if the disk is nearly full. Returns whether there is more room now.
-
-        Args:
-            needed: bytes that must be free. None: what messages don't get.
-        """
+    def release(self, needed: int) -> bool:
+        """Delete the file if fewer bytes than `needed` are free. Returns whether it was."""
         with suppress(OSError):
             disk = os.statvfs(self._path.parent)
-            is_full = self.room() < 0 if needed is None else disk.f_bavail * disk.f_frsize < needed
-            if is_full and self._bytes():
+            if disk.f_bavail * disk.f_frsize < needed and self._bytes():
                 self._path.unlink()
                 return True
         return False

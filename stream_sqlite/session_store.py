@@ -152,10 +152,10 @@ def _answered(
         (answer, outcome, channel, message_id),
     ).fetchall()
     for (kind,) in row:
-        of_text = MessageKind.from_text(kind)
+        is_recalled = MessageKind.from_text(kind).recalled
         # A later message has all of its conversation.
-        is_needed = of_text.recalled and _is_last(connection, channel, message_id)
-        change = recount if is_needed or not of_text.brings_conversation else delete_text
+        is_needed = is_recalled and _is_last(connection, channel, message_id)
+        change = recount if is_needed else delete_text
         change(connection, channel, message_id)
 
 

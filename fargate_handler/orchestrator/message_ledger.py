@@ -226,12 +226,12 @@ class MessageLedger:
 
 
 def _sender_of(event: IngestEvent) -> str:
-    """Who is counted for a message: its address, and of these its session or user."""
+    """The sender that a message is counted for: its address, and there its session or user."""
     address, own = event.line.address, event.line.session or event.terms.user
     return f"{_digest(address)}:{_digest(own)}" if address else ""
 
 
 def _digest(name: str) -> str:
-    """A name in the rows of messages, where nobody should read it. Empty for none."""
+    """A name as rows of messages have it, which do not show it. Empty for none."""
     data = name.encode("utf-8", "surrogateescape")
     return hashlib.sha256(data).hexdigest()[:_SENDER_DIGITS] if name else ""

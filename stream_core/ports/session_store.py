@@ -48,8 +48,8 @@ class LedgerEntry:
         outcome: the text of the `Outcome` of its response. Empty before the end, and for a message
             that brings its conversation.
         parent_message_id: the last message of the older version that it continues.
-        sender, text_bytes: who is counted for it beside its tenant, and how long its text in
-            `LargeTexts` is. For stores that count, which don't give them back.
+        sender, text_bytes: the sender that it is counted for, within its tenant, and how long its
+            text in `LargeTexts` is. Stores that count use them, and do not return them.
     """
 
     message_id: str

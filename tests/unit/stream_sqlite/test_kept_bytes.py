@@ -203,12 +203,15 @@ async def test_of_a_chat_that_brings_its_conversation_the_newest_request_alone_k
 async def test_messages_of_a_chat_keep_theirs(file: File, opened: SQLiteStores) -> None:
     channel, first = new_channel(), new_message(None, LONG)
     lease = await opened.sessions.accept(channel, first, NOW)
+    await Stores(opened.responses, opened.sessions).write(lease, 0, ["said " * 2_000])
     await opened.responses.finish(lease, completed(0), NOW + 300)
     await opened.sessions.answered(channel, first.message_id, "yes")
     await opened.sessions.accept(channel, new_message(first), NOW)
+    before = file.check_counts()["tenant"]
     file.now = NOW + 301
     await opened.room.tidy()
     assert await text_of(opened, channel, first) == LONG
+    assert file.check_counts()["tenant"] < before - 9_000, "its answer is kept once"
 
 
 async def test_a_long_message_of_a_chat_is_compressed_and_the_same_wherever_it_is_read(

@@ -57,9 +57,9 @@ def test_it_is_given_up_while_the_disk_is_full_and_made_again_afterwards(
 ) -> None:
     reserve.allocate()
     small_disk.free_bytes = 20 * MIB
-    assert not reserve.release()
+    assert not reserve.release(8 * MIB)
     small_disk.free_bytes = 1 * MIB
-    assert [reserve.release(), reserve.release()] == [True, False]
+    assert [reserve.release(8 * MIB) for _ in range(2)] == [True, False]
     assert not file.exists()
     small_disk.free_bytes = 1 * MIB + RESERVE_BYTES
     assert not reserve.allocate()

@@ -146,7 +146,7 @@ async def test_on_a_full_disk_the_log_says_so_once_and_it_goes_on_by_itself(
         small_disk.free_bytes = 0
         await stores.room.tidy()
         assert caplog.messages == []
-        Reserve(file.path).release()
+        Reserve(file.path).release(MIB)
         for _ in range(2):
             await stores.room.tidy()
         (line,) = caplog.messages
