@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
 from evenflow.stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
 from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
@@ -27,6 +28,7 @@ from evenflow.stream_core.ports.tenant_store import TenantStore
 from evenflow.stream_core.ports.usage_store import KEPT_SECONDS, UsageStore
 from evenflow.stream_sqlite.file import FileUnusable
 from evenflow.stream_sqlite.file_watch import FileWatch
+from evenflow.stream_sqlite.room import Room
 from evenflow.stream_sqlite.stores import SQLiteStores
 
 if TYPE_CHECKING:
@@ -50,7 +52,9 @@ class Stores:
         leases: the responses again, with connections of their own. Renewing a lease must not wait
             for writes of what it covers.
         large_texts: None if texts that are too large for the ledger are refused.
+        largest_text: bytes of the largest text that `sessions` take. None: any.
         watch: detects that their file was deleted. None: these stores have no file.
+        room: the room in their file, which is tidied. None: they have none.
         longest_answer: bytes of the longest answer that a session keeps for its model. None: any.
         usage: None if nothing is reserved or recorded for tenants.
         outlives_process: whether another process can go on with what this one leaves.
@@ -76,6 +80,8 @@ class Stores:
     calls: CallsOfTasks | None = None
     longest_answer: int | None = None
     watch: FileWatch | None = None
+    room: Room | None = None
+    largest_text: int | None = LARGEST_ITEM_TEXT
 
 
 def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_SECONDS) -> Stores:
@@ -136,6 +142,7 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             time.time,
             settings.session_ttl_seconds,
             settings.usage_ttl_seconds,
+            settings.store_bytes,
         )
     except FileUnusable as error:
         raise ConfigurationError(f"EVENFLOW_STORE_PATH={settings.store_path}: {error}") from error
@@ -146,6 +153,7 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             leases=file.responses,
             dead_letters=file.dead_letters,
             large_texts=file.large_texts,
+            largest_text=None,
             usage=file.usage,
             outlives_process=True,
             unreachable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be written",
@@ -155,4 +163,5 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             activity=file.activity,
             calls=file.calls,
             watch=file.watch,
+            room=file.room,
         )

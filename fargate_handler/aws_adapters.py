@@ -17,6 +17,7 @@ from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
 from evenflow.stream_aws.dynamodb import client_config as dynamodb_config
+from evenflow.stream_aws.dynamodb_kept_bytes import DynamoDBKeptBytes
 from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from evenflow.stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
@@ -132,8 +133,13 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         responses=str(settings.responses_table),
         tenants=settings.tenants_table,
     )
+    kept = (
+        None
+        if tables.tenants is None
+        else DynamoDBKeptBytes(client, tables.tenants, on_retry, settings.store_bytes)
+    )
     return Stores(
-        sessions=DynamoDBSessionStore(client, tables, on_retry, settings.session_ttl_seconds),
+        sessions=DynamoDBSessionStore(client, tables, on_retry, settings.session_ttl_seconds, kept),
         responses=DynamoDBResponseStore(client, tables.responses, on_retry),
         leases=DynamoDBResponseStore(
             await clients.open("dynamodb", config=dynamodb_config(_LEASE_CONNECTIONS)),

@@ -329,6 +329,8 @@ class Handler:
             self._read_all_keys()
         self._revocation.sweep(now)
         self._look_at_file(now)
+        if (room := self._adapters.stores.room) is not None:
+            self._background.run(room.tidy())
         records = self._membership.tenant_records
         if records is not None and now >= self._look_at_tenants_at:
             self._look_at_tenants_at = now + _TENANTS_SECONDS

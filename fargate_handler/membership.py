@@ -34,7 +34,7 @@ from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
+from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted, StoreFull
 from evenflow.stream_core.protocol.errors import Overloaded
 from evenflow.stream_core.records.answer_record import answer_record
 
@@ -115,7 +115,7 @@ class Membership:
             else UsageFiles(context, stores.usage, usage_folder)
         )
         others = OtherTasks(stores.responses, self.keeper, self._leases, peers)
-        texts = KeptTexts(stores.large_texts)
+        texts = KeptTexts(stores.large_texts, stores.largest_text)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, texts)
         dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
         self._calls = CallsExchange(
@@ -182,7 +182,7 @@ class Membership:
             await self.keeper.start()
             await sessions.load(_NO_SESSION, self._context.wall_time())
             await sessions.answered(_NO_SESSION, _NO_MESSAGE.message_id, None)
-            with suppress(NotAccepted):
+            with suppress(NotAccepted, StoreFull):
                 await sessions.accept(_NO_SESSION, _NO_MESSAGE, self._context.wall_time())
             if self.tenant_records is not None:
                 await self.tenant_records.read()

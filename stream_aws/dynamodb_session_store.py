@@ -20,6 +20,7 @@ from evenflow.stream_aws.dynamodb import (
     repeated,
     transact,
 )
+from evenflow.stream_aws.dynamodb_kept_bytes import DynamoDBKeptBytes
 from evenflow.stream_aws.response_items import alive, head_item
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from evenflow.stream_core.policy.channel import Channel
@@ -46,6 +47,8 @@ written once, without a transaction: one write unit a KB instead of three (decis
 # message with such a name is refused, like one that exists.
 _TEXT_ROW, _TEXT_ROWS = "text_row", "text#"
 _MOST_LOOKS = 5  # for a text that is missing
+# A message without its text: its item, those of its session and response.
+_ITEM_BYTES = 1_024
 
 
 class DynamoDBSessionStore:
@@ -58,6 +61,7 @@ class DynamoDBSessionStore:
         client: an aiobotocore client made with `client_config`.
         on_retry: called before each retry.
         lifetime: how long messages of chats are kept, in seconds.
+        kept: counts what tenants have. None: nothing is counted.
     """
 
     def __init__(
@@ -66,11 +70,13 @@ class DynamoDBSessionStore:
         tables: TableNames,
         on_retry: Callable[[], None],
         lifetime: float = LIFETIME_SECONDS,
+        kept: DynamoDBKeptBytes | None = None,
     ) -> None:
         self._client = client
         self._tables = tables
         self._on_retry = on_retry
         self._lifetime = lifetime
+        self._kept = kept
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         for look in count(1):
@@ -122,6 +128,15 @@ class DynamoDBSessionStore:
         return frozenset(channel for channel in channels if str(channel) in ended)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
+        expires_at = now + kept_seconds(entry, self._lifetime)
+        if self._kept is not None:
+            self._kept.check(channel.tenant, _size(entry), now)
+        lease = await self._accept(channel, entry, now)
+        if self._kept is not None:
+            self._kept.add(channel.tenant, _size(entry), expires_at, now)
+        return lease
+
+    async def _accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         head = ResponseHead(
             entry.response_id,
             str(channel),
@@ -199,6 +214,10 @@ class DynamoDBSessionStore:
         items = await self._ledger(channel)
         keys = [{name: item[name] for name in ("channel", "message_id")} for item in items]
         await delete_all(self._client, self._tables.ledger, keys, self._on_retry)
+        if self._kept is not None:
+            for item in items:
+                expires_at = float(item[TTL_ATTRIBUTE]["N"])
+                self._kept.add(channel.tenant, -_size_of_item(item), expires_at, now)
         return _read_entries(items)
 
     async def _item(self, table: str, key: Item, now: float) -> Item | None:
@@ -294,6 +313,18 @@ class DynamoDBSessionStore:
             request["ProjectionExpression"] = names
             request["ExpressionAttributeNames"] = {"#expires": TTL_ATTRIBUTE}
         return await query_all(self._client, request, self._on_retry)
+
+
+def _size(entry: LedgerEntry) -> int:
+    """What a message takes before it is answered."""
+    texts = entry.text.encode(), entry.terms.encode()
+    return _ITEM_BYTES + sum(map(len, texts)) + entry.text_bytes
+
+
+def _size_of_item(item: Item) -> int:
+    """The same of an item, which may be one of a text alone."""
+    texts = (item[name]["S"] for name in ("text", "terms") if name in item)
+    return _ITEM_BYTES * _is_entry(item) + sum(len(each.encode()) for each in texts)
 
 
 def _has_been_done(error: ClientError, entry: LedgerEntry) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import NamedTuple
 
 import orjson
 
+from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
 from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
-from evenflow.stream_sqlite.expiry import delete_expired
+from evenflow.stream_sqlite.kept_bytes import ROW_BYTES, Holder, add_kept, delete_text
+from evenflow.stream_sqlite.large_texts import put_all
 from evenflow.stream_sqlite.response_store import starts_text
 
 ENTRY = (
@@ -23,7 +26,14 @@ _RESPONSES = (
     "expires_at, starts)"
 )
 _SESSIONS = "INSERT OR REPLACE INTO sessions (channel, last_message_id, expires_at)"
-_MESSAGES = f"INSERT OR REPLACE INTO messages (channel, expires_at, {ENTRY})"
+_MESSAGES = f"INSERT INTO messages (channel, expires_at, sender, bytes, packed, {ENTRY})"
+# The same names, of messages that have expired. SQLite looks through all for a pair in a list.
+_REPLACED = """
+DELETE FROM messages WHERE rowid IN (
+    SELECT message.rowid FROM (VALUES {rows}) AS named CROSS JOIN messages AS message
+    ON message.channel = named.column1 AND message.message_id = named.column2
+) RETURNING channel, sender, bytes
+"""
 
 # One row with one value: which of them are on record already, and which follow their session's last
 # message. Ids come as values of their own, since SQLite's JSON cuts a text at its first zero.
@@ -46,14 +56,14 @@ class Accepting(NamedTuple):
     """A message that is to be put on record.
 
     `now`, `expires_at`: seconds since the epoch. `expires_at`: when the message is forgotten.
-    `tidies`: whether some of what has expired is deleted first.
+    `packed`: its text, where that is long: kept apart if the entry has a name for it.
     """
 
     channel: str
     entry: LedgerEntry
     now: float
     expires_at: float
-    tidies: bool = False
+    packed: bytes | None = None
 
     @property
     def head(self) -> ResponseHead:
@@ -69,11 +79,20 @@ class Accepting(NamedTuple):
             self.now + LIFETIME_SECONDS,
         )
 
+    @property
+    def holder(self) -> Holder:
+        """Its sender."""
+        return Holder.of(self.channel, self.entry.sender)
+
+    @property
+    def size(self) -> int:
+        """What is kept of it before it is answered."""
+        texts = self.entry.text.encode(), self.entry.terms.encode(), self.packed or b""
+        return ROW_BYTES + sum(map(len, texts))
+
 
 def accept_all(connection: Connection, messages: Sequence[Accepting]) -> list[Lease | NotAccepted]:
     """Put messages on record, each with its response. Returns the outcome of each."""
-    if any(message.tidies for message in messages):
-        delete_expired(connection, messages[-1].now)
     outcomes: dict[int, Lease | NotAccepted] = {}
     left = dict(enumerate(messages))
     while left:
@@ -94,7 +113,9 @@ def _accept(
     if following:
         _write(connection, _RESPONSES, map(_response, following))
         _write(connection, _SESSIONS, map(_session, following))
+        _count(connection, following)
         _write(connection, _MESSAGES, map(_message, following))
+        _write_texts(connection, following)
     return {
         number: message.head.lease if number in known else _not_accepted(message)
         for number, message in messages.items()
@@ -114,6 +135,33 @@ def _known_or_next(connection: Connection, messages: Mapping[int, Accepting]) ->
 def _write(connection: Connection, insert: str, rows: Iterable[tuple[object, ...]]) -> None:
     rows = [*rows]
     connection.execute(f"{insert} VALUES {_marks(rows)}", _flat(rows))
+
+
+def _count(connection: Connection, messages: Sequence[Accepting]) -> None:
+    """Count what they add, and take away expired messages of the same names."""
+    names = [(message.channel, message.entry.message_id) for message in messages]
+    replaced = connection.execute(_REPLACED.format(rows=_marks(names)), _flat(names)).fetchall()
+    changes: Counter[Holder] = Counter()
+    for message in messages:
+        changes[message.holder] += message.size
+    for channel, sender, size in replaced:
+        changes[Holder.of(channel, sender)] -= size
+    add_kept(connection, changes)
+
+
+def _write_texts(connection: Connection, messages: Sequence[Accepting]) -> None:
+    """Keep long texts, and forget those of ended messages that these ones contain."""
+    packed = [
+        (entry.text_name, text, expires_at)
+        for _, entry, _, expires_at, text in messages
+        if entry.text_name and text
+    ]
+    if packed:
+        put_all(connection, packed)
+    for channel, entry, *_ in messages:
+        before = entry.previous_message_id
+        if before and entry.kind and MessageKind.from_text(entry.kind).brings_conversation:
+            delete_text(connection, channel, before)
 
 
 def _response(message: Accepting) -> tuple[object, ...]:
@@ -139,6 +187,9 @@ def _message(message: Accepting) -> tuple[object, ...]:
     return (
         message.channel,
         message.expires_at,
+        entry.sender,
+        message.size,
+        None if entry.text_name else message.packed,
         entry.message_id,
         entry.previous_message_id,
         entry.text,

@@ -1,118 +1,31 @@
-"""The SQLite file: opened, checked, locked and brought to the schema."""
+"""The SQLite file: opened, checked and brought to the schema."""
 
 from __future__ import annotations
 
-import fcntl
+import logging
 import os
 import secrets
 import sqlite3
-import time
-from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import NamedTuple
 
-_LOCK_INFIX = "-process-"
-# Seconds before a process without a lock file counts as ended. A live one checks once a second, and
-# creates a deleted lock file again.
-_MISSING_SECONDS = 2.0
-# The size to which SQLite truncates the write-ahead log after a checkpoint. By default it makes one
-# at about this size.
-_LOG_BYTES = 4_194_304
+from evenflow.stream_sqlite.process_lock import is_in_use
+from evenflow.stream_sqlite.reserve import Reserve
 
-FileId = tuple[int, int]
-"""Identifies a file by device and inode, independently of its name."""
+_logger = logging.getLogger(__name__)
 
+LOG_BYTES = 4_194_304
+"""What the log of writes shrinks to when nobody reads in it any more. SQLite empties it by itself
+when it has as much.
+"""
+# A file of an earlier program is rewritten once, so that it can shrink: a larger one would take
+# the start longer than some seconds.
+_REWRITTEN_BYTES = 268_435_456
+# The start takes less: the log of writes, its index, and a few rows.
+_START_BYTES = 1_048_576
 
-def file_id(path: Path) -> FileId | None:
-    """The identity of the file that has this name now. None: there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-class ProcessLock:
-    """The lock of this process: a file beside the database, locked until the process ends, and
-    the one that writes for it.
-
-    Args:
-        database: the shared file.
-        monotonic: the time in seconds, on a monotonic clock.
-
-    Raises:
-        OSError: the lock's file can't be made.
-    """
-
-    def __init__(self, database: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.name = secrets.token_hex(8)
-        """The name by which other processes find the lock."""
-        self._database = database
-        self._monotonic = monotonic
-        self._path = self._path_of(self.name)
-        self._missing_since: dict[str, float] = {}
-        self.descriptor = self._make()
-
-    def _make(self) -> int:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return descriptor
-
-    def keep(self) -> bool:
-        """Create the lock file again if it was deleted. Returns whether it was.
-
-        Raises:
-            OSError: it can't be created.
-        """
-        if file_id(self._path) is not None:
-            return False
-        made = self._make()
-        os.close(self.descriptor)
-        self.descriptor = made
-        return True
-
-    def release(self) -> None:
-        """Give the lock up, because the process ends."""
-        self._path.unlink(missing_ok=True)
-        os.close(self.descriptor)
-
-    def is_gone(self, name: str) -> bool:
-        """Whether the process with this lock has ended. If so, its file is deleted.
-
-        If its file is missing, a clean-up may have deleted it, and the process gets time to notice.
-        """
-        if name == self.name:
-            return False
-        path = self._path_of(name)
-        if file_id(path) is None:
-            now = self._monotonic()
-            return now - self._missing_since.setdefault(name, now) >= _MISSING_SECONDS
-        self._missing_since.pop(name, None)
-        if _is_locked(path):
-            return False
-        path.unlink(missing_ok=True)
-        return True
-
-    def _path_of(self, name: str) -> Path:
-        return self._database.with_name(f"{self._database.name}{_LOCK_INFIX}{name}")
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether the process that made this lock still runs."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-VERSION = 5
+VERSION = 6
 """The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
 
 TENANT_TABLES = (
@@ -176,6 +89,18 @@ BRANCHES = "(replaces IS NOT NULL OR parent_message_id IS NOT NULL)"
 """Whether a message begins a branch of its conversation."""
 _BRANCHES_INDEX = f"CREATE INDEX branches ON messages (channel) WHERE {BRANCHES}"
 
+KEPT_TABLES = (
+    "ALTER TABLE messages ADD COLUMN sender TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE messages ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE messages ADD COLUMN packed BLOB",
+    "ALTER TABLE large_texts ADD COLUMN packed BLOB",
+    """CREATE TABLE kept_bytes (
+    holder TEXT PRIMARY KEY,
+    bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID""",
+)
+"""What each sender has in the file: of a message in its row, and the sums by who sent them."""
+
 UPGRADES = {
     1: (
         "ALTER TABLE responses ADD COLUMN form INTEGER NOT NULL DEFAULT 1",
@@ -185,6 +110,7 @@ UPGRADES = {
     2: TENANT_TABLES,
     3: TASK_TABLES,
     4: ("ALTER TABLE messages ADD COLUMN parent_message_id TEXT", _BRANCHES_INDEX),
+    5: KEPT_TABLES,
 }
 """The statements that bring a file from each version to the next."""
 
@@ -299,6 +225,29 @@ class FileUnusable(Exception):
     """The file can't be used. The message says why, and what to do."""
 
 
+class FileState(NamedTuple):
+    """The file's pages, those in its log of writes included."""
+
+    page_bytes: int
+    pages: int
+    free_pages: int
+
+    @property
+    def bytes(self) -> int:
+        """The length of the file once the log of writes is in it."""
+        return self.page_bytes * self.pages
+
+    @property
+    def free_bytes(self) -> int:
+        """What of it is free, and used first."""
+        return self.page_bytes * self.free_pages
+
+    @property
+    def used_bytes(self) -> int:
+        """What of it is used."""
+        return self.bytes - self.free_bytes
+
+
 def prepare(path: Path) -> None:
     """Make the file and its folder, readable for their owner alone, or check the file.
 
@@ -313,11 +262,15 @@ def prepare(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # SQLite gives the files that it makes beside it the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        Reserve(path).release(_START_BYTES)
+        if not path.stat().st_size:
+            _make_shrinkable(path)
         with closing(connect(path)) as connection:
             _prepare(connection, path)
+            _convert(connection, path)
     except (OSError, sqlite3.Error) as error:
         raise FileUnusable(
-            f"{error}; it must be a file that this process can write, on a local disk"
+            f"{error}; it must be a file that this process can write, on a local disk with room"
         ) from error
 
 
@@ -333,7 +286,7 @@ def connect(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
+        connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
     except BaseException:
         connection.close()
         raise
@@ -346,13 +299,46 @@ def signing_key(connection: sqlite3.Connection) -> str:
     return secret
 
 
+def file_state(connection: sqlite3.Connection) -> FileState:
+    """The file as this connection sees it."""
+    names = ("page_size", "page_count", "freelist_count")
+    return FileState(*(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names))
+
+
+def _make_shrinkable(path: Path) -> None:
+    """Have a new file give pages back. It has to be said before anything is written."""
+    with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        connection.execute("PRAGMA journal_mode=WAL")
+
+
+def _convert(connection: sqlite3.Connection, path: Path) -> None:
+    """Rewrite a file of an earlier program so that it can give pages back, if that is quick."""
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] or is_in_use(path):
+        return
+    size = file_state(connection).used_bytes
+    # It is written to a file of SQLite's own, to the log of writes, and back.
+    if size > min(_REWRITTEN_BYTES, Reserve(path).room() // 3):
+        _logger.info(
+            "EVENFLOW_STORE_PATH=%s: what is free in the file is used again, but not given back, "
+            'until it is rewritten: stop all servers, then sqlite3 %s "PRAGMA auto_vacuum=2; '
+            'VACUUM"',
+            path, path,
+        )  # fmt: skip
+        return
+    with suppress(sqlite3.OperationalError):  # another process has begun to use it
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        connection.execute("VACUUM")
+
+
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     # Two processes that start at once must make the tables only once.
     connection.execute("BEGIN IMMEDIATE")
     is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if is_new:
-        for statement in (*TABLES.split(";"), _BRANCHES_INDEX, *TENANT_TABLES, *TASK_TABLES):
+        later = (_BRANCHES_INDEX, *TENANT_TABLES, *TASK_TABLES, *KEPT_TABLES)
+        for statement in (*TABLES.split(";"), *later):
             connection.execute(statement)
         connection.execute(
             "INSERT INTO signing_key VALUES (?)", (secrets.token_urlsafe(_KEY_BYTES),)
@@ -382,9 +368,7 @@ def _check(connection: sqlite3.Connection) -> int:
 def _upgrade(connection: sqlite3.Connection, path: Path, version: int) -> None:
     """Bring the tables to this version. What is in them stays."""
     # A program of the earlier version would not understand what this one writes.
-    prefix = f"{path.name}{_LOCK_INFIX}"
-    locks = [lock for lock in path.parent.iterdir() if lock.name.startswith(prefix)]
-    if any(_is_locked(lock) for lock in locks):
+    if is_in_use(path):
         raise FileUnusable(
             f"its tables have version {version}, and a program of that version is using it: "
             "stop that program, and start this one again; nothing was changed"

@@ -8,15 +8,8 @@ from contextlib import closing
 from math import inf
 from pathlib import Path
 
-from evenflow.stream_sqlite.file import (
-    FileId,
-    FileUnusable,
-    ProcessLock,
-    connect,
-    file_id,
-    prepare,
-    signing_key,
-)
+from evenflow.stream_sqlite.file import FileUnusable, connect, prepare, signing_key
+from evenflow.stream_sqlite.process_lock import FileId, ProcessLock, file_id
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
 

@@ -29,7 +29,7 @@ from evenflow.stream_core.ports.stored_json import (
     read_entries,
 )
 from evenflow.stream_sqlite import leases
-from evenflow.stream_sqlite.file import ProcessLock
+from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from sqlite3 import Connection
+from typing import Any
 
-from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.policy.channel import Channel, MessageKind
 from evenflow.stream_core.ports.conversation_tree import MessageLink, in_causal_order
 from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease
 from evenflow.stream_core.ports.session_store import (
@@ -15,24 +18,29 @@ from evenflow.stream_core.ports.session_store import (
     kept_seconds,
 )
 from evenflow.stream_sqlite.acceptance import ENTRY, Accepting, accept_all
-from evenflow.stream_sqlite.expiry import Expiry
 from evenflow.stream_sqlite.file import BRANCHES
+from evenflow.stream_sqlite.kept_bytes import Holder, add_kept, delete_text, recount
+from evenflow.stream_sqlite.large_texts import PACKED_FROM_BYTES, pack, unpacked
 from evenflow.stream_sqlite.reads import Reads
+from evenflow.stream_sqlite.room import Room
 from evenflow.stream_sqlite.writes import Writes
+
+_READ = f"{ENTRY}, packed"
 
 
 class SQLiteSessionStore:
-    """The ledger in SQLite (`SessionStore`). Accepting a message deletes what has expired.
+    """The ledger in SQLite (`SessionStore`). Long texts are compressed, those of requests apart.
 
     Args:
+        room: says whether there is some for a message.
         lifetime: how long messages of chats are kept, in seconds.
     """
 
-    def __init__(self, writes: Writes, reads: Reads, lifetime: float) -> None:
+    def __init__(self, writes: Writes, reads: Reads, room: Room, lifetime: float) -> None:
         self._writes = writes
         self._reads = reads
+        self._room = room
         self._lifetime = lifetime
-        self._expiry = Expiry()
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         return await self._reads.run(partial(_load, channel=str(channel), now=now))
@@ -59,13 +67,17 @@ class SQLiteSessionStore:
         return frozenset(channel for channel in channels if str(channel) in ended)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
+        packed = None
+        if len(entry.text) >= PACKED_FROM_BYTES:
+            packed = await pack(entry.text)
+            # A request that brings its conversation is read seldom, and without a history.
+            is_apart = MessageKind.from_text(entry.kind).brings_conversation
+            name = entry.response_id if is_apart else None
+            entry = replace(entry, text="", text_name=name)
         expires_at = now + kept_seconds(entry, self._lifetime)
-        return await self._writes.run_together(
-            accept_all,
-            Accepting(str(channel), entry, now, expires_at, self._expiry.is_due(now)),
-            durable=True,
-            urgent=True,
-        )
+        message = Accepting(str(channel), entry, now, expires_at, packed)
+        async with self._room.reserve(message.holder, message.size):
+            return await self._writes.run_together(accept_all, message, durable=True, urgent=True)
 
     async def answered(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
@@ -110,7 +122,7 @@ def _head(connection: Connection, channel: str, now: float) -> StoredConversatio
 def _load(connection: Connection, channel: str, now: float) -> StoredConversation:
     last, ended = _session(connection, channel, now)
     rows = connection.execute(
-        f"SELECT {ENTRY} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now)
+        f"SELECT {_READ} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now)
     )
     entries = in_causal_order(last, [_read_entry(*row) for row in rows])
     return StoredConversation(last, entries, ended)
@@ -120,7 +132,7 @@ def _message(
     connection: Connection, channel: str, message_id: str, now: float
 ) -> LedgerEntry | None:
     row = connection.execute(
-        f"SELECT {ENTRY} FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
+        f"SELECT {_READ} FROM messages WHERE channel = ? AND message_id = ? AND expires_at > ?",
         (channel, message_id, now),
     ).fetchone()
     return None if row is None else _read_entry(*row)
@@ -149,11 +161,24 @@ def _ended_of(connection: Connection, channels: Sequence[str], now: float) -> se
 def _answered(
     connection: Connection, channel: str, message_id: str, answer: str | None, outcome: str
 ) -> None:
-    connection.execute(
+    row = connection.execute(
         "UPDATE messages SET ended = 1, answer = ifnull(?, answer), outcome = ? WHERE channel = ? "
-        "AND message_id = ?",
+        "AND message_id = ? RETURNING kind",
         (answer, outcome, channel, message_id),
+    ).fetchall()
+    for (kind,) in row:
+        is_recalled = MessageKind.from_text(kind).recalled
+        # A later message has all of its conversation.
+        is_needed = is_recalled and _is_last(connection, channel, message_id)
+        change = recount if is_needed else delete_text
+        change(connection, channel, message_id)
+
+
+def _is_last(connection: Connection, channel: str, message_id: str) -> bool:
+    found = connection.execute(
+        "SELECT 1 FROM sessions WHERE channel = ? AND last_message_id = ?", (channel, message_id)
     )
+    return found.fetchone() is not None
 
 
 def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEntry]:
@@ -163,9 +188,13 @@ def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEnt
         (channel, now + LIFETIME_SECONDS),
     )
     rows = connection.execute(
-        f"DELETE FROM messages WHERE channel = ? RETURNING {ENTRY}", (channel,)
-    )
-    return [_read_entry(*row) for row in rows]
+        f"DELETE FROM messages WHERE channel = ? RETURNING sender, bytes, {_READ}", (channel,)
+    ).fetchall()
+    gone: Counter[Holder] = Counter()
+    for sender, size, *_ in rows:
+        gone[Holder.of(channel, sender)] -= size
+    add_kept(connection, gone)
+    return [_read_entry(*row[2:]) for row in rows]
 
 
 def _read_entry(
@@ -176,13 +205,13 @@ def _read_entry(
     owner: str,
     answer: str | None,
     ended: int,
-    *rest: str | None,
+    *rest: Any,
 ) -> LedgerEntry:
-    replaces, terms, kind, text_name, outcome, parent_message_id = rest
+    replaces, terms, kind, text_name, outcome, parent_message_id, packed = rest
     return LedgerEntry(
         message_id,
         previous_message_id,
-        text,
+        text if packed is None else unpacked(packed),
         response_id,
         owner,
         answer,

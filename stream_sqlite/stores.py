@@ -11,12 +11,14 @@ from sqlite3 import Connection
 
 from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
 from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, StoreUnavailable
-from evenflow.stream_core.ports.session_store import LARGE_TEXT_SECONDS
 from evenflow.stream_core.ports.usage_store import KEPT_SECONDS
-from evenflow.stream_sqlite.file import FileUnusable, ProcessLock, connect, prepare, signing_key
+from evenflow.stream_sqlite.file import FileUnusable, connect, file_state, prepare, signing_key
 from evenflow.stream_sqlite.file_watch import FileWatch
+from evenflow.stream_sqlite.large_texts import SQLiteLargeTexts
+from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.response_store import SQLiteResponseStore
+from evenflow.stream_sqlite.room import UNBOUNDED, Room
 from evenflow.stream_sqlite.session_store import SQLiteSessionStore
 from evenflow.stream_sqlite.task_calls import SQLiteCallsOfTasks
 from evenflow.stream_sqlite.tenant_activity import SQLiteTenantActivity
@@ -36,6 +38,7 @@ class SQLiteStores:
         wall_time: seconds since the epoch.
         lifetime: how long messages of chats are kept, in seconds.
         usage_kept: the same of usage records.
+        most_bytes: that the file may have of what is kept.
 
     Raises:
         FileUnusable: the file can't be used. The message says what to do.
@@ -47,12 +50,14 @@ class SQLiteStores:
         wall_time: Callable[[], float],
         lifetime: float = LIFETIME_SECONDS,
         usage_kept: float = KEPT_SECONDS,
+        most_bytes: int = UNBOUNDED,
     ) -> None:
         path = path.absolute()  # SQLite would read names like `:memory:` otherwise
         prepare(path)
         try:
             with closing(connect(path)) as connection:
                 self.signing_key = signing_key(connection)
+                state = file_state(connection)
             self._lock = ProcessLock(path)
         except (sqlite3.Error, OSError) as error:
             raise FileUnusable(
@@ -61,8 +66,9 @@ class SQLiteStores:
         # Others take over when nothing more of this process is written.
         self._writes = Writes(path, kept_open=(self._lock.descriptor,))
         self._reads = Reads(path)
+        self.room = Room(path, state, most_bytes, self._writes, self._reads, wall_time)
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
-        self.sessions = SQLiteSessionStore(self._writes, self._reads, lifetime)
+        self.sessions = SQLiteSessionStore(self._writes, self._reads, self.room, lifetime)
         self.usage = SQLiteUsageStore(self._writes, self._reads, usage_kept)
         self.tenants = SQLiteTenantStore(self._writes, self._reads)
         self.dead_letters = SQLiteDeadLetters(self._writes)
@@ -91,26 +97,6 @@ class SQLiteDeadLetters:
             raise DeadLettersUnavailable(f"the dead letter was not kept: {error}") from error
 
 
-class SQLiteLargeTexts:
-    """Large texts in SQLite (`LargeTexts`)."""
-
-    def __init__(self, writes: Writes, reads: Reads, wall_time: Callable[[], float]) -> None:
-        self._writes = writes
-        self._reads = reads
-        self._wall_time = wall_time
-
-    async def put(self, name: str, text: str) -> None:
-        expires_at = self._wall_time() + LARGE_TEXT_SECONDS
-        # The acceptance that follows is durable, and makes this durable too.
-        await self._writes.run(partial(_put, name=name, text=text, expires_at=expires_at))
-
-    async def get(self, name: str) -> str | None:
-        return await self._reads.run(partial(_get, name=name, now=self._wall_time()))
-
-    async def delete(self, name: str) -> None:
-        await self._writes.run(partial(_delete, name=name))
-
-
 def _send(connection: Connection, letter: DeadLetter) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -124,20 +110,3 @@ def _send(connection: Connection, letter: DeadLetter) -> None:
             letter.at + _LETTER_SECONDS,
         ),
     )
-
-
-def _put(connection: Connection, name: str, text: str, expires_at: float) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO large_texts VALUES (?, ?, ?)", (name, text, expires_at)
-    )
-
-
-def _delete(connection: Connection, name: str) -> None:
-    connection.execute("DELETE FROM large_texts WHERE name = ?", (name,))
-
-
-def _get(connection: Connection, name: str, now: float) -> str | None:
-    row = connection.execute(
-        "SELECT text FROM large_texts WHERE name = ? AND expires_at > ?", (name, now)
-    ).fetchone()
-    return None if row is None else row[0]

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from evenflow.stream_core.ports.response_store import LeaseLost, StoreUnavailable
 from evenflow.stream_core.ports.session_store import NotAccepted
 from evenflow.stream_core.ports.tenant_store import TenantChanged
-from evenflow.stream_sqlite.file import connect
+from evenflow.stream_sqlite.file import LOG_BYTES, connect
+from evenflow.stream_sqlite.reserve import Reserve
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -22,6 +23,8 @@ Operation = Callable[[sqlite3.Connection], T]
 JoinedOperation = Callable[[sqlite3.Connection, Sequence[A]], Sequence[T | Exception]]
 """The same for many calls: it takes the argument of each, and returns each result or exception."""
 
+# With fewer free ones a write may fail for want of room: the log of writes, and a large text.
+_WRITE_BYTES = 2 * LOG_BYTES
 # An operation raises these before it has written anything.
 _REFUSALS = (LeaseLost, NotAccepted, TenantChanged)
 
@@ -73,6 +76,9 @@ class Transactions:
         try:
             return self._commit(calls)
         except sqlite3.Error as error:
+            # The disk may be full of something else: what is kept for then is room to go on.
+            if self._writes and Reserve(self._path).release(_WRITE_BYTES):
+                return self.run(calls)
             unavailable = StoreUnavailable(f"EVENFLOW_STORE_PATH={self._path}: {error}")
             return [unavailable] * len(calls)
         except Exception as error:

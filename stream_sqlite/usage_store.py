@@ -15,6 +15,7 @@ from evenflow.stream_core.ports.usage_store import (
 )
 from evenflow.stream_core.tenants.budget import Ask, Reservation, settlement, without_room
 from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
+from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES, Holder, add_kept
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
 
@@ -115,6 +116,8 @@ def _settle(
         "INSERT OR REPLACE INTO usage_records VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*place, record.day, record.user, record.to_text(), _text(settled.counted), expires_at),
     )
+    if row is None:
+        add_kept(connection, {Holder(record.tenant, ""): USAGE_BYTES})
 
 
 def _release(connection: Connection, tenant: str, response_id: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from evenflow.fargate_handler.node_context import NodeContext
@@ -17,8 +18,10 @@ from evenflow.stream_core.ports.response_store import Lease, StoreUnavailable
 from evenflow.stream_core.ports.session_store import (
     LargeTexts,
     LedgerEntry,
+    NotAccepted,
     SessionStore,
     StoredConversation,
+    StoreFull,
 )
 from evenflow.stream_core.protocol.errors import Overloaded, TooLarge
 
@@ -31,10 +34,14 @@ class KeptTexts:
 
     Args:
         apart: where they are kept. None: a text that is too large is refused.
+        largest: bytes of the largest text that the ledger takes. None: it takes any.
     """
 
-    def __init__(self, apart: LargeTexts | None = None) -> None:
+    def __init__(
+        self, apart: LargeTexts | None = None, largest: int | None = LARGEST_ITEM_TEXT
+    ) -> None:
         self._apart = apart
+        self._largest = largest
 
     async def put(self, entry: LedgerEntry) -> LedgerEntry:
         """The entry as the ledger takes it: a large text is kept apart.
@@ -43,17 +50,18 @@ class KeptTexts:
             TooLarge: there is no place for its text.
             StoreUnavailable: the text can't be written now.
         """
-        if len(entry.text.encode()) <= LARGEST_ITEM_TEXT:
+        size = len(entry.text.encode())
+        if self._largest is None or size <= self._largest:
             return entry
         if self._apart is None:
             raise TooLarge(
-                f"the request is larger than {LARGEST_ITEM_TEXT} bytes, the most that can be "
+                f"the request is larger than {self._largest} bytes, the most that can be "
                 "kept without "
                 "EVENFLOW_REQUESTS_BUCKET; nothing was generated",
                 code="message_too_large",
             )
         await self._apart.put(entry.response_id, entry.text)
-        return replace(entry, text="", text_name=entry.response_id)
+        return replace(entry, text="", text_name=entry.response_id, text_bytes=size)
 
     async def whole(self, entry: LedgerEntry) -> LedgerEntry | None:
         """The entry with its text. None when the text is no longer kept.
@@ -77,6 +85,9 @@ class KeptTexts:
 
 
 _RETRY_AFTER_MS = 2_000
+# Something has to expire before.
+_FULL_RETRY_AFTER_MS = 30_000
+_SENDER_DIGITS = 12
 
 
 class MessageLedger:
@@ -164,7 +175,7 @@ class MessageLedger:
         Raises:
             NotAccepted: another task has accepted this message, or another one in its place.
             TooLarge: there is no place for its text.
-            Overloaded: the store can't be written, or is too far behind.
+            Overloaded: the store can't be written, is full, or is too far behind.
         """
         if self._recorder.behind:
             raise self._refusal("store_behind", "the response buffer is too far behind")
@@ -178,11 +189,23 @@ class MessageLedger:
             terms=event.terms.to_text(),
             kind=event.kind.to_text(),
             parent_message_id=event.parent_message_id,
+            sender=_sender_of(event),
         )
+        lease = await self._put_on_record(event.channel, entry)
+        self._recorder.record(stream, lease, kind=event.kind)
+
+    async def _put_on_record(self, channel: Channel, entry: LedgerEntry) -> Lease:
         with self._reachable():
             entry = await self._texts.put(entry)
-            lease = await self._sessions.accept(event.channel, entry, self._wall_time())
-        self._recorder.record(stream, lease, kind=event.kind)
+            try:
+                return await self._sessions.accept(channel, entry, self._wall_time())
+            except (NotAccepted, StoreFull) as refused:
+                with suppress(StoreUnavailable):  # then it expires
+                    await self._texts.delete(entry)
+                if isinstance(refused, NotAccepted):
+                    raise
+                what = "the store has no room for more of this sender until something expires"
+                raise self._refusal("store_full", what, _FULL_RETRY_AFTER_MS) from refused
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
@@ -193,10 +216,22 @@ class MessageLedger:
                 "store_unavailable", "the store of messages cannot be reached"
             ) from error
 
-    def _refusal(self, code: str, what: str) -> Overloaded:
+    def _refusal(self, code: str, what: str, retry_after_ms: int = _RETRY_AFTER_MS) -> Overloaded:
         self._refused.value += 1
         return Overloaded(
             f"{what}; the message was not accepted, running answers go on, send it again later",
             code=code,
-            retry_after_ms=_RETRY_AFTER_MS,
+            retry_after_ms=retry_after_ms,
         )
+
+
+def _sender_of(event: IngestEvent) -> str:
+    """The sender that a message is counted for: its address, and there its session or user."""
+    address, own = event.line.address, event.line.session or event.terms.user
+    return f"{_digest(address)}:{_digest(own)}" if address else ""
+
+
+def _digest(name: str) -> str:
+    """A name as rows of messages have it, which do not show it. Empty for none."""
+    data = name.encode("utf-8", "surrogateescape")
+    return hashlib.sha256(data).hexdigest()[:_SENDER_DIGITS] if name else ""

@@ -15,6 +15,8 @@ ENDING_WAITS_SECONDS = 10.0
 """How long an answer's end waits for its usage to be on record. A try that has begun by then may
 take as long again.
 """
+UNREPEATABLE_SECONDS = 300.0
+"""How long an answer is kept that nobody can come back for: for its readers at other tasks."""
 # A DynamoDB item may have 400 KB, and a byte of text can take six there.
 _CHUNK_BYTES = 16_384
 
@@ -25,6 +27,7 @@ class Recording:
     __slots__ = (
         "_began_at",
         "_has_readers_later",
+        "_is_repeatable",
         "backlog_bytes",
         "due_at",
         "end_reported",
@@ -60,6 +63,7 @@ class Recording:
         self.since = now
         """When it was to be written first."""
         self._has_readers_later = not kind.brings_conversation
+        self._is_repeatable = kind.repeatable
         self.written = written
         """The next index that the store does not have."""
         self.sent = written
@@ -140,6 +144,10 @@ class Recording:
             error=stream.error,
             degraded=stream.degraded,
         )
+
+    def kept_seconds(self, most: float) -> float:
+        """How long the answer is kept after its end, where others are for `most` seconds."""
+        return most if self._is_repeatable else min(most, UNREPEATABLE_SECONDS)
 
     def answer(self, most_bytes: int | None) -> str | None:
         """The text for the conversation's history. None: none is kept.

@@ -331,7 +331,9 @@ class ResponseRecorder:
             )
             if not recording.end_reported:  # else only the usage is missing
                 await self._responses.finish(
-                    recording.lease, ending, ended_at + limits.response_ttl_seconds
+                    recording.lease,
+                    ending,
+                    ended_at + recording.kept_seconds(limits.response_ttl_seconds),
                 )
             self._tell_end(recording)
             answer = recording.answer(self._longest_answer)

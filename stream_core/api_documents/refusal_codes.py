@@ -66,6 +66,7 @@ ACCEPTING = {
         "draining",
         "store_unavailable",
         "store_behind",
+        "store_full",
         "session_contended",
         "response_elsewhere",
         "newer_form",

@@ -426,6 +426,14 @@ class Limits(BaseModel):
         2**40,
         "503 store_behind: text waiting for the response buffer; running answers go on",
     )
+    store_bytes: int = _limit(
+        8_589_934_592,
+        16_777_216,
+        2**50,
+        "503 store_full, to the tenant, address and session with most first: what is kept of "
+        "messages, answers and usage. With store=sqlite all of it, and less where the disk has "
+        "less room; with store=dynamodb what the messages of each tenant take",
+    )
     returning_connections_per_second: float = _limit(
         500,
         1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from evenflow.stream_core.policy.channel import Channel, MessageKind
@@ -31,6 +31,10 @@ class NotAccepted(Exception):
     """The message is known already, or isn't the next one. Nothing was changed: load again."""
 
 
+class StoreFull(Exception):
+    """The store has no room for a message of this sender. Nothing was changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
     """An accepted message.
@@ -44,6 +48,8 @@ class LedgerEntry:
         outcome: the text of the `Outcome` of its response. Empty before the end, and for a message
             that brings its conversation.
         parent_message_id: the last message of the older version that it continues.
+        sender, text_bytes: the sender that it is counted for, within its tenant, and how long its
+            text in `LargeTexts` is. Stores that count use them, and do not return them.
     """
 
     message_id: str
@@ -59,6 +65,8 @@ class LedgerEntry:
     text_name: str | None = None
     outcome: str = ""
     parent_message_id: str | None = None
+    sender: str = field(default="", compare=False)
+    text_bytes: int = field(default=0, compare=False)
 
     @property
     def link(self) -> MessageLink:
@@ -111,6 +119,9 @@ class SessionStore(Protocol):
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """Accept a message: write its row, the last message and an empty response, or nothing.
 
+        A store may keep the text of one that brings its conversation apart, as `LargeTexts` does
+        under its response's id. Its entry has that `text_name` then.
+
         A call that may have succeeded can be repeated with the same response_id.
 
         Returns:
@@ -119,6 +130,7 @@ class SessionStore(Protocol):
         Raises:
             NotAccepted: the message is known already, or isn't the next one, or the session was
                 ended. Nothing was changed.
+            StoreFull: there is no room for it.
         """
 
     async def answered(

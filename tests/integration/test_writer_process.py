@@ -17,7 +17,7 @@ import pytest
 
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_sqlite import writes as module
-from evenflow.stream_sqlite.file import ProcessLock
+from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.stores import SQLiteStores
 from evenflow.stream_sqlite.writes import Writes
@@ -28,7 +28,8 @@ LARGE = 4_000_000  # more than a pipe holds
 
 
 def put(connection: Connection, name: str, text: str = "") -> str:
-    connection.execute("INSERT INTO large_texts VALUES (?, ?, 1e12)", (name, text))
+    insert = "INSERT INTO large_texts (name, text, expires_at) VALUES (?, ?, 1e12)"
+    connection.execute(insert, (name, text))
     return text
 
 

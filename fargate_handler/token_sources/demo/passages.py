@@ -37,6 +37,8 @@ _LONGEST_ANSWER_CHARACTERS = 900
 # A passage answers a question if its heading has a word of it, and it has so much of all its words,
 # by their rarity. One page is made of questions and answers.
 _LEAST_SHARE = 0.6
+# The end of a question, which alone is looked up: megabytes of words took the event loop a minute.
+_SEARCHED_CHARACTERS = 4_096
 _QUESTIONS, _OF_QUESTIONS = "questions", 1.5
 NO_PASSAGE = """\
 I am only a demo, without a language model. I look questions up in Evenflow's documentation, and \
@@ -96,7 +98,7 @@ class Passages:
 
     def answer(self, question: str) -> Answer:
         """The best passage in Markdown, with its source. Where none fits, what this model is."""
-        question_terms = frozenset(_terms(question))
+        question_terms = frozenset(_terms(question[-_SEARCHED_CHARACTERS:]))
         least = _LEAST_SHARE * sum(self._rarity.get(term, self._rarest) for term in question_terms)
         scores = [
             self._score(question_terms, least, number) for number in range(len(self._passages))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -29,7 +30,9 @@ async def _rows(stores: Stores, texts: LargeTexts, folder: Path) -> str:
     """All that is on record, whether it can be read through the stores or not."""
     if isinstance(stores, FileStores):
         with closing(sqlite3.connect(folder / "evenflow.db")) as connection:
-            return "\n".join(connection.iterdump())
+            packed = connection.execute("SELECT packed FROM large_texts").fetchall()
+            texts_there = [zlib.decompress(text).decode() for (text,) in packed]
+            return "\n".join([*connection.iterdump(), *texts_there])
     if isinstance(stores, DynamoDBStores):
         tables = (stores.tables.sessions, stores.tables.ledger, stores.tables.responses)
         found = [

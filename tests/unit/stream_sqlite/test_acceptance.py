@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
 from evenflow.stream_sqlite.acceptance import Accepting, accept_all
-from evenflow.stream_sqlite.expiry import Expiry
+from evenflow.stream_sqlite.expiry import delete_expired
 from evenflow.stream_sqlite.file import connect, prepare
 from tests.integration.stores.stores import NOW
 
@@ -91,21 +91,27 @@ def test_who_asks_again_for_what_is_on_record_is_told_the_same() -> None:
         assert [len(table) for table in rows(connection)] == [2, 1, 2]
 
 
-def test_what_has_expired_is_deleted_when_it_is_time() -> None:
-    expiry = Expiry()
-    assert [expiry.is_due(NOW + after) for after in (0.0, 0.2, 0.3, 0.4)] == [
-        True,
-        False,
-        True,
-        False,
-    ]
+def test_what_has_expired_is_deleted() -> None:
     old = Accepting("t:a:old", LedgerEntry("m1", None, "hi", "r1", "task"), NOW, NOW + 60)
     new = old._replace(channel="t:a:new", now=NOW + 90_000, expires_at=NOW + 99_000)
     with new_file() as connection:
         accept_all(connection, [old])
         accept_all(connection, [new._replace(entry=replace(new.entry, response_id="r2"))])
         assert [len(table) for table in rows(connection)] == [2, 2, 2]
-        third = new._replace(channel="t:a:3", entry=replace(new.entry, response_id="r3"))
-        accept_all(connection, [third._replace(tidies=True)])
-        assert [len(table) for table in rows(connection)] == [2, 2, 2]
+        delete_expired(connection, NOW + 90_000)
+        assert [len(table) for table in rows(connection)] == [1, 1, 1]
         assert "r1" not in str(rows(connection))
+
+
+def test_however_many_messages_there_are_no_statement_looks_through_all_of_them() -> None:
+    first = Accepting("t:a:s", LedgerEntry("m1", None, "hi", "r1", "task"), NOW, NOW + 60)
+    second = first._replace(channel="t:a:o", entry=replace(first.entry, response_id="r2"))
+    said = list[str]()
+    with new_file() as connection:
+        connection.set_trace_callback(said.append)
+        accept_all(connection, [first, second])
+        connection.set_trace_callback(None)
+        plans = [connection.execute(f"EXPLAIN QUERY PLAN {statement}") for statement in said]
+        steps = [step for plan in plans for *_, step in plan.fetchall()]
+    assert any(step.startswith("SEARCH message") for step in steps)
+    assert [step for step in steps if step.startswith(("SCAN message", "SCAN response"))] == []

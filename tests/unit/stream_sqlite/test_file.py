@@ -4,6 +4,7 @@ later.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sqlite3
@@ -24,7 +25,8 @@ from evenflow.stream_core.ports.response_store import (
     Unwritable,
 )
 from evenflow.stream_sqlite import file
-from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, ProcessLock
+from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, prepare
+from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
 
@@ -93,10 +95,26 @@ def test_a_file_of_another_version_is_refused_and_left_as_it_is(path: Path) -> N
 
 
 LATER_TABLES = re.findall(r"CREATE TABLE (\w+)", "\n".join(UPGRADES[2] + UPGRADES[3]))
+LAST_UPGRADE = "\n".join(UPGRADES[5])
+LAST_TABLES = re.findall(r"CREATE TABLE (\w+)", LAST_UPGRADE)
+
+
+def make_file_of_version_5(path: Path) -> None:
+    SQLiteStores(path, lambda: NOW).close()
+    for index in re.findall(r"CREATE INDEX (\w+)", LAST_UPGRADE):
+        change(path, f"DROP INDEX {index}")
+    for table, column in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", LAST_UPGRADE):
+        change(path, f"ALTER TABLE {table} DROP COLUMN {column}")
+    for table in LAST_TABLES:
+        change(path, f"DROP TABLE {table}")
+    change(path, "PRAGMA user_version=5")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA auto_vacuum=NONE")
+        connection.execute("VACUUM")
 
 
 def make_file_of_version_1(path: Path) -> None:
-    SQLiteStores(path, lambda: NOW).close()
+    make_file_of_version_5(path)
     change(path, "ALTER TABLE responses DROP COLUMN form")
     change(path, "ALTER TABLE sessions DROP COLUMN ended")
     change(path, "ALTER TABLE messages DROP COLUMN outcome")
@@ -125,6 +143,29 @@ async def test_a_file_of_the_version_before_is_upgraded_with_what_is_in_it(path:
     assert entries == ["a", Part(Kind.REASONING, "b")]
 
 
+async def test_a_file_of_the_version_before_keeps_its_texts_and_can_shrink(path: Path) -> None:
+    make_file_of_version_5(path)
+    text = "x" * 300_000
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("INSERT INTO large_texts VALUES ('old', ?, ?)", (text, NOW + 60))
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        assert await opened.large_texts.get("old") == text
+        await Stores(opened.responses, opened.sessions).begin("a")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+
+
+def test_a_large_file_of_the_version_before_is_used_as_it_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_file_of_version_5(path)
+    monkeypatch.setattr(file, "_REWRITTEN_BYTES", 1)
+    with caplog.at_level(logging.INFO), closing(SQLiteStores(path, lambda: NOW)):
+        assert "PRAGMA auto_vacuum=2; VACUUM" in caplog.text
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+
+
 def test_a_file_that_the_version_before_uses_is_left_to_it(path: Path) -> None:
     make_file_of_version_1(path)
     lock = ProcessLock(path)
@@ -143,10 +184,19 @@ def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path
             columns.append(
                 [
                     connection.execute(f"PRAGMA table_info({table})").fetchall()
-                    for table in ("responses", "sessions", "messages", *LATER_TABLES)
+                    for table in ("responses", "sessions", "messages", *LATER_TABLES, *LAST_TABLES)
                 ]
             )
     assert columns[0] == columns[1]
+
+
+def test_a_new_file_can_shrink_though_others_begin_to_use_it_at_the_same_time(path: Path) -> None:
+    path.parent.mkdir()
+    lock = ProcessLock(path)
+    prepare(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    lock.release()
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
@@ -235,22 +285,27 @@ async def test_what_was_asked_for_is_done_before_it_closes(path: Path) -> None:
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["evenflow.db"]
 
 
-async def test_what_has_expired_is_deleted_with_the_next_messages(
-    path: Path, opened: SQLiteStores, stores: Stores
-) -> None:
-    lease = await stores.begin("a")
-    await stores.write(lease, 0, ["a"])
-    await stores.responses.finish(lease, completed(1), NOW + 300)
-    await stores.responses.renew("a", NOW + 10)
-    await opened.large_texts.put("long", "x")
-    await opened.dead_letters.send(LETTER)
-    await opened.sessions.accept(new_channel(), new_message(None), NOW + 299)
-    assert [count(path, table) for table in ("responses", "chunks", "messages")] == [2, 1, 2]
-    await opened.sessions.accept(new_channel(), new_message(None), NOW + 310)
-    assert [count(path, table) for table in ("responses", "chunks", "messages")] == [2, 0, 3]
-    await opened.sessions.accept(new_channel(), new_message(None), NOW + 15 * LIFETIME_SECONDS)
-    tables = ("responses", "messages", "sessions", "leases", "large_texts", "dead_letters")
-    assert [count(path, table) for table in tables] == [1, 1, 1, 0, 0, 0]
+async def test_what_has_expired_is_deleted(path: Path) -> None:
+    now = NOW
+    with closing(SQLiteStores(path, lambda: now)) as opened:
+        stores = Stores(opened.responses, opened.sessions)
+        lease = await stores.begin("a")
+        await stores.write(lease, 0, ["a"])
+        await stores.responses.finish(lease, completed(1), NOW + 300)
+        await stores.responses.renew("a", NOW + 10)
+        await opened.large_texts.put("long", "x")
+        await opened.dead_letters.send(LETTER)
+        tables = ("responses", "chunks", "messages")
+        now = NOW + 299
+        await opened.room.tidy()
+        assert [count(path, table) for table in tables] == [1, 1, 1]
+        now = NOW + 310
+        await opened.room.tidy()
+        assert [count(path, table) for table in tables] == [0, 0, 1]
+        now = NOW + 15 * LIFETIME_SECONDS
+        await opened.room.tidy()
+        others = ("messages", "sessions", "leases", "large_texts", "dead_letters")
+        assert [count(path, table) for table in others] == [0, 0, 0, 0, 0]
 
 
 # -- beside the ledger -----------------------------------------------------------------------------

@@ -8,12 +8,13 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.tenant import Tenant
-from evenflow.stream_sqlite.file import ProcessLock
+from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, new_channel, new_message
 
@@ -188,7 +189,8 @@ async def test_the_log_shrinks_when_a_long_read_has_ended(opened: SQLiteStores, 
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM messages").fetchone()
         for number in range(8):
-            await opened.large_texts.put(f"text {number}", "x" * 1_000_000)
+            text = Random(number).randbytes(1_200_000).hex()
+            await opened.large_texts.put(f"text {number}", text)
         assert log.stat().st_size > 8_000_000
         reader.execute("COMMIT")
     for _ in range(3):

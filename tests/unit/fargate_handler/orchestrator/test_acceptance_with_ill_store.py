@@ -7,6 +7,7 @@ import pytest
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.ports.session_store import StoreFull
 from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
@@ -21,6 +22,18 @@ from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
 from tests.unit.settle import settle
 
 # -- a store that is ill ---------------------------------------------------------------------------
+
+
+async def test_a_task_begins_though_the_store_is_full() -> None:
+    shared = Shared()
+    shared.sessions.network.failures["accept"] = StoreFull()
+    task = await Task.join(shared)
+    refused = await task.refusal("m1")
+    assert (refused.status, refused.code) == (503, "store_full")
+    task.assert_idle()
+    del shared.sessions.network.failures["accept"]
+    await task.send("m1")
+    await task.leave()
 
 
 @pytest.mark.parametrize("call", ["load", "accept"])

@@ -5,7 +5,11 @@ import pytest
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
-from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
+from evenflow.fargate_handler.orchestrator.message_ledger import (
+    LARGEST_ITEM_TEXT,
+    KeptTexts,
+    MessageLedger,
+)
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -14,8 +18,9 @@ from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
 from evenflow.stream_core.ports.response_store import Lease
-from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted, StoreFull
+from evenflow.stream_core.protocol.errors import Overloaded, is_for_want_of_room
+from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
     ScriptedResponseStore,
@@ -59,7 +64,10 @@ class Node:
         self.keeper = LeaseKeeper(
             context, self.responses, name="a", address=None, on_lost=self.recorder.lose_everything
         )
-        self.ledger = MessageLedger(context, self.sessions, self.recorder, self.keeper, KeptTexts())
+        self.texts = KeptApart()
+        self.ledger = MessageLedger(
+            context, self.sessions, self.recorder, self.keeper, KeptTexts(self.texts)
+        )
 
     def stream(self, message_id: str = "m1") -> ResponseStream:
         return ResponseStream(
@@ -156,3 +164,45 @@ async def test_a_message_that_does_not_follow_is_not_accepted_and_not_recorded()
     first.cancel()
     await settle()
     assert not node.recorder.busy
+
+
+async def test_a_full_store_is_a_refusal_of_its_sender_and_keeps_no_text() -> None:
+    node = Node()
+    node.sessions.network.failures["accept"] = StoreFull()
+    with pytest.raises(Overloaded) as refusal:
+        await node.accept("m1", text="x" * (LARGEST_ITEM_TEXT + 1))
+    assert (refusal.value.status, refusal.value.code) == (503, "store_full")
+    assert refusal.value.to_object()["retry_after_ms"] >= 10_000
+    assert not is_for_want_of_room(refusal.value)
+    assert node.refused == 1
+    assert node.texts.texts == {}
+    assert not node.recorder.busy
+
+
+async def test_a_message_that_is_not_accepted_leaves_no_text() -> None:
+    node = Node()
+    await node.accept("m1")
+    with pytest.raises(NotAccepted):
+        await node.accept("m3", "m2", text="x" * (LARGEST_ITEM_TEXT + 1))
+    assert node.texts.texts == {}
+
+
+async def test_its_sender_is_kept_with_a_message_and_can_not_be_read_there() -> None:
+    node = Node()
+    senders = list[str]()
+
+    async def accept(_: Channel, entry: LedgerEntry, _now: float) -> Lease:
+        senders.append(entry.sender)
+        return Lease(entry.response_id, entry.owner, 1)
+
+    node.sessions.accept = accept  # type: ignore[method-assign, assignment]
+    first, second, other = CHANNEL, Channel("t", "demo", "other"), "203.0.113.8"
+    for channel, address in ((first, "203.0.113.7"), (second, "203.0.113.7"), (first, other)):
+        event = IngestEvent(channel, "m1", None, "hi", sender=("t", address))
+        await node.ledger.accept(event, node.stream())
+    of_first, of_second, of_other = (sender.split(":") for sender in senders)
+    assert of_first[0] == of_second[0] != of_other[0], "the address"
+    assert of_second[1] != of_first[1] == of_other[1], "the session"
+    assert "203" not in senders[0]
+    await node.ledger.accept(IngestEvent(first, "m1", None, "hi"), node.stream())
+    assert senders[3] == "", "nobody knows after a take-over"

@@ -11,8 +11,10 @@ from evenflow.stream_core.log.entries import Kind, Part, size_of
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.channel import CHAT, COMPLETION, MessageKind
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.ports.response_store import Chunk
+from evenflow.stream_core.ports.session_store import LedgerEntry
 from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
@@ -46,6 +48,19 @@ async def test_the_first_delta_and_the_end_are_written_at_once(node: Node) -> No
     assert node.head().expires_at == pytest.approx(node.wall_time() + 86_400, abs=0.001)
     (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).entries
     assert (entry.answer, entry.ended) == ("Hello you", True)
+
+
+@pytest.mark.parametrize(("kind", "kept"), [(CHAT, 86_400), (COMPLETION, 300)])
+async def test_an_answer_is_kept_as_long_as_somebody_may_come_back_for_it(
+    node: Node, kind: MessageKind, kept: float
+) -> None:
+    stream, entry = node.stream_of("r"), LedgerEntry("m1", None, "hi", "r", "a")
+    lease = await node.sessions.accept(stream.channel, entry, node.wall_time())
+    node.recorder.record(stream, lease, kind=kind)
+    stream.start()
+    stream.complete("stop", None)
+    await settle()
+    assert node.head().expires_at == pytest.approx(node.wall_time() + kept, abs=0.001)
 
 
 async def _writes_of(node: Node, stream: ResponseStream, seconds: float) -> int:

@@ -133,6 +133,12 @@ def test_where_nothing_fits_it_says_so(question: str) -> None:
     assert real_passages().answer(question).text == NO_PASSAGE
 
 
+def test_of_a_question_of_megabytes_the_end_alone_is_looked_up() -> None:
+    passages = Passages([Passage("p", "Lanterns", "Lanterns are lit at night.")])
+    noise = " ".join(f"word{number}" for number in range(20_000))
+    assert passages.answer(f"{noise} {' ' * 4_096} lanterns").source
+
+
 @given(st.text())
 def test_the_same_question_has_the_same_answer(question: str) -> None:
     passages = Passages(
