@@ -111,16 +111,23 @@ class MessageLedger:
         with self._reachable():
             return await self._sessions.load(channel, self._wall_time())
 
-    async def text_of(self, channel: Channel, response_id: str) -> str | None:
-        """The text of the message that has this response. None when it is no longer kept.
+    async def message(self, channel: Channel, response_id: str) -> LedgerEntry | None:
+        """The message that has this response. None when it is no longer kept.
 
         Raises:
             Overloaded: the store can't be read.
         """
         stored = await self.load(channel)
-        entry = next((each for each in stored.entries if each.response_id == response_id), None)
+        return next((each for each in stored.entries if each.response_id == response_id), None)
+
+    async def text_of(self, message: LedgerEntry) -> str | None:
+        """The text of a message, also of a large one. None when it is no longer kept.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
         with self._reachable():
-            whole = await self._texts.whole(entry) if entry is not None else None
+            whole = await self._texts.whole(message)
         return whole.text or None if whole is not None else None
 
     async def ends(self, channel: Channel, message_id: str | None = None) -> StoredConversation:

@@ -19,9 +19,22 @@ class TokenBucket:
         Args:
             leaving: how many must be left for others.
         """
-        self._level = min(self._burst, self._level + (now - self._at) * self._rate)
-        self._at = now
+        self._refill(now)
         if self._level >= 1 + leaving:
             self._level -= 1
             return 0.0
         return (1 + leaving - self._level) / self._rate
+
+    def spend(self, now: float, tokens: float) -> None:
+        """Take tokens, also those that are not there yet: what they stand for is done already."""
+        self._refill(now)
+        self._level -= tokens
+
+    def empty_for(self, now: float) -> float:
+        """The seconds until there is a token again. 0.0: there is one."""
+        self._refill(now)
+        return max(0.0, (1 - self._level) / self._rate)
+
+    def _refill(self, now: float) -> None:
+        self._level = min(self._burst, self._level + (now - self._at) * self._rate)
+        self._at = now

@@ -25,10 +25,14 @@ from evenflow.fargate_handler.gateway.openai.responses.response_request import (
 from evenflow.fargate_handler.gateway.openai.responses.responses_endpoint import about_response
 from evenflow.fargate_handler.gateway.openai.responses.submitting import submit
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.fargate_handler.gateway.requests.submission import Sender, leave_response
+from evenflow.fargate_handler.gateway.requests.submission import (
+    Sender,
+    leave_response,
+    reading_line,
+)
 from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET
-from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of
+from evenflow.fargate_handler.orchestrator.held_requests import Reading
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.blocks import SealingBlocks
 from evenflow.stream_core.encoders.responses.response_events import (
@@ -261,8 +265,10 @@ class ResponsesSocket:
         context.metrics.labelled(HTTP_REQUESTS).count(RESPONSES_WEBSOCKET.protocol)
         try:
             check_right(Right.WRITE, self._sender.may)
-            held.grow_to(memory_of(message))
-            call = _read(message)
+            line = reading_line(context, self._sender)
+            context.work.check(line)
+            context.work.count(line, len(message))
+            call = await context.work.read(line, message, _read, held.grow_to)
             earlier = EarlierResponses(context, self._sender, held, self._made)
             known, _ = await submit(context, self._sender, replace(call, kept=True), earlier)
         finally:
@@ -355,7 +361,7 @@ class ResponsesSocket:
         return crowded and self._buffer.bytes > 0 and not busy
 
 
-def _read(message: bytes) -> ResponseCall:
+def _read(message: bytes | bytearray) -> ResponseCall:
     """Read a message.
 
     Raises:
