@@ -9,8 +9,8 @@ from evenflow.stream_core.policy.memory_account import MemoryPart
 
 _PART = 16
 """They may take this part of the memory for requests."""
-_TURN_BYTES = 512
-"""A turn without its text."""
+_TURN_BYTES = 1_024
+"""A turn without its text, with what a protocol tells of it again."""
 
 
 class KeptRequests:
