@@ -93,6 +93,7 @@ class ResponsesSocket:
         self._made: set[str] = set()
         self._unstored: list[ResponseStream] = []
         self._current: ResponseStream | None = None
+        self._is_submitting = False
         self._writable = asyncio.Event()
         self._writable.set()
         held_requests = context.orchestrator.held_requests
@@ -263,6 +264,7 @@ class ResponsesSocket:
     async def _submit(self, message: bytes, held: Reading) -> KnownResponse:
         context = self._context
         context.metrics.labelled(HTTP_REQUESTS).count(RESPONSES_WEBSOCKET.protocol)
+        self._is_submitting = True
         try:
             check_right(Right.WRITE, self._sender.may)
             line = reading_line(context, self._sender)
@@ -272,6 +274,7 @@ class ResponsesSocket:
             earlier = EarlierResponses(context, self._sender, held, self._made)
             known, _ = await submit(context, self._sender, replace(call, kept=True), earlier)
         finally:
+            self._is_submitting = False
             held.release()
         self._made.add(str(known.id))
         if not is_stored(known.asked):
@@ -357,7 +360,8 @@ class ResponsesSocket:
     def _is_idle_with_large_buffer(self) -> bool:
         requests = self._context.orchestrator.memory.requests
         crowded = requests.bytes > _CROWDED * requests.most
-        busy = self._is_arriving or self._fragments or self._waiting.qsize() or self.reading
+        begun = self._is_submitting or self.reading
+        busy = self._is_arriving or self._fragments or self._waiting.qsize() or begun
         return crowded and self._buffer.bytes > 0 and not busy
 
 
