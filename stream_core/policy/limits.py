@@ -148,7 +148,10 @@ class Limits(BaseModel):
         "400 array_above_max_length: parts and calls of all messages of a request",
     )
     tools_per_request: int = _limit(
-        1_024, 16, 1_000_000, "400 array_above_max_length: tools that a request offers"
+        1_024,
+        16,
+        1_000_000,
+        "400 array_above_max_length: tools that a request offers, and texts at which it ends",
     )
     values_per_request: int = _limit(
         131_072,

@@ -17,6 +17,7 @@ _MESSAGES = ("messages", "input", "context")
 _PARTS = ("parts", "content", "tool_calls", "toolCalls", "summary")
 _PARTS_OF_ITEMS = (*_PARTS, "output")
 _FORWARDED = ("forwardedProps", "forwarded_props")
+_STOPS = ("stop", "stop_sequences")
 _PIECE_BYTES = 65_536
 _BACKSLASH = ord("\\")
 _BACKSLASHES = re.compile(rb"\\*+")
@@ -101,6 +102,8 @@ def _check_request(request: Any, limits: Limits, where: str) -> None:
                 _check(param, parts, limits.parts_per_request, "parts, with those before it")
     _check("system", len(_list_in(request, "system")), limits.parts_per_request)
     _check(f"{where}tools", _tools_in(request), limits.tools_per_request)
+    for name in _STOPS:
+        _check(f"{where}{name}", len(_list_in(request, name)), limits.tools_per_request)
     for name in _FORWARDED:
         _check(f"{name}.tools", _tools_in(_in(request, name)), limits.tools_per_request)
 

@@ -49,6 +49,8 @@ def _messages(content: Any, times: int = 1, **more: Any) -> dict[str, Any]:
         ({"input": [{"type": "reasoning", "summary": [_PART] * 41}]}, "input.0"),
         ({"system": [_PART] * 41}, "system"),
         ({"tools": [_TOOL] * 17}, "tools"),
+        ({"stop": ["a"] * 17}, "stop"),
+        ({"stop_sequences": ["a"] * 17}, "stop_sequences"),
         ({"tools": [{"type": "namespace", "tools": [_TOOL] * 16}]}, "tools"),
         ({"forwardedProps": {"tools": [_TOOL] * 17}}, "forwardedProps.tools"),
         ({"forwarded_props": {"tools": [_TOOL] * 17}}, "forwarded_props.tools"),
