@@ -217,6 +217,7 @@ async def read_request(
         RequestTimeout: it came too slowly.
     """
     work, line = context.work, reading_line(context, sender)
+    work.check(line)
 
     def grow_to(length: int) -> None:
         work.check(line)
