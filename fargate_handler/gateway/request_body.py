@@ -13,7 +13,6 @@ from evenflow.stream_core.protocol.content_encoding import ContentDecoder
 from evenflow.stream_core.protocol.errors import Overloaded, RequestTimeout
 from evenflow.stream_core.protocol.http_contract import body_too_large
 
-
 _MOST_AT_ONCE = 262_144
 """What is unpacked in one turn of the event loop: about a millisecond."""
 

@@ -195,6 +195,7 @@ async def test_what_is_read_for_an_address_is_rated_unpacked(
     other = headers | {"X-Forwarded-For": "203.0.113.8"}
     assert (await call(http, "POST", url, body, headers=other)).status == 200
 
+
 @_each
 async def test_a_full_queue_refuses_all(
     http: aiohttp.ClientSession, serve: Serve, protocol: _Protocol

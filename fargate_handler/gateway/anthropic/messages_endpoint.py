@@ -95,9 +95,7 @@ class MessagesEndpoint:
             call = call.of_model(model)
             deadline = Deadline(timeout_ms(request), context.monotonic)
             terms = sender.named_in(call.terms)
-            stream = await submit_request(
-                context, sender, key, call.asked, terms, reading.bytes
-            )
+            stream = await submit_request(context, sender, key, call.asked, terms, reading.bytes)
             return _Asked(call.without_conversation(), key, stream, last, deadline)
 
     async def _answer(self, request: web.Request, asked: _Asked) -> web.StreamResponse:

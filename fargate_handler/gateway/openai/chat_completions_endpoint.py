@@ -51,9 +51,7 @@ class ChatCompletionsEndpoint:
             call = call.of_model(model)
             deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)
             terms = sender.named_in(call.terms)
-            stream = await submit_request(
-                context, sender, key, call.asked, terms, reading.bytes
-            )
+            stream = await submit_request(context, sender, key, call.asked, terms, reading.bytes)
             call = call.without_conversation()
         try:
             return await self._answer(request, call, stream, last, deadline)

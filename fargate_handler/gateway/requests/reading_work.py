@@ -44,9 +44,7 @@ class ReadingWork:
         memory: that of requests.
     """
 
-    def __init__(
-        self, limits: Limits, monotonic: Callable[[], float], memory: MemoryPart
-    ) -> None:
+    def __init__(self, limits: Limits, monotonic: Callable[[], float], memory: MemoryPart) -> None:
         self._limits = limits
         self._monotonic = monotonic
         rate = limits.request_bytes_per_address_per_second

@@ -51,15 +51,19 @@ async function costOf(text: string): Promise<{ all: number; longest: number; tur
 }
 
 describe("a long text that comes at once", () => {
-  it.each(KINDS)("is drawn in turns, and a longer one takes no more than its part: %s", async (_, piece) => {
-    for (const isDefinedFirst of [true, false]) {
-      const short = await costOf(textOf(piece, CHARACTERS, isDefinedFirst));
-      const long = await costOf(textOf(piece, 3 * CHARACTERS, isDefinedFirst));
-      expect(long.turns).toBeGreaterThan(5);
-      expect(long.longest).toBeLessThan(Math.max(400, long.all / 4));
-      expect(long.all).toBeLessThan(5 * short.all + 500);
-    }
-  }, 120_000);
+  it.each(KINDS)(
+    "is drawn in turns, and a longer one takes no more than its part: %s",
+    async (_, piece) => {
+      for (const isDefinedFirst of [true, false]) {
+        const short = await costOf(textOf(piece, CHARACTERS, isDefinedFirst));
+        const long = await costOf(textOf(piece, 3 * CHARACTERS, isDefinedFirst));
+        expect(long.turns).toBeGreaterThan(5);
+        expect(long.longest).toBeLessThan(Math.max(400, long.all / 4));
+        expect(long.all).toBeLessThan(5 * short.all + 500);
+      }
+    },
+    120_000,
+  );
 
   it("is shown as the same text is that comes little by little", async () => {
     const text = KINDS.map(([, piece]) => `${textOf(piece, 3_000, false)}\n\nAnd then:\n\n`).join("");
@@ -102,4 +106,3 @@ describe("text that is replaced while it is drawn", () => {
     expect(element.innerHTML).toBe('<h3 data-depth="1" dir="auto">New</h3>');
   });
 });
-

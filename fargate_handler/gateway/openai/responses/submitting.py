@@ -85,9 +85,7 @@ async def _whole(
     context: GatewayContext, line: Line, call: ResponseCall, earlier: EarlierResponses
 ) -> WholeRequest:
     before = await earlier.conversation(call.request.previous_response_id)
-    items = [
-        await earlier.item(item, f"input.{place}.") for place, item in enumerate(call.items)
-    ]
+    items = [await earlier.item(item, f"input.{place}.") for place, item in enumerate(call.items)]
     asked = await context.work.run(line, earlier.held_bytes, _put_together, call, before, items)
     param = "previous_response_id" if before else "input"
     check_turns(continued_turns(asked), context.limits, param)

@@ -57,9 +57,7 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
-            work=ReadingWork(
-                self.limits, self.clock.monotonic, self.orchestrator.memory.requests
-            ),
+            work=ReadingWork(self.limits, self.clock.monotonic, self.orchestrator.memory.requests),
             load=LoadFigure(self.limits),
             turns=AddressTurns(),
             accepted=AcceptedConnections(

@@ -86,7 +86,9 @@ async def test_where_memory_is_scarce_an_idle_connection_gives_its_buffer_up() -
     gateway = Gateway(looks_in_every_turn)
     sock = connected(gateway, RESPONSES_WEBSOCKET.path)
     await _send(sock, client_frame(Opcode.TEXT, b"{" + b" " * 300_000))
-    await settle()
+    async with asyncio.timeout(10.0):
+        while not sock.closing:  # it is read in another thread first
+            await asyncio.sleep(0)
     assert _closed_with(sock) == CloseCode.GOING_AWAY
     sock.lose()
     await settle()
