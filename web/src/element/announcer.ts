@@ -7,8 +7,8 @@ import { ENGLISH, type Strings } from "./strings.ts";
  * gone before the browser looks would never be heard.
  */
 const KEPT_MS = 10_000;
-/** Of much text that comes at once so many sentences are made words at a time, and the page has its turn between them. */
-const MOST_AT_ONCE = 20;
+/** Of more text that comes at once not all is made words in one turn of the page. */
+const MOST_AT_ONCE = 10_000;
 
 /** Speaks to screen readers, through a hidden live region, in whole sentences: a token at a time would be a stutter. */
 export class Announcer {
@@ -60,13 +60,12 @@ export class Announcer {
   }
 
   #saySentences(sentences: readonly string[]): void {
-    for (let start = 0; start < sentences.length; start += MOST_AT_ONCE) {
-      const some = sentences.slice(start, start + MOST_AT_ONCE);
+    for (const [place, some] of portions(sentences).entries()) {
       const say = (): void => {
         const spoken = some.map((sentence) => this.#spoken.of(sentence, this.strings));
         this.say(spoken.filter((words) => words !== "").join(" "));
       };
-      if (start === 0) this.#inTurn(say);
+      if (place === 0) this.#inTurn(say);
       else this.#later.push(say);
     }
     this.#goOn();
@@ -86,4 +85,19 @@ export class Announcer {
       this.#goOn();
     });
   }
+}
+
+/** `sentences` in portions of so many characters, or one sentence. */
+function portions(sentences: readonly string[]): string[][] {
+  const all: string[][] = [];
+  let room = 0;
+  for (const sentence of sentences) {
+    if (room <= 0) {
+      all.push([]);
+      room = MOST_AT_ONCE;
+    }
+    all.at(-1)?.push(sentence);
+    room -= sentence.length;
+  }
+  return all;
 }

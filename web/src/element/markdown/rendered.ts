@@ -3,7 +3,7 @@ import { safeHtml } from "./safe-html.ts";
 import type { Work } from "./work.ts";
 
 /** Of so many tokens nodes are made at once. */
-const MOST_TOKENS = 300;
+const MOST_TOKENS = 100;
 
 /**
  * The nodes of `tokens`, made in slices. One may end within an element: the next begins with the tags of all that are open
@@ -52,5 +52,5 @@ function join(target: ParentNode, slice: ParentNode, depth: number): void {
     while (slice.firstChild !== continued) slice.firstChild?.remove();
     continued.remove();
   }
-  target.append(...slice.childNodes);
+  while (slice.firstChild !== null) target.appendChild(slice.firstChild);
 }

@@ -1,6 +1,7 @@
 import type { Env, MarkdownIt, Token } from "markdown-it";
 import { type Extras, NO_EXTRAS } from "../extras/extras.ts";
 import { Finisher } from "../extras/finisher.ts";
+import { made } from "../made.ts";
 import type { Strings } from "../strings.ts";
 import { dress } from "./dress.ts";
 import { followFootnote, undressReferences } from "./footnotes.ts";
@@ -15,9 +16,12 @@ import type { Work } from "./work.ts";
 
 /** An open block longer than this is shown in several: no delta costs more than to parse this many characters. */
 export const LONGEST_OPEN_BLOCK = 20_000;
-/** The same for one of more marks than people write: each makes some nodes. */
-const MOST_MARKS = 3_000;
-const MARK = /[[$`*_~<!]/g;
+/** The same for one of more marks than people write: each is part of a node, and these are their parts of it. */
+const MOST_NODES = 1_000;
+const MARK = /[[$`*|\n]/g;
+const PARTS: Readonly<Record<string, number>> = { "[": 1, $: 1 / 2, "`": 1 / 2, "*": 1 / 4, "|": 1 / 4, "\n": 1 / 4 };
+/** The most elements of an answer: what follows is shown as plain text. Each change has the browser look at all of them. */
+const MOST_ELEMENTS = 10_000;
 /** Milliseconds of work after which the page gets its turn. */
 const SLICE_MS = 8;
 /** The most characters that are taken at once. */
@@ -58,6 +62,9 @@ export class StreamingMarkdown {
   /** Definitions of links, which hold for the whole text. */
   #env: Env = {};
   #fence: OpenFence | undefined;
+  #elements = 0;
+  /** The last of what is shown as plain text, if the answer has too many elements. */
+  #plain: HTMLElement | undefined;
   #work: Work | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Tells that all is drawn of a text that has ended. */
@@ -104,6 +111,7 @@ export class StreamingMarkdown {
     this.#timer = undefined;
     [this.#source, this.#waiting, this.#open, this.#settled] = ["", "", "", null];
     [this.#env, this.#fence, this.#pieces, this.#work] = [{}, undefined, [], undefined];
+    [this.#elements, this.#plain] = [0, undefined];
     this.#element.replaceChildren();
     this.append(text);
   }
@@ -127,8 +135,8 @@ export class StreamingMarkdown {
     if (this.#timer !== undefined) return;
     const until = performance.now() + SLICE_MS;
     this.#work ??= this.#steps();
-    while (!this.#work.next().done) {
-      if (performance.now() < until) continue;
+    for (let step = this.#work.next(); !step.done; step = this.#work.next()) {
+      if (step.value !== true && performance.now() < until) continue;
       this.#timer = setTimeout(() => {
         this.#timer = undefined;
         this.#goOn();
@@ -145,9 +153,9 @@ export class StreamingMarkdown {
         const piece = this.#waiting.slice(0, PIECE);
         this.#waiting = this.#waiting.slice(PIECE);
         yield* this.#take(piece);
-        if (this.#waiting !== "") yield;
+        if (this.#waiting !== "") yield this.#plain !== undefined;
       }
-      if (this.#fence === undefined) yield* this.#showOpen();
+      if (this.#fence === undefined && this.#plain === undefined) yield* this.#showOpen();
     } while (this.#waiting !== "");
     if (this.#ended !== undefined) yield* this.#close();
     this.#ended?.();
@@ -157,19 +165,29 @@ export class StreamingMarkdown {
   *#close(): Work {
     this.#fence?.end();
     const open = yield* this.#nodes(this.#parser.parse(this.#open, this.#env));
-    if (this.#fence === undefined) yield* this.#show(open);
+    if (this.#fence === undefined && this.#plain === undefined) yield* this.#show(open);
     this.#finish(this.#settled, this.#element.lastChild);
     yield* this.#linkSettled();
     yield* undressReferences(this.#element);
   }
 
   *#take(added: string): Work {
+    if (this.#plain !== undefined) {
+      this.#showPlainly(added);
+      return;
+    }
     let rest = this.#fence === undefined ? added : this.#fence.append(added);
     while (rest !== undefined) {
       if (this.#fence !== undefined) this.#settleFence(this.#fence.element);
       this.#open += rest;
       if (rest.includes("\n")) yield* this.#settle();
       for (let cut = this.#cut(); cut > 0; cut = this.#cut()) yield* this.#settleTo(cut);
+      if (this.#elements > MOST_ELEMENTS) {
+        yield* this.#show([]);
+        this.#showPlainly(this.#open);
+        this.#open = "";
+        return;
+      }
       rest = yield* this.#openFence();
     }
   }
@@ -187,6 +205,7 @@ export class StreamingMarkdown {
     if (offset === 0) return;
     const [source, before] = [this.#open.slice(0, offset), this.#settled];
     const nodes = yield* this.#nodes(this.#parser.parse(source, this.#env));
+    for (const node of nodes) this.#elements += node.getElementsByTagName("*").length + 1;
     this.#settled = yield* patchChildren(this.#element, before, nodes, true); // the rest is shown next
     this.#open = this.#open.slice(offset);
     this.#pieces.push({
@@ -199,6 +218,7 @@ export class StreamingMarkdown {
 
   #settleFence(fence: HTMLElement): void {
     this.#settled = fence;
+    this.#elements += fence.getElementsByTagName("*").length;
     this.#pieces.push({ source: "", known: 0, last: fence });
     this.#finisher.finish(fence);
     this.#fence = undefined;
@@ -209,8 +229,9 @@ export class StreamingMarkdown {
     const known = this.#known;
     let before: ChildNode | null = null;
     for (const piece of this.#pieces) {
-      if (piece.source !== "" && piece.known < known) {
-        const nodes: ChildNode[] = yield* this.#nodes(this.#parser.parse(piece.source, this.#env));
+      if (piece.source !== "" && piece.known < known && this.#elements < MOST_ELEMENTS) {
+        const nodes: Element[] = yield* this.#nodes(this.#parser.parse(piece.source, this.#env));
+        for (const node of nodes) this.#elements += node.getElementsByTagName("*").length;
         const last: ChildNode | null = yield* patchChildren(this.#element, before, nodes, true);
         if (piece.last !== null) piece.last = last;
         this.#finish(before, last);
@@ -247,6 +268,17 @@ export class StreamingMarkdown {
     return opened.fence.append(opened.rest);
   }
 
+  /** Adds to the plain text, in elements that the browser lays out one by one. */
+  #showPlainly(text: string): void {
+    for (let start = 0; start < text.length; start += PIECE) {
+      if (this.#plain === undefined || (this.#plain.textContent ?? "").length >= PIECE) {
+        this.#plain = made("div", { class: "plain" });
+        this.#element.append(this.#plain);
+      }
+      this.#plain.append(text.slice(start, start + PIECE));
+    }
+  }
+
   *#showOpen(): Work {
     const source = decided(this.#open);
     const known = this.#copyOfEnv();
@@ -258,7 +290,7 @@ export class StreamingMarkdown {
     yield* patchChildren(this.#element, this.#settled, nodes);
   }
 
-  *#nodes(tokens: Token[]): Work<ChildNode[]> {
+  *#nodes(tokens: Token[]): Work<Element[]> {
     const fragment = yield* rendered(this.#parser, tokens, this.#env);
     yield* dress(fragment, this.#strings, this.#images);
     return [...fragment.children];
@@ -277,9 +309,12 @@ export class StreamingMarkdown {
 
 /** Where the last mark is that a block may have. */
 function endOfMarks(source: string): number {
-  MARK.lastIndex = 0;
-  for (let marks = 0; marks < MOST_MARKS; marks += 1) if (!MARK.test(source)) return source.length;
-  return MARK.lastIndex;
+  let nodes = 0;
+  for (const { 0: mark, index } of source.matchAll(MARK)) {
+    nodes += PARTS[mark] ?? 0;
+    if (nodes >= MOST_NODES) return index + 1;
+  }
+  return source.length;
 }
 
 function offsetOfLine(text: string, line: number): number {
