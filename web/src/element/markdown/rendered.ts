@@ -17,7 +17,7 @@ export function* rendered(parser: MarkdownIt, tokens: Token[], env: Env): Work<D
     const piece = htmlOf(parser, list, position, env);
     html += piece;
     count += 1;
-    if (token.nesting > 0) open.push(piece);
+    if (token.nesting > 0) open.push(piece.trim()); // its line break was there already
     if (token.nesting < 0) open.pop();
     if (count < MOST_TOKENS) continue;
     join(whole, safeHtml(html), depth);
@@ -49,7 +49,6 @@ function join(target: ParentNode, slice: ParentNode, depth: number): void {
   const [begun, continued] = [target.lastElementChild, slice.firstElementChild];
   if (depth > 0 && begun !== null && continued !== null) {
     join(begun, continued, depth - 1);
-    while (slice.firstChild !== continued) slice.firstChild?.remove();
     continued.remove();
   }
   while (slice.firstChild !== null) target.appendChild(slice.firstChild);
