@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from pydantic_core import from_json
@@ -14,8 +14,8 @@ from evenflow.stream_core.protocol.errors import InvalidRequest, TooLarge
 
 # What protocols call their lists of messages, the lists in a message, and those in its parts.
 _MESSAGES = ("messages", "input", "context")
-_PARTS = ("parts", "content", "tool_calls", "toolCalls", "summary")
-_PARTS_OF_ITEMS = (*_PARTS, "output")
+_PARTS = frozenset({"parts", "content", "tool_calls", "toolCalls", "summary"})
+_PARTS_OF_ITEMS = _PARTS | {"output"}
 _FORWARDED = ("forwardedProps", "forwarded_props")
 _STOPS = ("stop", "stop_sequences")
 _PIECE_BYTES = 65_536
@@ -127,9 +127,11 @@ def _list_in(value: Any, name: str) -> list[Any]:
     return inner if isinstance(inner, list) else []
 
 
-def _parts_in(message: Any, names: Iterable[str]) -> int:
+def _parts_in(message: Any, names: Container[str]) -> int:
     """How many parts a message has, with those of its parts."""
-    lists = [_list_in(message, name) for name in names]
+    if not isinstance(message, dict):
+        return 0
+    lists = [each for name, each in message.items() if isinstance(each, list) and name in names]
     return sum(len(each) + sum(_parts_in(part, _PARTS) for part in each) for each in lists)
 
 

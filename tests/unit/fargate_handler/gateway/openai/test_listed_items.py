@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from evenflow.fargate_handler.gateway.openai.responses import listed_items as module
 from evenflow.fargate_handler.gateway.openai.responses.listed_items import listed_items
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.stream_core.encoders.responses.namespaces import namespaces_of
 from evenflow.stream_core.log.conversation import ToolCall, Turn
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.response_ids import PublicResponse
@@ -55,7 +56,7 @@ def test_pages_are_the_whole_list_in_either_order(turns: tuple[Turn, ...], limit
     assert [item["id"] for item in forward] == [
         _RESPONSE.item("item", place) for place in range(len(forward))
     ]
-    made = [item for turn in turns for item in module._items_of(turn, module.namespaces_of(()))]
+    made = [item for turn in turns for item in module._items_of(turn, namespaces_of(()))]
     assert [{**item, "id": 0} for item in forward] == [
         {"id": 0, "status": "completed", **item} for item in made
     ]

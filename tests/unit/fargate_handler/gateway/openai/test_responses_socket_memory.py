@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.client_session import Opcode
 from evenflow.stream_core.protocol.ending_frames import CloseCode
@@ -86,9 +87,10 @@ async def test_where_memory_is_scarce_an_idle_connection_gives_its_buffer_up() -
     gateway = Gateway(looks_in_every_turn)
     sock = connected(gateway, RESPONSES_WEBSOCKET.path)
     await _send(sock, client_frame(Opcode.TEXT, b"{" + b" " * 300_000))
-    async with asyncio.timeout(10.0):
-        while not sock.closing:  # it is read in another thread first
-            await asyncio.sleep(0)
+    for _ in ("its bounds are checked", "it is read"):
+        await settle()
+        await gateway.context.work.run(Line("public"), _MEBIBYTE, int)  # behind it
+    await settle()
     assert _closed_with(sock) == CloseCode.GOING_AWAY
     sock.lose()
     await settle()
