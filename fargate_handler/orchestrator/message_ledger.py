@@ -111,24 +111,27 @@ class MessageLedger:
         with self._reachable():
             return await self._sessions.load(channel, self._wall_time())
 
-    async def message(self, channel: Channel, response_id: str) -> LedgerEntry | None:
-        """The message that has this response. None when it is no longer kept.
+    async def text_of(self, channel: Channel, response_id: str) -> str | None:
+        """The text of the message that has this response. None when it is no longer kept.
 
         Raises:
             Overloaded: the store can't be read.
         """
         stored = await self.load(channel)
-        return next((each for each in stored.entries if each.response_id == response_id), None)
+        entry = next((each for each in stored.entries if each.response_id == response_id), None)
+        with self._reachable():
+            whole = await self._texts.whole(entry) if entry is not None else None
+        return whole.text or None if whole is not None else None
 
-    async def text_of(self, message: LedgerEntry) -> str | None:
-        """The text of a message, also of a large one. None when it is no longer kept.
+    async def has_messages(self, channel: Channel) -> bool:
+        """Whether a session has messages, and was not ended. Reads none of them.
 
         Raises:
             Overloaded: the store can't be read.
         """
         with self._reachable():
-            whole = await self._texts.whole(message)
-        return whole.text or None if whole is not None else None
+            head = await self._sessions.head(channel, self._wall_time())
+        return head.last_message_id is not None and not head.ended
 
     async def ends(self, channel: Channel, message_id: str | None = None) -> StoredConversation:
         """A session with its last message alone, and the one of this id.

@@ -25,7 +25,7 @@ from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.memory_bound import EXCHANGE_BYTES
-from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
+from evenflow.stream_core.ports.session_store import NotAccepted
 from evenflow.stream_core.protocol.errors import (
     Conflict,
     EvenflowError,
@@ -266,21 +266,21 @@ class Orchestrator:
                     raise
         raise _changing_owners()
 
-    async def message(self, response_id: str, channel: Channel) -> LedgerEntry | None:
-        """The message that has this response. None when it is no longer kept.
+    async def message_text(self, response_id: str, channel: Channel) -> str | None:
+        """The text of the message that has this response. None when it is no longer kept.
 
         Raises:
             Overloaded: the store can't be read.
         """
-        return await self._ledger.message(channel, response_id)
+        return await self._ledger.text_of(channel, response_id)
 
-    async def text_of(self, message: LedgerEntry) -> str | None:
-        """The text of a message, which may be large. None when it is no longer kept.
+    async def has_messages(self, channel: Channel) -> bool:
+        """Whether a session has messages on record, and was not ended. Reads none of them.
 
         Raises:
             Overloaded: the store can't be read.
         """
-        return await self._ledger.text_of(message)
+        return await self._ledger.has_messages(channel)
 
     async def newest(self, channel: Channel) -> ResponseStream | None:
         """The response to the session's last message, whichever task generates it.

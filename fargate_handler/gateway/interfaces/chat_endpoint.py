@@ -101,8 +101,9 @@ class ChatEndpoint:
         `before` those before that message.
         """
         context, sender = self._context, await sender_of(request, self._context, Right.READ)
-        newest = await self._newest(sender, _channel(request, sender))
-        messages = [] if newest is None else await self._messages_of(sender, newest)
+        channel = _channel(request, sender)
+        newest = await self._newest(sender, channel)
+        messages = [] if newest is None else await self._messages_of(sender, channel, newest)
         if newest is not None:
             check_room(context, newest.size)
         before = request.query.get("before")
@@ -158,14 +159,16 @@ class ChatEndpoint:
         work.count(line, len((newest and newest.text) or ""))
         return newest
 
-    async def _messages_of(self, sender: Sender, newest: SaidMessage) -> list[dict[str, Any]]:
+    async def _messages_of(
+        self, sender: Sender, channel: Channel, newest: SaidMessage
+    ) -> list[dict[str, Any]]:
         """The newest request's messages, and its answer. Empty if they are not kept."""
 
         async def text() -> str | None:
             return newest.text or None
 
-        line = reading_line(self._context, sender)
-        asked = await self._context.work.stored(line, newest.entry.response_id, text)
+        line, name = reading_line(self._context, sender), (newest.entry.response_id, channel)
+        asked = await self._context.work.stored(line, name, text)
         return [] if asked is None else _with_answer(asked.echo.get("messages", ()), newest)
 
     async def _channel(self, request: web.Request, right: Right) -> Channel:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from evenflow.fargate_handler.gateway.requests.kept_requests import KeptRequests
+from evenflow.fargate_handler.gateway.requests.kept_requests import KeptRequests, Name
 from evenflow.fargate_handler.orchestrator.held_requests import memory_of, memory_of_text
 from evenflow.fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
@@ -98,13 +98,14 @@ class ReadingWork:
     async def stored(
         self,
         line: Line,
-        response_id: str,
+        name: Name,
         text_of: Callable[[], Awaitable[str | None]],
         hold: Callable[[int], None] = lambda _size: None,
     ) -> WholeRequest | None:
         """The request of a response, from its stored text unless it was read lately.
 
         Args:
+            name: the response'"'"'s id and channel. The sender may read what is there.
             text_of: reads that text. None: it is no longer kept.
             hold: told how much memory it takes. It may raise.
 
@@ -112,7 +113,7 @@ class ReadingWork:
             RateLimited: too much was read for the sender lately.
             Overloaded: the store can't be read.
         """
-        known = self._kept.get(response_id)
+        known = self._kept.get(name)
         if known is not None:
             request, size = known
             hold(size)
@@ -125,7 +126,7 @@ class ReadingWork:
         self.count(line, size)
         hold(size)
         request = await self.run(line, size, WholeRequest.from_text, text)
-        self._kept.keep(response_id, request, size)
+        self._kept.keep(name, request, size)
         return request
 
     async def run(self, line: Line, size: int, work: Callable[..., T], *arguments: object) -> T:

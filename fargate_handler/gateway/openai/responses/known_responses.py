@@ -70,19 +70,18 @@ async def find_response(
         raise _unknown(text)
     channel = channel_of(sender, response.digest)
     orchestrator, line = context.orchestrator, reading_line(context, sender)
-    message = await orchestrator.message(response.response_id, channel)
-    if message is None:
+    if not await orchestrator.has_messages(channel):
         raise _unknown(text)
 
     def hold(size: int) -> None:
         reading.grow_to(reading.bytes + size)
 
-    request = await context.work.stored(
-        line, response.response_id, partial(orchestrator.text_of, message), hold
-    )
+    name = response.response_id, channel
+    text_of = partial(orchestrator.message_text, *name)
+    request = await context.work.stored(line, name, text_of, hold)
     if request is None or not (is_stored(request) or text in made_here):
         raise _unknown(text)
-    stream = await orchestrator.find(response.response_id, channel)
+    stream = await orchestrator.find(*name)
     return KnownResponse(response, stream, request)
 
 
