@@ -24,6 +24,7 @@ from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.listener import Listener
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.gateway.requests.reading_work import ReadingWork
 from evenflow.fargate_handler.gateway.revocation import Revocation
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.fargate_handler.identity_keys import IdentityKeys
@@ -457,6 +458,7 @@ class Handler:
             outbox=self._outbox,
             orchestrator=self._orchestrator,
             registry=self._registry,
+            work=ReadingWork(settings, self._monotonic, self._orchestrator.memory.requests),
             accepted=self._accepted,
             turns=AddressTurns(),
             reconnects=ReconnectRate(settings, self._monotonic()),

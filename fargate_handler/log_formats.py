@@ -16,9 +16,17 @@ from evenflow.stream_core.records.event_record import EventRecord
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 _LONGEST = 8_192
-_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
+# Besides control characters, those that break a line, or turn the order in which others are shown.
+_SHOWN_OTHERWISE = (
+    *range(127, 160),
+    *(0x061C, 0x200E, 0x200F),
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+)
+_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *_SHOWN_OTHERWISE)}
+_OF_TRACEBACKS = {code: shown for code, shown in _CONTROLS.items() if chr(code) not in "\t\n"}
 # What JSON may hold as it is, and a terminal takes for a command.
-_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}
+_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _SHOWN_OTHERWISE}
 _LEFT_OUT = ("left_out", "dropped")
 _FIELDS = ("levelname", "name", "message")
 _NAMES = {"levelname": "level", "name": "logger"}
@@ -31,7 +39,8 @@ class LineFormatter(logging.Formatter):
         """The line, and what was left out before it."""
         line, newline, traceback = super().format(record).partition("\n")
         notes = "".join(_notes(record))
-        return cut(f"{cut(line, _LONGEST)}{notes}{newline}{traceback}", 2 * _LONGEST)
+        whole = f"{cut(line, _LONGEST)}{notes}{newline}{traceback.translate(_OF_TRACEBACKS)}"
+        return cut(whole, 2 * _LONGEST)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """The line, without control characters."""

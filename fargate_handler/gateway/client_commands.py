@@ -12,10 +12,12 @@ from evenflow.fargate_handler.gateway.client_reader import ClientReader, Reading
 from evenflow.fargate_handler.gateway.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.other_connections import tell_others
 from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
+from evenflow.fargate_handler.gateway.requests.reading_work import VALUE_BYTES
 from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.delivery.paced_cursor import Pace
 from evenflow.stream_core.delivery.presence import Listener
+from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.log.response_log import ResumePoint, resume_point
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.log.tool_steps import CANCELLED_CALL
@@ -50,6 +52,8 @@ from evenflow.stream_core.records.connection_records import RefusalRecord
 from evenflow.stream_core.tenants.charges import Payer
 
 _logger = logging.getLogger(__name__)
+_ENTRY_BYTES = 4 * VALUE_BYTES
+"""The work of a message, or a tool, that a message brings: it has four values or more."""
 
 
 class CommandingClient(ReadingClient, Listener, Protocol):
@@ -180,10 +184,12 @@ def _change(
 
 
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
-    context, readers = client.context, client.readers
-    event = IngestEvent.of_chat(
-        client.session.claims, message, client.sender, brought=brought_by(message.payload)
-    )
+    context, readers, line = client.context, client.readers, Line(*client.sender)
+    context.work.check(line)
+    brought = brought_by(message.payload)
+    if brought is not None:
+        context.work.count(line, _ENTRY_BYTES * (len(brought.turns) + len(brought.options.tools)))
+    event = IngestEvent.of_chat(client.session.claims, message, client.sender, brought=brought)
     stream, duplicate = await context.orchestrator.submit(event)
     if not duplicate:
         tell_others(context.registry, event, stream.response_id, client)

@@ -13,6 +13,7 @@ from evenflow.fargate_handler.gateway.address_turns import AddressTurns
 from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.gateway.requests.reading_work import ReadingWork
 from evenflow.fargate_handler.gateway.unnamed_proxies import UnnamedProxies
 from evenflow.fargate_handler.identity_keys import IdentityKeys
 from evenflow.fargate_handler.node_context import NodeContext
@@ -33,12 +34,13 @@ from evenflow.stream_core.tenants.access import check_origin, usable_models
 
 @dataclass(frozen=True, slots=True)
 class ClientContext(NodeContext):
-    """What a client's connection needs, over any transport."""
+    """What a client's connection needs, over any transport. `work` reads large requests."""
 
     measures: DeliveryMeasures
     outbox: Outbox
     orchestrator: Orchestrator
     registry: ConnectionRegistry
+    work: ReadingWork
     background: Background
 
     def check_grant(self, grant: AccessGrant) -> None:

@@ -30,7 +30,8 @@ from evenflow.fargate_handler.gateway.request_body import read_body
 from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
 from evenflow.fargate_handler.gateway.requests.submission import first_token_ms
 from evenflow.fargate_handler.gateway.resumption import Progress, reading
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest
+from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.log.tool_steps import CANCELLED_CALL
@@ -45,7 +46,12 @@ from evenflow.stream_core.protocol.long_poll import (
     PollPatience,
     polls_per_half_minute,
 )
-from evenflow.stream_core.protocol.messages import POSTED_MESSAGE, POSTED_RESULT, parse
+from evenflow.stream_core.protocol.messages import (
+    POSTED_MESSAGE,
+    POSTED_RESULT,
+    PostedMessage,
+    parse,
+)
 from evenflow.stream_core.protocol.routes import EVENFLOW
 from evenflow.stream_core.records.reader_record import ReaderFigures
 
@@ -60,18 +66,22 @@ class MessageEndpoint:
         """Accept a message. The answer is 202."""
         context = self._context
         claims = claims_of(request)
+        sender = context.sender(claims.channel, address_of(request, context))
+        line = Line(*sender)
+        context.work.check(line)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
-        message = parse(POSTED_MESSAGE, body)
+        context.work.count(line, len(body))
+        message, brought = await context.work.read(line, body, _read)
         if message.ticket or message.cookie:
             check_right(Right.READ, claims.may)
         # A message counts as sent even if its client hangs up now.
         event = IngestEvent.of_chat(
             claims,
             message,
-            context.sender(claims.channel, address_of(request, context)),
+            sender,
             known_traceparent(request.headers.get(TRACEPARENT)),
             first_token_ms(request),
-            brought_by(message.payload),
+            brought,
         )
         stream = await asyncio.shield(context.background.run(self._submit(event)))
         accepted = MessageAccepted(
@@ -172,6 +182,12 @@ class MessageEndpoint:
                     return poll.could_at(has_news=has_news, ended_at=stream.ended_at)
                 reader.only_end = has_news  # further deltas change nothing
                 await reader.wait(due - now)
+
+
+def _read(body: bytes | bytearray) -> tuple[PostedMessage, WholeRequest | None]:
+    """A message, and what it brings besides its text."""
+    message = parse(POSTED_MESSAGE, body)
+    return message, brought_by(message.payload)
 
 
 def _polled(stream: ResponseStream, point: ResumePoint) -> Polled:

@@ -13,6 +13,9 @@ from evenflow.stream_core.protocol.content_encoding import ContentDecoder
 from evenflow.stream_core.protocol.errors import Overloaded, RequestTimeout
 from evenflow.stream_core.protocol.http_contract import body_too_large
 
+_MOST_AT_ONCE = 262_144
+"""What is unpacked in one turn of the event loop: about a millisecond."""
+
 
 class ArrivingBody:
     """The body of a request, as it comes. In each `body_seconds` it brings so much, or it ends."""
@@ -91,11 +94,15 @@ async def read_body(
     decoder = ContentDecoder(request.headers.get("Content-Encoding"), encodings, most)
     if (request.content_length or 0) > most:
         raise body_too_large()
-    arriving, body = ArrivingBody(request, context), bytearray()
+    arriving, body, at_once = ArrivingBody(request, context), bytearray(), 0
     while chunk := await arriving.chunk():
         for piece in decoder.feed(chunk):
             grow_to(len(body) + len(piece))
             body.extend(piece)
+            at_once += len(piece)
+            if at_once >= _MOST_AT_ONCE:
+                await asyncio.sleep(0)
+                at_once = 0
     decoder.end()
     return body
 

@@ -134,6 +134,16 @@ class MessageLedger:
             whole = await self._texts.whole(entry) if entry is not None else None
         return whole.text or None if whole is not None else None
 
+    async def has_messages(self, channel: Channel) -> bool:
+        """Whether a session has messages, and was not ended. Reads none of them.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        with self._reachable():
+            head = await self._sessions.head(channel, self._wall_time())
+        return head.last_message_id is not None and not head.ended
+
     async def ends(self, channel: Channel, message_id: str | None = None) -> StoredConversation:
         """A session with its last message alone, and the one of this id.
 

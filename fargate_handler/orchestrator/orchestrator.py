@@ -293,6 +293,14 @@ class Orchestrator:
         """
         return await self._ledger.text_of(channel, response_id)
 
+    async def has_messages(self, channel: Channel) -> bool:
+        """Whether a session has messages on record, and was not ended. Reads none of them.
+
+        Raises:
+            Overloaded: the store can't be read.
+        """
+        return await self._ledger.has_messages(channel)
+
     async def newest(self, channel: Channel) -> ResponseStream | None:
         """The response to the session's last message, whichever task generates it.
 

@@ -59,7 +59,12 @@ _CHAT_MESSAGES = Operation(
     refusals=refusals(
         ANY,
         KEY,
-        {400: ("invalid_field",), 404: ("message_not_found",), 503: ("store_unavailable",)},
+        {
+            400: ("invalid_field",),
+            404: ("message_not_found",),
+            429: ("address_bytes",),
+            503: ("store_unavailable",),
+        },
     ),
     parameters=(
         _CHAT_ID,

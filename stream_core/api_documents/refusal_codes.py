@@ -49,12 +49,13 @@ READING = {400: ("invalid_field",), 429: ("response_readers",)}
 LIVE = {429: BOUNDS}
 STREAMING = {429: ("session_streams",)}
 ACCEPTING = {
-    400: ("model_without_price",),
+    400: ("array_above_max_length", "model_without_price"),
     403: ("tenant_removed",),
     409: ("causal_violation",),
     410: ("response_expired", "session_ended"),
     429: (
         "rate_limited",
+        "address_bytes",
         "session_in_flight",
         "tenant_in_flight",
         *BOUNDS,

@@ -66,6 +66,7 @@ _FOUND = refusals(
         400: ("invalid_field",),
         404: ("response_not_found", "path_not_found"),
         410: ("response_expired", "session_ended"),
+        429: ("address_bytes",),
         503: ("store_unavailable", "response_elsewhere", "newer_form", "node_memory"),
     },
 )

@@ -407,6 +407,9 @@ class Conversation:
     def _trim(self) -> None:
         # The last exchange stays, and the message after it.
         fewest = _FEWEST_EXCHANGES if self._history_bytes else 0
-        while len(self._exchanges) > fewest and self._exchanges_bytes > self._history_bytes:
+        most = max(fewest, self._limits.messages_per_request // 2)  # each with its answer
+        while len(self._exchanges) > fewest and (
+            self._exchanges_bytes > self._history_bytes or len(self._exchanges) > most
+        ):
             _, oldest = self._exchanges.popitem(last=False)
             self._exchanges_bytes -= oldest.size

@@ -36,14 +36,20 @@ _OPAQUE = frozenset(
     }
 )
 _MARK = "evenflow:"
+# More are made up, and would make the work grow with their square.
+_MOST_NAMES = 256
+_MOST_OPEN = 64
 
 
-def added(known: Mapping[str, Any], more: Mapping[str, Any]) -> Fields:
+def added(known: Fields, more: Mapping[str, Any]) -> Fields:
     """Join fields with further ones of the same message.
 
     Texts are concatenated. List entries with the same `index` and `type` are merged, and so are two
-    consecutive entries in Anthropic's form. Within them only the text is concatenated.
+    consecutive entries in Anthropic's form. Within them only the text is concatenated. An object
+    with more names than any server gives gets nothing: each further part would copy it.
     """
+    if len(known) > _MOST_NAMES or not more:
+        return known
     return {**known, **{name: _more(known.get(name), more[name], joins=True) for name in more}}
 
 
@@ -53,6 +59,8 @@ def _more(known: Any, value: Any, *, joins: bool) -> Any:
             return known
         case str(), str() if joins:
             return known + value
+        case dict(), dict() if len(known) > _MOST_NAMES:
+            return known
         case dict(), dict():
             inner = {
                 name: _more(known.get(name), value[name], joins=name in TEXTS) for name in value
@@ -80,9 +88,10 @@ def _place_of(entry: Any, entries: list[Any]) -> int | None:
         return None
     if "index" in entry:
         index, kind = entry["index"], entry.get("type")
+        first = max(0, len(entries) - _MOST_OPEN)
         same = [
             place
-            for place, known in enumerate(entries)
+            for place, known in enumerate(entries[first:], first)
             if isinstance(known, dict) and (known.get("index"), known.get("type")) == (index, kind)
         ]
     else:

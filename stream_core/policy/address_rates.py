@@ -1,4 +1,4 @@
-"""How often each address may do something."""
+"""How often each address may do something, or how much of it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,21 @@ class AddressRates:
     begins anew.
 
     Args:
-        rate: how often in a second.
+        rate: how often in a second, or how much.
         most_addresses: how many are remembered.
+        burst_seconds: how many seconds' worth may come at once.
     """
 
-    def __init__(self, rate: float, most_addresses: int = _MOST_ADDRESSES) -> None:
+    def __init__(
+        self,
+        rate: float,
+        most_addresses: int = _MOST_ADDRESSES,
+        burst_seconds: float = _BURST_SECONDS,
+    ) -> None:
         self._rate = rate
+        self._burst = rate * burst_seconds
         self._most_addresses = most_addresses
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, str], TokenBucket] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -40,12 +47,25 @@ class AddressRates:
         """
         if is_of_this_machine(address):
             return 0.0
-        bucket = self._buckets.get(address)
+        return self._bucket(address, "", now).take(now)
+
+    def spend(self, address: str, tenant: str, now: float, amount: float) -> None:
+        """Count so much of a tenant's client at an address, also beyond what it has left."""
+        if not is_of_this_machine(address):
+            self._bucket(address, tenant, now).spend(now, amount)
+
+    def empty_for(self, address: str, tenant: str, now: float) -> float:
+        """The seconds until a tenant's client at an address has something left. 0.0: it has."""
+        known = self._buckets.get((address, tenant))
+        return 0.0 if known is None else known.empty_for(now)
+
+    def _bucket(self, address: str, tenant: str, now: float) -> TokenBucket:
+        name = address, tenant
+        bucket = self._buckets.get(name)
         if bucket is None:
             if len(self._buckets) >= self._most_addresses:
                 self._buckets.popitem(last=False)
-            bucket = TokenBucket(self._rate, self._rate * _BURST_SECONDS, now)
-            self._buckets[address] = bucket
+            bucket = self._buckets[name] = TokenBucket(self._rate, self._burst, now)
         else:
-            self._buckets.move_to_end(address)
-        return bucket.take(now)
+            self._buckets.move_to_end(name)
+        return bucket

@@ -133,6 +133,40 @@ class Limits(BaseModel):
         67_108_864,
         "HTTP 413: the body of a request of OpenAI's API (/v1); over its WebSocket close 1009",
     )
+    messages_per_request: int = _limit(
+        4_096,
+        16,
+        1_000_000,
+        "400 array_above_max_length: messages, or items, of a request, with those of the earlier "
+        "response that it continues; of a session's conversation the model is given the newest "
+        "ones",
+    )
+    parts_per_request: int = _limit(
+        8_192,
+        16,
+        1_000_000,
+        "400 array_above_max_length: parts and calls of all messages of a request",
+    )
+    tools_per_request: int = _limit(
+        1_024,
+        16,
+        1_000_000,
+        "400 array_above_max_length: tools that a request offers, and texts at which it ends",
+    )
+    values_per_request: int = _limit(
+        131_072,
+        1_024,
+        100_000_000,
+        "HTTP 413: all values of a request's JSON, such as those of its tools' schemas",
+    )
+    request_bytes_per_address_per_second: float = _limit(
+        4_194_304,
+        1_024,
+        2**40,
+        "429 address_bytes: what is read for requests of one address and tenant: bodies, unpacked, "
+        "with 100 bytes for each JSON value, and earlier requests that are read again (burst: 16 "
+        "seconds' worth; this machine's own are not counted)",
+    )
     requests_held_bytes: int = _limit(
         268_435_456,
         1_048_576,

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from tests.attack import closed, connections, ends, memory, origins, shares, stores, upstream
+from tests.attack import (
+    closed,
+    connections,
+    ends,
+    memory,
+    origins,
+    parsing,
+    shares,
+    stores,
+    upstream,
+)
 from tests.attack.attack import Attack
 
 ATTACKS = {
     value.name: value
-    for area in (memory, stores, connections, shares, ends, upstream, origins, closed)
+    for area in (memory, parsing, stores, connections, shares, ends, upstream, origins, closed)
     for value in vars(area).values()
     if isinstance(value, Attack)
 }

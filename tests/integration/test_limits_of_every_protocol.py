@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -61,13 +62,13 @@ class _Client:
     def __init__(self, http: aiohttp.ClientSession, server: LocalServer, key: str) -> None:
         self._http = http
         self._url = server.http_url
-        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self.headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
     @asynccontextmanager
     async def running(self, protocol: _Protocol) -> AsyncIterator[None]:
         """A long answer has begun."""
         body, url = protocol.asking(_LONG), self._url + protocol.path
-        async with self._http.post(url, json=body, headers=self._headers) as answer:
+        async with self._http.post(url, json=body, headers=self.headers) as answer:
             assert answer.status == 200, await answer.text()
             await answer.content.readline()
             yield
@@ -76,7 +77,7 @@ class _Client:
         """Ask, and read all of the answer."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         body, url = json.dumps(protocol.asking(text)).encode(), self._url + protocol.path
-        return await call(self._http, "POST", url, body, headers=self._headers | named)
+        return await call(self._http, "POST", url, body, headers=self.headers | named)
 
     async def refused(self, protocol: _Protocol) -> tuple[int, str]:
         """Ask in vain. Returns the status and the code, after a check of what clients read."""
@@ -150,6 +151,49 @@ async def test_a_session_s_requests_come_only_so_fast(
     for other in _PROTOCOLS:
         if other is not protocol:
             assert await client.refused(other) == (429, "rate_limited")
+
+
+def _again(protocol: _Protocol, times: int) -> dict[str, Any]:
+    """The question so many times in one request."""
+    body = protocol.asking(_QUICK)
+    if isinstance(body.get("input"), str):
+        return body | {"input": [{"role": "user", "content": _QUICK}] * times}
+    return body | {"messages": body["messages"] * times}
+
+
+@_each
+async def test_a_request_has_so_many_messages(
+    http: aiohttp.ClientSession, serve: Serve, protocol: _Protocol
+) -> None:
+    server = await serve(messages_per_request=16)
+    url, headers = server.http_url + protocol.path, {"Content-Type": "application/json"}
+    for times, status in ((16, 200), (400, 400)):
+        body = json.dumps(_again(protocol, times)).encode()
+        answer = await call(http, "POST", url, body, headers=headers)
+        assert answer.status == status, answer.json
+    assert (answer.json.get("type") == "error") is (protocol.name == "anthropic")
+    error = checked_error(answer.json)
+    param = "input" if protocol.name == "openai_responses" else "messages"
+    assert (error["code"], error["param"]) == ("array_above_max_length", param)
+    assert server.handler._orchestrator.answering == 0
+
+
+@_each
+async def test_what_is_read_for_an_address_is_rated_unpacked(
+    http: aiohttp.ClientSession, serve: Serve, opened: OpenSession, protocol: _Protocol
+) -> None:
+    server = await serve(request_bytes_per_address_per_second=1_024)  # 16 KiB at once
+    client = _Client(http, server, (await opened(server)).token)
+    body = gzip.compress(json.dumps(protocol.asking(_QUICK + " " * 30_000)).encode())
+    url = server.http_url + protocol.path
+    headers = client.headers | {"Content-Encoding": "gzip", "X-Forwarded-For": "203.0.113.7"}
+    assert len(body) < 1_024
+    assert (await call(http, "POST", url, body, headers=headers)).status == 200
+    refused = await call(http, "POST", url, body, headers=headers)
+    assert (refused.status, checked_error(refused.json)["code"]) == (429, "address_bytes")
+    assert int(refused.headers["Retry-After"]) >= 10
+    other = headers | {"X-Forwarded-For": "203.0.113.8"}
+    assert (await call(http, "POST", url, body, headers=other)).status == 200
 
 
 @_each

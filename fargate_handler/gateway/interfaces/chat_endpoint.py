@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -25,18 +25,21 @@ from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
 from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
+    Sender,
     checked_key,
     digest_of,
     read_request,
+    reading_line,
     sender_of,
 )
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, chat_channel
+from evenflow.fargate_handler.orchestrator.whole_request import chat_channel
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
 from evenflow.stream_core.encoders.ui_message_parts import ui_message
+from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.log.response_log import EVERYTHING, ResponseState, ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.channel import CHAT_OF_INTERFACE, Channel
@@ -57,6 +60,14 @@ _LATE_SECONDS = 10.0
 _CONTINUES = "more_"
 
 
+class _ReadChat(NamedTuple):
+    """A request as it was read. `echo`: what is told of it again."""
+
+    request: ChatRequest
+    turns: tuple[Turn, ...]
+    echo: dict[str, Any]
+
+
 class ChatEndpoint:
     """Chats of AI SDK. A chat's id is its client's own, and names a conversation of its sender."""
 
@@ -69,17 +80,17 @@ class ChatEndpoint:
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
-            body = parse(CHAT_REQUEST, await read_request(request, sender, context, reading))
+            asked = await read_request(request, sender, context, reading, _read)
+            body = asked.request
             channel = chat_channel(sender.tenant, sender.own(body.id), sender.session)
-            turns = turns_of(body.messages)
-            whole = asked_of_agent(context, sender, turns, body)
-            whole = whole._replace(whole=replace(whole.whole, echo=_echo_of(body)))
+            whole = asked_of_agent(context, sender, asked.turns, body)
+            whole = whole._replace(whole=replace(whole.whole, echo=asked.echo))
             name = secrets.token_hex(16) if key is None else digest_of(key, sender)
             message_id = _message_id(body, name)
             stream, _ = await submit_as_next(
-                context, sender, channel, message_id, whole, CHAT_OF_INTERFACE
+                context, sender, channel, message_id, whole, reading.bytes, CHAT_OF_INTERFACE
             )
-            del body, turns, whole
+            del asked, body, whole
         return await self._answer(request, stream, last)
 
     async def messages(self, request: web.Request) -> web.Response:
@@ -88,9 +99,9 @@ class ChatEndpoint:
         They are those of the newest request. `limit` selects the newest ones of these, and
         `before` those before that message.
         """
-        context, channel = self._context, _channel(request)
-        newest = await context.orchestrator.messages.newest(channel)
-        messages = [] if newest is None else _messages_of(newest)
+        context, sender, channel = self._context, sender_of(request), _channel(request)
+        newest = await self._newest(sender, channel)
+        messages = [] if newest is None else await self._messages_of(sender, channel, newest)
         if newest is not None:
             check_room(context, newest.size)
         before = request.query.get("before")
@@ -135,6 +146,26 @@ class ChatEndpoint:
             await context.orchestrator.cancel(stream)
         return json_answer(Stopped().model_dump())
 
+    async def _newest(self, sender: Sender, channel: Channel) -> SaidMessage | None:
+        """The newest request of a chat, the text of which is counted as read."""
+        work, line = self._context.work, reading_line(self._context, sender)
+        work.check(line)
+        newest = await self._context.orchestrator.messages.newest(channel)
+        work.count(line, len((newest and newest.text) or ""))
+        return newest
+
+    async def _messages_of(
+        self, sender: Sender, channel: Channel, newest: SaidMessage
+    ) -> list[dict[str, Any]]:
+        """The newest request's messages, and its answer. Empty if they are not kept."""
+
+        async def text() -> str | None:
+            return newest.text or None
+
+        line, name = reading_line(self._context, sender), (newest.entry.response_id, channel)
+        asked = await self._context.work.stored(line, name, text)
+        return [] if asked is None else _with_answer(asked.echo.get("messages", ()), newest)
+
     def _is_live(self, stream: ResponseStream) -> bool:
         if not stream.log.closed:
             return True
@@ -171,6 +202,11 @@ def _message_id(request: ChatRequest, name: str) -> str:
     return name if request.messages[-1].role != "assistant" else f"{_CONTINUES}{name}"
 
 
+def _read(body: bytes | bytearray) -> _ReadChat:
+    request = parse(CHAT_REQUEST, body)
+    return _ReadChat(request, turns_of(request.messages), _echo_of(request))
+
+
 def _echo_of(request: ChatRequest) -> dict[str, Any]:
     """The messages as the chat's client sent them, for its next reload."""
     messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in request.messages]
@@ -178,12 +214,9 @@ def _echo_of(request: ChatRequest) -> dict[str, Any]:
     return {"messages": messages}
 
 
-def _messages_of(newest: SaidMessage) -> list[dict[str, Any]]:
-    """The newest request's messages, and its answer. Empty if they are not kept."""
-    messages: list[dict[str, Any]] = []
-    if newest.text:
-        messages += WholeRequest.from_text(newest.text).echo.get("messages", ())
-    contents = newest.outcome.contents
+def _with_answer(asked: Sequence[dict[str, Any]], newest: SaidMessage) -> list[dict[str, Any]]:
+    """The messages of a request, with its answer."""
+    messages, contents = list(asked), newest.outcome.contents
     if messages and contents:
         has_ended = newest.last_index is None
         answer = ui_message(newest.entry.response_id, contents, has_ended=has_ended)

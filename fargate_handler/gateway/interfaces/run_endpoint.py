@@ -9,23 +9,29 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS, EventStream
 from evenflow.fargate_handler.gateway.http_answers import json_answer
-from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agent
+from evenflow.fargate_handler.gateway.interfaces.agent_answer import asked_of_agent
 from evenflow.fargate_handler.gateway.interfaces.run_messages import offered, turns_of
 from evenflow.fargate_handler.gateway.interfaces.submission import submit_as_next
 from evenflow.fargate_handler.gateway.request_body import read_body
 from evenflow.fargate_handler.gateway.requests.json_values import check_json, written
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
-from evenflow.fargate_handler.gateway.requests.submission import Sender, read_request, sender_of
+from evenflow.fargate_handler.gateway.requests.submission import (
+    read_request,
+    reading_line,
+    sender_of,
+)
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.fargate_handler.orchestrator.whole_request import run_channel
 from evenflow.stream_core.encoders import agui_events
 from evenflow.stream_core.encoders.agui_events import AgUiEvents
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.rights import Right, check_right
 from evenflow.stream_core.protocol.agui_bodies import FORWARDED, RUN_NAME, RUN_REQUEST, RunRequest
+from evenflow.stream_core.protocol.answer_parameters import AnswerParameters
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.messages import parse
 from evenflow.stream_core.protocol.ui_chat_bodies import Stopped
@@ -48,11 +54,7 @@ class RunEndpoint:
         told = last_event(header, has_key=True) if header else None
         # The conversation is kept for as long as it may have to be told again.
         with context.orchestrator.held_requests.reading() as reading:
-            asked = parse(RUN_REQUEST, await read_request(request, sender, context, reading))
-            messages = [
-                message.model_dump(by_alias=True, exclude_unset=True) for message in asked.messages
-            ]
-            check_json(messages, "messages")  # they may have to be told again
+            asked, messages = await read_request(request, sender, context, reading, _read)
             channel = run_channel(
                 sender.tenant, sender.own(asked.thread_id), asked.run_id, sender.session
             )
@@ -64,8 +66,12 @@ class RunEndpoint:
             if stream is None and not (asked.messages or asked.resume):
                 return _empty_run(asked)
             if stream is None:
-                whole = self._asked(sender, asked)
-                stream, _ = await submit_as_next(context, sender, channel, _MESSAGE_ID, whole)
+                line = reading_line(context, sender)
+                read = await context.work.run(line, reading.bytes, _conversation, asked)
+                whole = asked_of_agent(context, sender, *read)
+                stream, _ = await submit_as_next(
+                    context, sender, channel, _MESSAGE_ID, whole, reading.bytes
+                )
             last = told or _cursor_in(messages, stream.response_id)
             return await self._answer(request, asked, messages, stream, last)
 
@@ -81,19 +87,6 @@ class RunEndpoint:
         if stream is not None:
             await context.orchestrator.cancel(stream)
         return json_answer(Stopped().model_dump())
-
-    def _asked(self, sender: Sender, asked: RunRequest) -> Asked:
-        if asked.resume:
-            raise InvalidRequest(
-                "resume answers interrupts, and no run here has any; nothing was generated",
-                code="unsupported_parameter",
-                param="resume",
-            )
-        forwarded = asked.forwarded_props if isinstance(asked.forwarded_props, dict) else {}
-        said = parse(FORWARDED, written(forwarded, "forwardedProps").encode())
-        if asked.tools:
-            said = said.model_copy(update={"tools": offered(asked.tools)})
-        return asked_of_agent(self._context, sender, turns_of(asked.messages, asked.context), said)
 
     async def _answer(
         self,
@@ -113,6 +106,33 @@ class RunEndpoint:
         events = AgUiEvents(asked.thread_id, asked.run_id, stream.response_id, messages, said)
         encoder = BlockEncoder(events, stream, point, context.limits.frame_characters)
         return await EventStream(context, request, encoder, {}).write(stream)
+
+
+def _read(body: bytes | bytearray) -> tuple[RunRequest, list[dict[str, Any]]]:
+    """A request, and its messages as they may have to be told again."""
+    asked = parse(RUN_REQUEST, body)
+    messages = [message.model_dump(by_alias=True, exclude_unset=True) for message in asked.messages]
+    check_json(messages, "messages")
+    return asked, messages
+
+
+def _conversation(asked: RunRequest) -> tuple[tuple[Turn, ...], AnswerParameters]:
+    """The conversation of a request, and the parameters of its answer.
+
+    Raises:
+        InvalidRequest: it is wrong.
+    """
+    if asked.resume:
+        raise InvalidRequest(
+            "resume answers interrupts, and no run here has any; nothing was generated",
+            code="unsupported_parameter",
+            param="resume",
+        )
+    forwarded = asked.forwarded_props if isinstance(asked.forwarded_props, dict) else {}
+    said = parse(FORWARDED, written(forwarded, "forwardedProps").encode())
+    if asked.tools:
+        said = said.model_copy(update={"tools": offered(asked.tools)})
+    return turns_of(asked.messages, asked.context), said
 
 
 def _empty_run(asked: RunRequest) -> web.Response:

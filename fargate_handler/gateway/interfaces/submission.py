@@ -7,7 +7,11 @@ from dataclasses import replace
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked
-from evenflow.fargate_handler.gateway.requests.submission import Sender, check_may_repeat
+from evenflow.fargate_handler.gateway.requests.submission import (
+    Sender,
+    check_may_repeat,
+    reading_line,
+)
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.policy.channel import INTERFACE, Channel, MessageKind
@@ -23,22 +27,28 @@ async def submit_as_next(
     channel: Channel,
     message_id: str,
     asked: Asked,
+    size: int,
     kind: MessageKind = INTERFACE,
 ) -> Submission:
     """Submit a request behind the last message of its channel, whichever task accepted that.
 
-    It counts as sent even if its client leaves now. A `message_id` that was used before gives the
-    response of that message.
+    Once it is written it counts as sent, even if its client leaves. A `message_id` that was used
+    before gives the response of that message.
+
+    Args:
+        size: what the request takes in memory.
 
     Raises:
         NotPermitted: the response is that of an earlier request, and the sender may not read.
         EvenflowError: as for `Orchestrator.submit`, but for `Conflict`.
     """
+    line = reading_line(context, sender)
+    text = await context.work.run(line, size, asked.whole.to_text)
     event = IngestEvent(
         channel,
         message_id,
         None,
-        asked.whole.to_text(),
+        text,
         kind=kind.sent_with(sender.session),
         terms=asked.terms.within(sender.traceparent),
         sender=context.sender(channel, sender.address),

@@ -44,13 +44,13 @@ class ChatCompletionsEndpoint:
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
-            call = read_call(await read_request(request, sender, context, reading))
+            call = await read_request(request, sender, context, reading, read_call)
             note_user(request, sender, call.terms.user)
             model = chosen_model(call.model, context, sender.tenant, sender.session)
             call = call.of_model(model)
             deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)
             terms = sender.named_in(call.terms)
-            stream = await submit_request(context, sender, key, call.asked, terms)
+            stream = await submit_request(context, sender, key, call.asked, terms, reading.bytes)
             call = call.without_conversation()
         try:
             return await self._answer(request, call, stream, last, deadline)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -26,7 +26,7 @@ from evenflow.fargate_handler.gateway.http_answers import (
     host_of,
 )
 from evenflow.fargate_handler.gateway.request_body import read_body
-from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of
+from evenflow.fargate_handler.orchestrator.held_requests import Reading
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
@@ -34,6 +34,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     repeatable_channel,
     single_channel,
 )
+from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.agents import MessageTerms
 from evenflow.stream_core.policy.call_rates import Caller
@@ -64,6 +65,8 @@ _READING = ("GET", "HEAD")
 # and Codex.
 _RETRYING_HEADERS = ("x-stainless-lang", "x-stainless-retry-count")
 _RETRYING_AGENTS = ("ai-sdk/", "codex_")
+
+T = TypeVar("T")
 
 
 class Sender(NamedTuple):
@@ -235,26 +238,45 @@ def _sender_by(claims: SessionClaims, address: str) -> Sender:
     return Sender(channel.tenant, address, channel, user, key=key, may=may, expires_at=expires_at)
 
 
+def reading_line(context: GatewayContext, sender: Sender) -> Line:
+    """Where the reading of a sender's requests waits, and whom it is counted to."""
+    tenant = OPEN_TENANT if context.tenants.open_to_all else sender.tenant
+    return Line(tenant, sender.address)
+
+
 async def read_request(
-    request: web.Request, sender: Sender, context: GatewayContext, reading: Reading
-) -> bytearray:
-    """Read the whole body, which a known sender may have compressed.
+    request: web.Request,
+    sender: Sender,
+    context: GatewayContext,
+    reading: Reading,
+    read: Callable[[bytes | bytearray], T],
+) -> T:
+    """Read the whole body, which a known sender may have compressed, and what it asks for.
 
     Only bytes that have come count: a sender that announces many and sends none takes no room.
 
+    Args:
+        read: reads what it asks for. It may be called in another thread.
+
     Raises:
         UnsupportedMediaType: it comes in an encoding that is not taken.
-        TooLarge: it is larger than allowed.
-        InvalidRequest: it can't be decoded.
+        TooLarge: it is larger than allowed, or has too many values.
+        InvalidRequest: it can't be decoded, or is wrong.
+        RateLimited: too much was read for this sender lately.
         Overloaded: the node has no room for it.
         RequestTimeout: it came too slowly.
     """
+    work, line = context.work, reading_line(context, sender)
+    work.check(line)
+
+    def grow_to(length: int) -> None:
+        work.check(line)
+        work.count(line, length - reading.bytes)
+        reading.grow_to(length)
+
     encodings = (GZIP,) if sender.known else ()
-    body = await read_body(
-        request, context, context.limits.request_bytes, encodings, reading.grow_to
-    )
-    reading.grow_to(memory_of(body))
-    return body
+    body = await read_body(request, context, context.limits.request_bytes, encodings, grow_to)
+    return await work.read(line, body, read, reading.grow_to)
 
 
 async def submit_request(
@@ -263,8 +285,12 @@ async def submit_request(
     key: str | None,
     asked: WholeRequest,
     terms: MessageTerms,
+    size: int,
 ) -> ResponseStream:
     """Submit a request, and return its response. A key that was used before gives the same one.
+
+    Args:
+        size: what the request takes in memory.
 
     Raises:
         InvalidRequest: the key is wrong, or was used for another request.
@@ -272,7 +298,8 @@ async def submit_request(
         RateLimited: messages come too fast, or a quota or the queue is full.
         Overloaded: this node is leaving, or the ledger can't be written.
     """
-    event = _event_of(context, sender, key, asked, terms)
+    line = reading_line(context, sender)
+    event = await context.work.run(line, size, _event_of, context, sender, key, asked, terms)
     return await submit_event(context, sender, event, stays=key is not None)
 
 

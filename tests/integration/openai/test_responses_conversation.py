@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from tests.integration.chat_client import HttpAnswer, call, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
@@ -93,3 +94,51 @@ async def test_what_the_model_s_server_gave_goes_on_with_the_conversation(
             "reasoning_details": [_HIDDEN],
             "tool_calls": [_CALL],
         }
+
+
+async def test_an_item_may_be_named_again_and_again_within_the_bounds_of_a_request(
+    http: aiohttp.ClientSession, serve: Serve
+) -> None:
+    server = await serve(request_bytes=65_536)
+    made = (await _create(http, server, "sk-x", input=demo(tokens=400))).json
+    (item,) = made["output"]
+    references = [{"type": "item_reference", "id": item["id"]}]
+    question = [{"role": "user", "content": "And?"}]
+    assert (await _create(http, server, "sk-x", input=references + question)).status == 200
+    refused = await _create(http, server, "sk-x", input=references * 1_000 + question)
+    assert (refused.status, refused.error["code"]) == (413, "message_too_large")
+
+
+async def test_a_conversation_that_goes_on_keeps_the_bounds_of_one_request(
+    http: aiohttp.ClientSession, serve: Serve
+) -> None:
+    server = await serve(messages_per_request=16)
+    said = [{"role": "user", "content": "a"}] * 12
+    first = (await _create(http, server, "sk-x", input=said)).json["id"]
+    refused = await _create(http, server, "sk-x", input=said, previous_response_id=first)
+    assert (refused.status, refused.error["code"]) == (400, "array_above_max_length")
+    assert refused.error["param"] == "previous_response_id"
+
+
+async def test_a_stored_request_is_parsed_once_however_often_it_is_read(
+    http: aiohttp.ClientSession, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await serve()
+    said = [{"role": "user", "content": str(number)} for number in range(200)]
+    made = (await _create(http, server, "sk-x", input=said)).json["id"]
+    parsed: list[str] = []
+    whole = WholeRequest.from_text
+
+    def noting(text: str) -> WholeRequest:
+        parsed.append(text)
+        return whole(text)
+
+    monkeypatch.setattr(WholeRequest, "from_text", noting)
+    url, headers = f"{server.http_url}/v1/responses/{made}", {"Authorization": "Bearer sk-x"}
+    for _ in range(3):
+        page = await call(http, "GET", f"{url}/input_items?limit=1", headers=headers)
+        assert [item["content"][0]["text"] for item in page.json["data"]] == ["199"]
+        assert (await call(http, "GET", url, headers=headers)).json["status"] == "completed"
+    assert len(parsed) == 1
+    assert (await call(http, "DELETE", url, headers=headers)).status == 200
+    assert (await call(http, "GET", url, headers=headers)).status == 404

@@ -81,8 +81,24 @@ def test_a_traceback_is_within_the_line_and_both_have_an_end() -> None:
     assert len(json.dumps(told)) < 20_000
 
 
-@pytest.mark.parametrize("said", ["\n", "\r", "\x1b[2J", "\x9b", "\x7f"])
-def test_no_client_can_move_the_cursor_or_end_the_line(said: str) -> None:
+_SHOWN_OTHERWISE = ("\u2028", "\u2029", "\u202e", "\u2066", "\u200f", "\u061c")
+
+
+@pytest.mark.parametrize("said", ["\n", "\r", "\x1b[2J", "\x9b", "\x7f", *_SHOWN_OTHERWISE])
+def test_no_client_can_move_the_cursor_end_the_line_or_turn_its_order(said: str) -> None:
     line = _FORMATTER.format(record("%s", said))
-    assert not set(line) & set("\n\r\x1b\x9b\x7f")
+    text = LineFormatter(TEXT_FORMAT).format(record("%s", said))
+    assert not {*line, *text} & {*"\n\r\x1b\x9b\x7f", *_SHOWN_OTHERWISE}
     assert json.loads(line)["message"] == said
+
+
+def test_a_traceback_keeps_its_lines_and_no_other_control_character() -> None:
+    try:
+        raise ValueError("\x1b[2J\u202e\r")
+    except ValueError:
+        made = record("failed", exc_info=sys.exc_info())
+    lines = LineFormatter(TEXT_FORMAT).format(made).split("\n")
+    assert (lines[1], lines[-1]) == (
+        "Traceback (most recent call last):",
+        r"ValueError: \x1b[2J\u202e\r",
+    )

@@ -40,3 +40,19 @@ def test_only_so_many_are_remembered_and_the_one_idle_longest_is_forgotten() -> 
     assert len(rates) == 2
     assert rates.take(ONE, 0.5) == 0.5
     assert taken(rates, OTHER, 61, now=0.5) == 60
+
+
+def test_what_is_spent_may_be_more_than_is_left_and_is_owed() -> None:
+    rates = AddressRates(10, burst_seconds=2)
+    rates.spend(ONE, "acme", 0.0, 15)
+    assert rates.empty_for(ONE, "acme", 0.0) == 0.0
+    rates.spend(ONE, "acme", 0.0, 35)
+    assert rates.empty_for(ONE, "acme", 0.0) == pytest.approx(3.1)
+    assert rates.empty_for(ONE, "acme", 3.2) == 0.0
+    assert rates.empty_for(ONE, "other", 0.0) == rates.empty_for(OTHER, "acme", 0.0) == 0.0
+
+
+def test_what_this_machine_spends_is_not_counted() -> None:
+    rates = AddressRates(1)
+    rates.spend("127.0.0.1", "acme", 0.0, 1_000)
+    assert rates.empty_for("127.0.0.1", "acme", 0.0) == 0.0

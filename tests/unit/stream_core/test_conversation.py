@@ -85,6 +85,15 @@ def test_whatever_clients_send_the_accepted_messages_form_one_line(previous: lis
         accepted.append(message_id)
 
 
+def test_the_model_is_given_so_many_messages_however_short_they_are() -> None:
+    conversation = Conversation(Limits(messages_per_request=16), 0.0, MemoryPart(2**40))
+    for number in range(30):
+        turns = exchange(conversation, f"m{number}", "a", "b", now=float(number))
+    assert len(turns) == 15
+    assert turns[-1] == Turn("user", "a")
+    assert len(conversation.told_before(1)) == 16
+
+
 # -- idempotency -----------------------------------------------------------------------------------
 
 

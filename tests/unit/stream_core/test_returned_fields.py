@@ -157,3 +157,16 @@ def test_what_is_opaque_has_no_text() -> None:
         "reasoning_details": [_TEXT, _SIGNED, _HIDDEN],
         "extra_content": {"google": {"thought_signature": "s", "thought": True}},
     }
+
+
+def test_an_object_with_more_names_than_any_server_gives_does_not_grow() -> None:
+    many = {f"n{number}": number for number in range(300)}
+    assert added(many, {"more": 1}) is many
+    assert added({"a": many}, {"a": {"more": 1}}) == {"a": many}
+
+
+def test_an_entry_is_more_of_one_shortly_before_it() -> None:
+    entries = [{"index": number, "text": "x"} for number in range(100)]
+    joined = added({"a": entries}, {"a": [{"index": 99, "text": "y"}]})["a"]
+    assert (len(joined), joined[-1]) == (100, {"index": 99, "text": "xy"})
+    assert len(added({"a": entries}, {"a": [{"index": 0, "text": "y"}]})["a"]) == 101

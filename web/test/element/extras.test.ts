@@ -16,6 +16,7 @@ async function shown(source: string, extras: Extras, size = 3): Promise<HTMLElem
   const markdown = new StreamingMarkdown(element, extras);
   for (let start = 0; start < source.length; start += size) markdown.append(source.slice(start, start + size));
   await markdown.end();
+  await markdown.finished;
   return element;
 }
 
@@ -122,6 +123,7 @@ describe("what can't be loaded", () => {
     const markdown = new Fresh(element, ALL_EXTRAS);
     markdown.append("$x$ and $y$\n\n$$z$$");
     await markdown.end();
+    await markdown.finished;
     expect([...element.querySelectorAll("code")].map((it) => it.textContent)).toEqual(["x", "y", "z"]);
     expect(info).toHaveBeenCalledTimes(1);
     expect(info.mock.calls[0]?.[0]).toContain("formulas could not be loaded");
@@ -134,7 +136,8 @@ describe("long answers", () => {
     const markdown = new StreamingMarkdown(element, MATHS);
     markdown.append("$x^2$ ".repeat(40));
     let isDone = false;
-    const done = markdown.end().then(() => {
+    await markdown.end();
+    const done = markdown.finished.then(() => {
       isDone = true;
     });
     let turns = 0;
@@ -152,7 +155,7 @@ describe("long answers", () => {
       throw new TypeError("no TeX");
     });
     await shown("$x$ ".repeat(2_500), MATHS, 10_000);
-    expect(typeset).toHaveBeenCalledTimes(2_000);
+    expect(typeset).toHaveBeenCalledTimes(500);
   });
 });
 

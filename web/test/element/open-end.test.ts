@@ -107,11 +107,11 @@ The end.
 `;
 
 describe("a text that arrives", () => {
-  it("is at each moment the beginning of what it is in the end: no mark is seen, and nothing goes again", () => {
+  it("is at each moment the beginning of what it is in the end: no mark is seen, and nothing goes again", async () => {
     const whole = document.createElement("div");
     const atOnce = new StreamingMarkdown(whole);
     atOnce.append(DOCUMENT);
-    void atOnce.end();
+    await atOnce.end();
     const final = readable(whole);
     expect(final).not.toMatch(/~~|\]\(|\[\^|!\[|<br|\[!/);
     const element = document.createElement("div");

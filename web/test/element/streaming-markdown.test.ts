@@ -61,11 +61,11 @@ Set
 `;
 
 /** The HTML of `pieces`, rendered one after the other. */
-function rendered(...pieces: string[]): string {
+async function rendered(...pieces: string[]): Promise<string> {
   const element = document.createElement("div");
   const markdown = new StreamingMarkdown(element);
   for (const piece of pieces) markdown.append(piece);
-  markdown.end();
+  await markdown.end();
   return element.innerHTML;
 }
 
@@ -102,8 +102,8 @@ const anyMarkdown = fc
   .map((parts) => parts.join("").replaceAll("\\|", "|"));
 
 describe("StreamingMarkdown", () => {
-  it("renders what it should", () => {
-    const html = rendered(DOCUMENT);
+  it("renders what it should", async () => {
+    const html = await rendered(DOCUMENT);
     for (const part of [
       '<h3 data-depth="1" dir="auto">A title</h3>',
       "<strong>strong</strong>",
@@ -123,29 +123,29 @@ describe("StreamingMarkdown", () => {
     expect(html).not.toContain("style=");
   });
 
-  it("renders the same whole and token by token", () => {
-    expect(rendered(...DOCUMENT)).toBe(rendered(DOCUMENT));
+  it("renders the same whole and token by token", async () => {
+    expect(await rendered(...DOCUMENT)).toBe(await rendered(DOCUMENT));
   });
 
-  it("renders the same however a text is cut", () => {
-    fc.assert(
-      fc.property(anyMarkdown, fc.array(fc.nat(), { maxLength: 8 }), (text, places) => {
-        expect(rendered(...cut(`${text}.`, places))).toBe(rendered(`${text}.`));
+  it("renders the same however a text is cut", async () => {
+    await fc.assert(
+      fc.asyncProperty(anyMarkdown, fc.array(fc.nat(), { maxLength: 8 }), async (text, places) => {
+        expect(await rendered(...cut(`${text}.`, places))).toBe(await rendered(`${text}.`));
       }),
       { numRuns: 50 },
     );
   });
 
-  it("gives an empty list no direction of what comes behind it", () => {
+  it("gives an empty list no direction of what comes behind it", async () => {
     const text = "*\n[^a]```js\n```js\n.";
-    expect(rendered(...text)).toBe(rendered(text));
-    expect(rendered(text)).toContain("<ul>\n<li></li>");
+    expect(await rendered(...text)).toBe(await rendered(text));
+    expect(await rendered(text)).toContain("<ul>\n<li></li>");
   });
 
-  it("links what a definition further down stands for", () => {
+  it("links what a definition further down stands for", async () => {
     const text = "See [it].\n\nMore.\n\n[it]: https://example.com/it\n";
-    expect(rendered(...text)).toContain('href="https://example.com/it"');
-    expect(rendered(...text)).toBe(rendered(text));
+    expect(await rendered(...text)).toContain('href="https://example.com/it"');
+    expect(await rendered(...text)).toBe(await rendered(text));
   });
 
   it("does not wait for the end to show an open block", () => {
@@ -182,10 +182,10 @@ describe("StreamingMarkdown", () => {
     ["of many blocks", "A paragraph of some words.\n\n".repeat(300)],
     ["that is one block of code", `\`\`\`\n${"const a = 1;\n".repeat(1_200)}`],
     ["that is one paragraph", "words and words ".repeat(600)],
-  ])("parses little again of a long text %s", (_, text) => {
+  ])("parses little again of a long text %s", async (_, text) => {
     const blocks = vi.spyOn(markdownParser().block, "parse");
     const deltas = text.match(/.{1,200}/gs) ?? [];
-    rendered(...deltas);
+    await rendered(...deltas);
     const parsed = blocks.mock.calls.reduce((characters, [source]) => characters + source.length, 0);
     expect(parsed / deltas.length).toBeLessThanOrEqual(LONGEST_OPEN_BLOCK);
     if (text.includes("\n")) expect(parsed).toBeLessThan(6 * text.length);

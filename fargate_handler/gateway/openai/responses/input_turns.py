@@ -117,13 +117,15 @@ class InputTurns:
         extra = allowed(further_fields(item, _OF_MESSAGES, where))
         lists = {name: value for name, value in extra.items() if isinstance(value, dict | list)}
         answer.extra = added(answer.extra, lists)
+        texts: dict[str, list[str]] = {"text": [], "refusal": []}
         for part in read_parts(item.get("content"), f"{where}content"):
-            if part["type"] == "text":
-                answer.text += part["text"]
-            elif part["type"] == "refusal":
-                answer.extra["refusal"] = answer.extra.get("refusal", "") + part["refusal"]
-            else:
+            if part["type"] not in texts:
                 raise wrong(f"{where}content of the model is text", f"{where}content")
+            texts[part["type"]].append(part[part["type"]])
+        answer.text += "".join(texts["text"])
+        if texts["refusal"]:
+            refusal = answer.extra.get("refusal", "") + "".join(texts["refusal"])
+            answer.extra = {**answer.extra, "refusal": refusal}
 
     def _reasoning(self, item: dict[str, Any], where: str) -> None:
         """A reasoning that this server has sealed. Others' are not for this model."""

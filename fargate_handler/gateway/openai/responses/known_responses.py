@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import partial
 from typing import Any, NamedTuple
+
+import orjson
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.openai.responses.input_turns import InputTurns
@@ -11,7 +14,7 @@ from evenflow.fargate_handler.gateway.openai.responses.response_request import (
     continued_turns,
     is_stored,
 )
-from evenflow.fargate_handler.gateway.requests.submission import Sender
+from evenflow.fargate_handler.gateway.requests.submission import Sender, reading_line
 from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of_text
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, response_channel
 from evenflow.stream_core.encoders.responses.output_items import output_of
@@ -60,20 +63,26 @@ async def find_response(
     Raises:
         NotFound: there is no such response, it is another's, or is deleted.
         Gone: it is no longer kept.
+        RateLimited: too much was read for this sender lately.
         Overloaded: the store can't be read, or there is no room.
     """
     response = PublicResponse.parse(text)
     if response is None:
         raise _unknown(text)
     channel = channel_of(sender, response.digest)
-    asked = await context.orchestrator.message_text(response.response_id, channel)
-    if asked is None:
+    orchestrator, line = context.orchestrator, reading_line(context, sender)
+    if not await orchestrator.has_messages(channel):
         raise _unknown(text)
-    reading.grow_to(reading.bytes + memory_of_text(asked))
-    request = WholeRequest.from_text(asked)
-    if not (is_stored(request) or text in made_here):
+
+    def hold(size: int) -> None:
+        reading.grow_to(reading.bytes + size)
+
+    name = response.response_id, channel
+    text_of = partial(orchestrator.message_text, *name)
+    request = await context.work.stored(line, name, text_of, hold)
+    if request is None or not (is_stored(request) or text in made_here):
         raise _unknown(text)
-    stream = await context.orchestrator.find(response.response_id, channel)
+    stream = await orchestrator.find(*name)
     return KnownResponse(response, stream, request)
 
 
@@ -92,6 +101,14 @@ class EarlierResponses:
         self._reading = reading
         self._made_here = made_here
         self._found: dict[str, KnownResponse] = {}
+        self._outputs: dict[str, list[dict[str, Any]]] = {}
+        self._sizes: dict[str, int] = {}
+        self._referred_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What the request takes in memory, with what it names."""
+        return self._reading.bytes
 
     async def conversation(self, response_id: str | None) -> tuple[Turn, ...]:
         """The turns of an earlier response's request, and its answer. None: there is none.
@@ -103,7 +120,7 @@ class EarlierResponses:
             return ()
         earlier = await self._find(response_id, "previous_response_id")
         answer = InputTurns()
-        for item in earlier.output:
+        for item in self._output_of(earlier):
             if item["status"] == "completed" or item["type"] == "message":
                 answer.take(item, "")
         return (*continued_turns(earlier.asked), *answer.turns)
@@ -113,15 +130,17 @@ class EarlierResponses:
 
         Raises:
             InvalidRequest: it refers to an item that is not known.
+            TooLarge: all such items together are larger than a request may be.
         """
         if item.get("type") != "item_reference":
             return item
         named = str(item.get("id"))
         known = parse_item(named)
         if known is not None:
-            output = (await self._find(str(known[0]), f"{where}id")).output
+            output = self._output_of(await self._find(str(known[0]), f"{where}id"))
             for candidate in output[known[1] : known[1] + 1]:
                 if candidate["id"] == named:
+                    self._count_item(named, candidate)
                     return candidate
         raise _not_found(f"item {named[:100]!r}", f"{where}id")
 
@@ -135,13 +154,25 @@ class EarlierResponses:
         if not self._found:
             return
         self._reading.grow_to(self._reading.bytes + memory_of_text(text))
-        if len(text.encode()) > self._context.limits.request_bytes:
-            raise TooLarge(
-                "the conversation is larger than a request may be; nothing was generated, send "
-                "the part of it that matters as `input`",
-                code="message_too_large",
-                param="previous_response_id",
-            )
+        size = len(text.encode())
+        self._context.work.count(reading_line(self._context, self._sender), size)
+        if size > self._context.limits.request_bytes:
+            raise _too_large("previous_response_id")
+
+    def _output_of(self, earlier: KnownResponse) -> list[dict[str, Any]]:
+        """Its output items, made once: each item of a request may refer to it."""
+        name = str(earlier.id)
+        if name not in self._outputs:
+            self._outputs[name] = earlier.output
+        return self._outputs[name]
+
+    def _count_item(self, name: str, item: dict[str, Any]) -> None:
+        """Count an item, which a request may refer to again and again."""
+        if name not in self._sizes:
+            self._sizes[name] = len(orjson.dumps(item))
+        self._referred_bytes += self._sizes[name]
+        if self._referred_bytes > self._context.limits.request_bytes:
+            raise _too_large("input")
 
     async def _find(self, text: str, param: str) -> KnownResponse:
         if text not in self._made_here:  # its model would be told, and might repeat it
@@ -163,6 +194,15 @@ class EarlierResponses:
                 param=param,
             )
         return found
+
+
+def _too_large(param: str) -> TooLarge:
+    return TooLarge(
+        "the conversation is larger than a request may be; nothing was generated, send the part "
+        "of it that matters as `input`",
+        code="message_too_large",
+        param=param,
+    )
 
 
 def _unknown(text: str) -> NotFound:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.response_request import own_turns
@@ -18,6 +20,7 @@ from evenflow.stream_core.protocol.http_contract import whole_number
 from evenflow.stream_core.protocol.response_ids import PublicResponse
 
 _MOST, _DEFAULT = 100, 20
+_ITEM, _LONGEST_NUMBER = "item", 10
 
 
 def listed_items(
@@ -25,38 +28,53 @@ def listed_items(
 ) -> dict[str, Any]:
     """The page of items that a query asks for. The newest come first, unless it says `asc`.
 
+    Only the items of the page are made: a request may have thousands.
+
     Raises:
         InvalidRequest: the query is wrong.
     """
-    spaces = namespaces_of(asked.echo.get("tools", ()))
-    own_items = (item for turn in own_turns(asked) for item in _items_of(turn, spaces))
-    items = [
-        {"id": response.item("item", place), "status": "completed", **item}
-        for place, item in enumerate(own_items)
-    ]
-    if query.get("order", "desc") != "asc":
-        items.reverse()
+    turns = own_turns(asked)
+    ends = list(accumulate(map(_count, turns)))
+    total = ends[-1] if ends else 0
+    places = range(total) if query.get("order", "desc") == "asc" else range(total - 1, -1, -1)
     limit = min(_MOST, whole_number("limit", query.get("limit"), _DEFAULT, lowest=1))
-    page = _after(items, query.get("after"))
-    shown = page[:limit]
+    first = 0 if (after := query.get("after")) is None else _place(after, response, places) + 1
+    spaces = namespaces_of(asked.echo.get("tools", ()))
+    made: dict[int, list[dict[str, Any]]] = {}
+    shown = []
+    for place in places[first : first + limit]:
+        number = bisect_right(ends, place)
+        if number not in made:
+            made[number] = list(_items_of(turns[number], spaces))
+        item = made[number][place - ends[number]]  # counted from the turn's last one
+        shown.append({"id": response.item(_ITEM, place), "status": "completed", **item})
     return {
         "object": "list",
         "data": shown,
         "first_id": shown[0]["id"] if shown else None,
         "last_id": shown[-1]["id"] if shown else None,
-        "has_more": len(page) > limit,
+        "has_more": first + limit < total,
     }
 
 
-def _after(items: list[dict[str, Any]], after: str | None) -> list[dict[str, Any]]:
-    if after is None:
-        return items
-    ids = [item["id"] for item in items]
-    if after not in ids:
-        raise InvalidRequest(
-            "after must be the id of one of the items", code="invalid_field", param="after"
-        )
-    return items[ids.index(after) + 1 :]
+def _place(item_id: str, response: PublicResponse, places: range) -> int:
+    """Where an item stands in the order that is asked for."""
+    number = item_id.rpartition("_")[2]
+    if number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER:
+        place = int(number)
+        if place in places and item_id == response.item(_ITEM, place):
+            return places.index(place)
+    raise InvalidRequest(
+        "after must be the id of one of the items", code="invalid_field", param="after"
+    )
+
+
+def _count(turn: Turn) -> int:
+    """How many items `_items_of` makes of a turn."""
+    calls = len(turn.tool_calls) + len(turn.extra.get("tool_calls", ()))
+    if turn.role == "tool":
+        return 1
+    return calls + (turn.role != "assistant" or bool(turn.text) or not calls)
 
 
 def _items_of(turn: Turn, spaces: Namespaces) -> Iterator[dict[str, Any]]:

@@ -71,7 +71,7 @@ class ResponsesEndpoint:
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         check_can_resume(request, has_key=key is not None)
         with context.orchestrator.held_requests.reading() as held:
-            call = read_call(await read_request(request, sender, context, held))
+            call = await read_request(request, sender, context, held, read_call)
             note_user(request, sender, call.terms.user)
             deadline = Deadline(timeout_ms(request, call.request.timeout_ms), context.monotonic)
             earlier = EarlierResponses(context, sender, held)

@@ -31,11 +31,12 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     Sender,
     caller_of,
     leave_response,
+    reading_line,
 )
 from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from evenflow.fargate_handler.gateway.socket_connection import SocketConnection
 from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET
-from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of
+from evenflow.fargate_handler.orchestrator.held_requests import Reading
 from evenflow.stream_core.encoders.block_encoder import BlockEncoder
 from evenflow.stream_core.encoders.blocks import SealingBlocks
 from evenflow.stream_core.encoders.responses.response_events import JsonLines, ResponseEvents
@@ -77,7 +78,17 @@ class ResponsesSocket(SocketConnection):
         check: looks whether what the client has shown still opens anything.
     """
 
-    __slots__ = ("_current", "_sender", "_serving", "_unstored", "_waiting", "_writable", "caller")
+    __slots__ = (
+        "_current",
+        "_is_submitting",
+        "_sender",
+        "_serving",
+        "_unstored",
+        "_waiting",
+        "_writable",
+        "caller",
+        "grant",
+    )
 
     context: GatewayContext
     session: ResponsesSession
@@ -95,6 +106,7 @@ class ResponsesSocket(SocketConnection):
         # By their public ids, oldest first.
         self._unstored: OrderedDict[str, str] = OrderedDict()
         self._current: ResponseStream | None = None
+        self._is_submitting = False
         self._writable = asyncio.Event()
         self._writable.set()
         self._serving: asyncio.Task[None] | None = None
@@ -195,7 +207,7 @@ class ResponsesSocket(SocketConnection):
 
     @property
     def _is_busy(self) -> bool:
-        return super()._is_busy or not self._waiting.empty()
+        return super()._is_busy or self._is_submitting or not self._waiting.empty()
 
     def _refuse(self, error: EvenflowError, *, is_violation: bool = False) -> None:
         is_violation |= isinstance(error, InvalidRequest | NotFound)
@@ -224,14 +236,18 @@ class ResponsesSocket(SocketConnection):
     async def _submit(self, message: bytes, held: Reading) -> KnownResponse:
         context = self.context
         context.metrics.labelled(HTTP_REQUESTS).count(_PROTOCOL)
+        self._is_submitting = True
         try:
             await pace(context, self.caller, RESPONSES_WEBSOCKET.terms.cost)
             context.check_grant(self.grant)
-            held.grow_to(memory_of(message))
-            call = _read(message)
+            line = reading_line(context, self._sender)
+            context.work.check(line)
+            context.work.count(line, len(message))
+            call = await context.work.read(line, message, _read, held.grow_to)
             earlier = EarlierResponses(context, self._sender, held, self._unstored)
             known, _ = await submit(context, self._sender, replace(call, kept=True), earlier)
         finally:
+            self._is_submitting = False
             held.release()
         if not is_stored(known.asked):
             self._unstored[str(known.id)] = known.stream.response_id
@@ -285,7 +301,7 @@ class ResponsesSocket(SocketConnection):
             self._do(self.session.send(event))
 
 
-def _read(message: bytes) -> ResponseCall:
+def _read(message: bytes | bytearray) -> ResponseCall:
     """Read a message.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.openai.responses.input_turns import InputTurns, check_answered
@@ -12,21 +12,28 @@ from evenflow.fargate_handler.gateway.openai.responses.known_responses import (
     KnownResponse,
     channel_of,
 )
-from evenflow.fargate_handler.gateway.openai.responses.response_request import ResponseCall
+from evenflow.fargate_handler.gateway.openai.responses.response_request import (
+    ResponseCall,
+    continued_turns,
+)
 from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
 from evenflow.fargate_handler.gateway.requests.submission import (
     Sender,
     digest_of,
     event_of,
+    reading_line,
     submit_event,
 )
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.stream_core.fairness.fair_queue import Line
+from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.policy.channel import (
     BACKGROUND,
     COMPLETION,
     RESPONSE,
     UNKEYED_RESPONSE,
 )
+from evenflow.stream_core.protocol.request_bounds import check_turns
 from evenflow.stream_core.protocol.response_ids import PublicResponse
 
 
@@ -57,25 +64,40 @@ async def submit(
     """
     model = chosen_model(call.terms.model, context, sender.tenant, sender.session)
     call = call.of_model(model)
-    asked = await _whole(call, earlier)
+    line = reading_line(context, sender)
+    asked = await _whole(context, line, call, earlier)
     stays = call.kept or key is not None
     digest = digest_of(key, sender) if key is not None else secrets.token_hex(20)
     kept = UNKEYED_RESPONSE if key is None else RESPONSE
     kind = BACKGROUND if call.background else kept if stays else COMPLETION
     channel = channel_of(sender, digest)
-    event = event_of(context, sender, channel, kind, asked, sender.named_in(call.terms))
+    terms = sender.named_in(call.terms)
+    event = await context.work.run(
+        line, earlier.held_bytes, event_of, context, sender, channel, kind, asked, terms
+    )
     earlier.check_size(event.text)
     stream = await submit_event(context, sender, event, stays=stays)
     response = PublicResponse(stream.response_id, digest)
     return Submitted(KnownResponse(response, stream, asked), stays)
 
 
-async def _whole(call: ResponseCall, earlier: EarlierResponses) -> WholeRequest:
+async def _whole(
+    context: GatewayContext, line: Line, call: ResponseCall, earlier: EarlierResponses
+) -> WholeRequest:
     before = await earlier.conversation(call.request.previous_response_id)
+    items = [await earlier.item(item, f"input.{place}.") for place, item in enumerate(call.items)]
+    asked = await context.work.run(line, earlier.held_bytes, _put_together, call, before, items)
+    param = "previous_response_id" if before else "input"
+    check_turns(continued_turns(asked), context.limits, param)
+    return asked
+
+
+def _put_together(
+    call: ResponseCall, before: tuple[Turn, ...], items: list[dict[str, Any]]
+) -> WholeRequest:
     own = InputTurns()
-    for place, item in enumerate(call.items):
-        where = f"input.{place}."
-        own.take(await earlier.item(item, where), where)
+    for place, item in enumerate(items):
+        own.take(item, f"input.{place}.")
     asked = call.asked(before, own.turns)
     check_answered(asked.turns)
     return asked

@@ -14,6 +14,7 @@ from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegis
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.gateway.requests.reading_work import ReadingWork
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.address_rates import AddressRates
@@ -58,6 +59,7 @@ class Gateway:
             outbox=Outbox(lambda flush: flush(), measures),
             orchestrator=self.orchestrator,
             registry=self.registry,
+            work=ReadingWork(self.limits, self.clock.monotonic, self.orchestrator.memory.requests),
             load=LoadFigure(self.limits),
             turns=AddressTurns(),
             accepted=AcceptedConnections(

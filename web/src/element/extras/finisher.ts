@@ -5,10 +5,16 @@ import type { Extras } from "./extras.ts";
 
 /** Milliseconds of work after which the page gets its turn. */
 const SLICE_MS = 8;
-/** The most formulas of an answer that are drawn, and the most characters of its code that are coloured. */
-const MOST_FORMULAS = 2_000;
+/**
+ * The most formulas of an answer that are drawn, and the most characters and blocks of its code that are coloured. What is drawn
+ * is laid out again with each change, and a paragraph of a thousand formulas would take longer than a frame.
+ */
+const MOST_FORMULAS = 500;
 const MOST_CODE = 300_000;
-const LONGEST_CODE = 50_000;
+const MOST_BLOCKS = 300;
+/** The most characters of one of them: none takes longer than a few frames. */
+const LONGEST_FORMULA = 1_500;
+const LONGEST_CODE = 20_000;
 const MERMAID = "mermaid";
 
 const libraries = new Map<string, Promise<unknown>>();
@@ -21,6 +27,9 @@ export class Finisher {
   #sliceBeganAt = 0;
   #formulas = 0;
   #coloured = 0;
+  #blocks = 0;
+  #left = 0;
+  #hasDrawn = false;
 
   /** `onDrawn` is called whenever something has changed on the screen. */
   constructor(extras: Extras, onDrawn: () => void) {
@@ -44,40 +53,60 @@ export class Finisher {
   }
 
   #typeset(code: HTMLElement): void {
+    const tex = code.textContent ?? "";
+    if (this.#formulas >= MOST_FORMULAS || tex.length > LONGEST_FORMULA) return;
     this.#formulas += 1;
-    if (this.#formulas > MOST_FORMULAS) return;
     this.#add(async () => {
       const library = await loaded("formulas", () => import("./maths.ts"));
-      if (library !== undefined) {
-        code.replaceWith(safeMathml(library.mathmlOf(code.textContent ?? "", code.dataset.maths === "block")));
-      }
+      const mathml = library?.mathmlOf(tex, code.dataset.maths === "block");
+      await this.#giveWay();
+      if (mathml !== undefined) code.replaceWith(safeMathml(mathml));
     });
   }
 
   #colour(block: HTMLElement, language: string): void {
     const code = block.querySelector("code");
     const text = code?.textContent ?? "";
+    if (text === "" || this.#blocks >= MOST_BLOCKS) return;
     if (text.length > LONGEST_CODE || this.#coloured + text.length > MOST_CODE) return;
+    this.#blocks += 1;
     this.#coloured += text.length;
     this.#add(async () => {
       const library = await loaded("code colours", () => import("./code-colours.ts"));
       const html = library?.colouredHtml(text, language);
+      await this.#giveWay();
       if (html !== undefined) code?.replaceChildren(safeSpans(html));
     });
   }
 
   /** Adds work. What fails leaves its block as it is. */
   #add(work: () => Promise<void>): void {
+    this.#left += 1;
     this.#done = this.#done.then(async () => {
       await this.#giveWay();
-      await work().then(this.#onDrawn, () => {});
+      await work().then(
+        () => {
+          this.#hasDrawn = true;
+        },
+        () => {},
+      );
+      this.#left -= 1;
+      if (this.#left === 0) this.#report();
     });
   }
 
   async #giveWay(): Promise<void> {
     if (performance.now() - this.#sliceBeganAt < SLICE_MS) return;
+    this.#report();
     await new Promise((resolve) => setTimeout(resolve));
     this.#sliceBeganAt = performance.now();
+  }
+
+  /** Once a slice: whoever is told lays the page out. */
+  #report(): void {
+    if (!this.#hasDrawn) return;
+    this.#hasDrawn = false;
+    this.#onDrawn();
   }
 }
 

@@ -3,6 +3,7 @@ import type { Strings } from "../strings.ts";
 import { codeBlock } from "./code-block.ts";
 import { dressDefinition, dressReference } from "./footnotes.ts";
 import type { Images } from "./images.ts";
+import type { Work } from "./work.ts";
 
 const ALERTS = {
   note: "alertNote",
@@ -24,15 +25,16 @@ const DRESSES: Readonly<Record<string, Dress>> = {
   "[data-image]": dressImage,
 };
 const DRESSED = Object.keys(DRESSES).join();
+const MOST_AT_ONCE = 50;
 
 /** Adds to rendered Markdown what a reader can use: code that can be copied, tables that scroll, boxes, buttons. */
-export function dress(fragment: DocumentFragment, strings: Strings, images: Images): DocumentFragment {
-  for (const element of fragment.querySelectorAll<HTMLElement>(DRESSED)) {
+export function* dress(fragment: DocumentFragment, strings: Strings, images: Images): Work {
+  for (const [position, element] of fragment.querySelectorAll<HTMLElement>(DRESSED).entries()) {
+    if (position % MOST_AT_ONCE === MOST_AT_ONCE - 1) yield;
     for (const [selector, dressOne] of Object.entries(DRESSES)) {
       if (element.matches(selector)) dressOne(element, strings, images);
     }
   }
-  return fragment;
 }
 
 function dressCode(plain: HTMLElement, strings: Strings): void {

@@ -1,8 +1,11 @@
 import { made } from "../made.ts";
 import type { Strings } from "../strings.ts";
+import type { Work } from "./work.ts";
 
 const REFERENCE = "[data-footnote]";
 const DEFINITION = "[data-definition]";
+const MOST_AT_ONCE = 200;
+const MOST_BLOCKS = 20;
 
 /** Turns a reference to a footnote into a button: a link of the page would not find it in the element's shadow. */
 export function dressReference(reference: HTMLElement, { footnote }: Strings): void {
@@ -35,15 +38,19 @@ export function followFootnote(answer: HTMLElement, target: HTMLElement): void {
 }
 
 /** Shows references to no footnote as they were written. */
-export function undressReferences(answer: HTMLElement): void {
+export function* undressReferences(answer: HTMLElement): Work {
   const defined = new Set([...answer.querySelectorAll<HTMLElement>(DEFINITION)].map(labelOf));
   const changed = new Set<ParentNode | null>();
-  for (const reference of answer.querySelectorAll<HTMLElement>(REFERENCE)) {
+  for (const [position, reference] of answer.querySelectorAll<HTMLElement>(REFERENCE).entries()) {
+    if (position % MOST_AT_ONCE === MOST_AT_ONCE - 1) yield;
     if (defined.has(labelOf(reference))) continue;
     changed.add(reference.parentNode);
     reference.replaceWith(`[^${reference.textContent}]`);
   }
-  for (const block of changed) block?.normalize();
+  for (const [position, block] of [...changed].entries()) {
+    if (position % MOST_BLOCKS === MOST_BLOCKS - 1) yield;
+    block?.normalize();
+  }
 }
 
 function labelOf(element: HTMLElement | null): string | undefined {

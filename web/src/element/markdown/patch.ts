@@ -1,19 +1,25 @@
+import type { Work } from "./work.ts";
+
+/** So many children of one node are made equal at once. */
+const MOST_CHILDREN = 100;
+
 /**
  * Makes the children of `parent` behind `settled` (null: all of them) equal to `wanted`, and leaves alone what is equal
  * already: a selection in it stays, and nothing is laid out again for no reason. Returns the last of them. What is behind them
  * goes, unless `keepsRest`.
  */
-export function patchChildren(
+export function* patchChildren(
   parent: Node,
   settled: ChildNode | null,
   wanted: readonly ChildNode[],
   keepsRest = false,
-): ChildNode | null {
+): Work<ChildNode | null> {
   let last = settled;
-  for (const node of wanted) {
+  for (const [position, node] of wanted.entries()) {
+    if (position % MOST_CHILDREN === MOST_CHILDREN - 1) yield;
     const present = next(parent, last);
     if (present === null) parent.appendChild(node);
-    else if (!patched(present, node)) present.replaceWith(node);
+    else if (!(yield* patched(present, node))) present.replaceWith(node);
     last = next(parent, last);
   }
   for (let extra = next(parent, last); extra !== null && !keepsRest; extra = next(parent, last)) extra.remove();
@@ -25,14 +31,14 @@ function next(parent: Node, node: ChildNode | null): ChildNode | null {
 }
 
 /** Makes `present` equal to `wanted`, if they are of one kind. */
-function patched(present: Node, wanted: Node): boolean {
+function* patched(present: Node, wanted: Node): Work<boolean> {
   if (present instanceof Text && wanted instanceof Text) {
     if (wanted.data.startsWith(present.data)) present.appendData(wanted.data.slice(present.data.length));
     else present.data = wanted.data;
     return true;
   }
   if (!(present instanceof Element && wanted instanceof Element) || !sameShell(present, wanted)) return false;
-  patchChildren(present, null, [...wanted.childNodes]);
+  yield* patchChildren(present, null, [...wanted.childNodes]);
   return true;
 }
 

@@ -1,6 +1,7 @@
 import type { Env, MarkdownIt, Token } from "markdown-it";
 import { type Extras, NO_EXTRAS } from "../extras/extras.ts";
 import { Finisher } from "../extras/finisher.ts";
+import { made } from "../made.ts";
 import type { Strings } from "../strings.ts";
 import { dress } from "./dress.ts";
 import { followFootnote, undressReferences } from "./footnotes.ts";
@@ -10,18 +11,39 @@ import { markdownParser } from "./markdown-parser.ts";
 import { decided } from "./open-end.ts";
 import { OpenFence } from "./open-fence.ts";
 import { patchChildren } from "./patch.ts";
-import { safeHtml } from "./safe-html.ts";
+import { rendered } from "./rendered.ts";
+import type { Work } from "./work.ts";
 
 /** An open block longer than this is shown in several: no delta costs more than to parse this many characters. */
 export const LONGEST_OPEN_BLOCK = 20_000;
+/** The same for one of more marks than people write: each is part of a node, and these are their parts of it. */
+const MOST_NODES = 1_000;
+const MARK = /[[$`*|\n]/g;
+const PARTS: Readonly<Record<string, number>> = { "[": 1, $: 1 / 2, "`": 1 / 2, "*": 1 / 4, "|": 1 / 4, "\n": 1 / 4 };
+/** The most elements of an answer: what follows is shown as plain text. Each change has the browser look at all of them. */
+const MOST_ELEMENTS = 10_000;
+/** Milliseconds of work after which the page gets its turn. */
+const SLICE_MS = 8;
+/** The most characters that are taken at once. */
+const PIECE = 2_048;
 /** The token of what defines a link, and shows nothing. */
 const DEFINITION = "reference_definition";
 /** The end of a text to whose last paragraph nothing is added. */
 const BLANK_LINE = /\n[ \t]*\n[ \t]*$/;
 
+/** Source that is settled, and the last of its nodes. */
+interface Settled {
+  /** Empty if no link can be in it. */
+  readonly source: string;
+  /** How many links had been defined. */
+  readonly known: number;
+  last: ChildNode | null;
+}
+
 /**
  * Renders Markdown into an element while it arrives. Only the last block can still change, so only that is parsed again; the
- * blocks before it are settled. Code is appended without being parsed at all.
+ * blocks before it are settled. Code is appended without being parsed at all. A little text is shown at once, and much of it in
+ * slices, between which the page has its turn.
  */
 export class StreamingMarkdown {
   readonly #element: HTMLElement;
@@ -29,24 +51,36 @@ export class StreamingMarkdown {
   readonly #images: Images;
   readonly #finisher: Finisher;
   readonly #strings: Strings;
+  readonly #onDrawn: () => void;
   #source = "";
+  /** The end of the source that was not taken yet. */
+  #waiting = "";
   /** The source of what isn't settled, and the last node before it. */
   #open = "";
   #settled: ChildNode | null = null;
+  #pieces: Settled[] = [];
   /** Definitions of links, which hold for the whole text. */
   #env: Env = {};
   #fence: OpenFence | undefined;
+  #elements = 0;
+  /** The last of what is shown as plain text, if the answer has too many elements. */
+  #plain: HTMLElement | undefined;
+  #work: Work | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Tells that all is drawn of a text that has ended. */
+  #ended: (() => void) | undefined;
 
   /**
-   * `element` is to have no other children. `extras`: what is to be done with blocks once they are settled; `onFinished` is
-   * called whenever it has been.
+   * `element` is to have no other children. `extras`: what is to be done with blocks once they are settled; `onDrawn` is called
+   * whenever something has been drawn later.
    */
-  constructor(element: HTMLElement, extras: Extras = NO_EXTRAS, onFinished: () => void = () => {}) {
+  constructor(element: HTMLElement, extras: Extras = NO_EXTRAS, onDrawn: () => void = () => {}) {
     this.#element = element;
     this.#parser = markdownParser(extras);
     this.#images = new Images(extras.images, extras.strings);
     this.#strings = extras.strings;
-    this.#finisher = new Finisher(extras, onFinished);
+    this.#onDrawn = onDrawn;
+    this.#finisher = new Finisher(extras, onDrawn);
     element.addEventListener("click", ({ target }) => {
       if (!(target instanceof HTMLElement)) return;
       this.#images.load(target);
@@ -67,64 +101,144 @@ export class StreamingMarkdown {
   append(text: string): void {
     const added = text.replaceAll("\r", "").replaceAll("\0", "\ufffd");
     this.#source += added;
-    this.#take(added);
+    this.#waiting += added;
+    this.#goOn();
   }
 
   /** The source is `text` instead. */
   replace(text: string): void {
-    [this.#source, this.#open, this.#settled, this.#env, this.#fence] = ["", "", null, {}, undefined];
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    [this.#source, this.#waiting, this.#open, this.#settled] = ["", "", "", null];
+    [this.#env, this.#fence, this.#pieces, this.#work] = [{}, undefined, [], undefined];
+    [this.#elements, this.#plain] = [0, undefined];
     this.#element.replaceChildren();
     this.append(text);
   }
 
-  /** No more will come. Resolves once the extras are drawn as well. */
+  /** No more will come. Resolves once all of it is drawn, but for the extras. */
   end(): Promise<void> {
-    this.#fence?.end();
-    const open = this.#nodes(this.#parser.parse(this.#open, this.#env));
-    let settled = this.#settled;
-    if (this.#fence === undefined) this.#show(open);
-    if (this.#env.references !== undefined) {
-      // What stands before a link's definition was shown without it.
-      settled = null;
-      patchChildren(this.#element, null, this.#nodes(this.#parser.parse(this.#source, {})));
-    }
-    undressReferences(this.#element);
-    this.#finish(settled, this.#element.lastChild);
+    const drawn = new Promise<void>((resolve) => {
+      this.#ended = resolve;
+    });
+    this.#goOn();
+    return drawn;
+  }
+
+  /** Resolves once the extras are drawn of all that is drawn now. */
+  get finished(): Promise<void> {
     return this.#finisher.done;
   }
 
-  #take(added: string): void {
-    const rest = this.#fence === undefined ? added : this.#fence.append(added);
-    if (rest === undefined) return;
-    if (this.#fence !== undefined) {
-      this.#settled = this.#fence.element;
-      this.#finisher.finish(this.#fence.element);
-      this.#fence = undefined;
+  /** Works for a slice. What is left goes on when the page has had its turn. */
+  #goOn(): void {
+    if (this.#timer !== undefined) return;
+    const until = performance.now() + SLICE_MS;
+    this.#work ??= this.#steps();
+    for (let step = this.#work.next(); !step.done; step = this.#work.next()) {
+      if (step.value !== true && performance.now() < until) continue;
+      this.#timer = setTimeout(() => {
+        this.#timer = undefined;
+        this.#goOn();
+        if (this.#work === undefined) this.#onDrawn();
+      });
+      return;
     }
-    this.#open += rest;
-    if (rest.includes("\n")) this.#settle();
-    while (this.#open.length > LONGEST_OPEN_BLOCK) this.#settleTo(this.#cut());
-    this.#showOpen();
+    this.#work = undefined;
+  }
+
+  *#steps(): Work {
+    do {
+      while (this.#waiting !== "") {
+        const piece = this.#waiting.slice(0, PIECE);
+        this.#waiting = this.#waiting.slice(PIECE);
+        yield* this.#take(piece);
+        if (this.#waiting !== "") yield this.#plain !== undefined;
+      }
+      if (this.#fence === undefined && this.#plain === undefined) yield* this.#showOpen();
+    } while (this.#waiting !== "");
+    if (this.#ended !== undefined) yield* this.#close();
+    this.#ended?.();
+    this.#ended = undefined;
+  }
+
+  *#close(): Work {
+    this.#fence?.end();
+    const open = yield* this.#nodes(this.#parser.parse(this.#open, this.#env));
+    if (this.#fence === undefined && this.#plain === undefined) yield* this.#show(open);
+    this.#finish(this.#settled, this.#element.lastChild);
+    yield* this.#linkSettled();
+    yield* undressReferences(this.#element);
+  }
+
+  *#take(added: string): Work {
+    if (this.#plain !== undefined) {
+      this.#showPlainly(added);
+      return;
+    }
+    let rest = this.#fence === undefined ? added : this.#fence.append(added);
+    while (rest !== undefined) {
+      if (this.#fence !== undefined) this.#settleFence(this.#fence.element);
+      this.#open += rest;
+      if (rest.includes("\n")) yield* this.#settle();
+      for (let cut = this.#cut(); cut > 0; cut = this.#cut()) yield* this.#settleTo(cut);
+      if (this.#elements > MOST_ELEMENTS) {
+        yield* this.#show([]);
+        this.#showPlainly(this.#open);
+        this.#open = "";
+        return;
+      }
+      rest = yield* this.#openFence();
+    }
   }
 
   /** Settles every block but the last. A line decides which block it belongs to only once it is whole. */
-  #settle(): void {
+  *#settle(): Work {
     const lines = this.#open.slice(0, this.#open.lastIndexOf("\n") + 1);
     const blocks: Token[] = [];
     this.#parser.block.parse(lines, this.#parser, this.#copyOfEnv(), blocks);
-    const last = [...blocks]
-      .reverse()
-      .find(({ type, level, map }) => level === 0 && map !== null && type !== DEFINITION);
-    this.#settleTo(offsetOfLine(lines, last?.map?.[0] ?? 0));
+    const last = blocks.reverse().find(({ type, level, map }) => level === 0 && map !== null && type !== DEFINITION);
+    yield* this.#settleTo(offsetOfLine(lines, last?.map?.[0] ?? 0));
   }
 
-  #settleTo(offset: number): void {
+  *#settleTo(offset: number): Work {
     if (offset === 0) return;
-    const before = this.#settled;
-    const nodes = this.#nodes(this.#parser.parse(this.#open.slice(0, offset), this.#env));
-    this.#settled = patchChildren(this.#element, before, nodes, true); // the rest is shown next
+    const [source, before] = [this.#open.slice(0, offset), this.#settled];
+    const nodes = yield* this.#nodes(this.#parser.parse(source, this.#env));
+    for (const node of nodes) this.#elements += node.getElementsByTagName("*").length + 1;
+    this.#settled = yield* patchChildren(this.#element, before, nodes, true); // the rest is shown next
     this.#open = this.#open.slice(offset);
+    this.#pieces.push({
+      source: source.includes("[") ? source : "",
+      known: this.#known,
+      last: nodes.length > 0 ? this.#settled : null,
+    });
     this.#finish(before, this.#settled);
+  }
+
+  #settleFence(fence: HTMLElement): void {
+    this.#settled = fence;
+    this.#elements += fence.getElementsByTagName("*").length;
+    this.#pieces.push({ source: "", known: 0, last: fence });
+    this.#finisher.finish(fence);
+    this.#fence = undefined;
+  }
+
+  /** Shows links in what was settled before they were defined. */
+  *#linkSettled(): Work {
+    const known = this.#known;
+    let before: ChildNode | null = null;
+    for (const piece of this.#pieces) {
+      if (piece.source !== "" && piece.known < known && this.#elements < MOST_ELEMENTS) {
+        const nodes: Element[] = yield* this.#nodes(this.#parser.parse(piece.source, this.#env));
+        for (const node of nodes) this.#elements += node.getElementsByTagName("*").length;
+        const last: ChildNode | null = yield* patchChildren(this.#element, before, nodes, true);
+        if (piece.last !== null) piece.last = last;
+        this.#finish(before, last);
+        yield;
+      }
+      before = piece.last ?? before;
+    }
   }
 
   /** Finishes the blocks behind `before`, up to `last`. */
@@ -136,40 +250,71 @@ export class StreamingMarkdown {
     }
   }
 
-  /** Where an open block that has grown too long is cut: behind a line, if there is one. */
+  /** Where an open block that has grown too long is cut: behind a line, if there is one. 0: nowhere. */
   #cut(): number {
-    return this.#open.lastIndexOf("\n", LONGEST_OPEN_BLOCK - 1) + 1 || LONGEST_OPEN_BLOCK;
+    const longest = Math.min(LONGEST_OPEN_BLOCK, endOfMarks(this.#open));
+    if (this.#open.length <= longest) return 0;
+    return this.#open.lastIndexOf("\n", longest - 1) + 1 || longest;
   }
 
-  #showOpen(): void {
+  /** Begins the fence that the open source begins with. Returns what comes behind it, if it is closed as well. */
+  *#openFence(): Work<string | undefined> {
     const opened = OpenFence.at(this.#open, this.#strings);
-    if (opened === undefined) {
-      const source = decided(this.#open);
-      const known = this.#copyOfEnv();
-      const env = BLANK_LINE.test(source.slice(-100)) ? known : openEnv(known);
-      this.#show(this.#nodes(this.#parser.parse(source, env)));
-      return;
-    }
-    this.#fence = opened.fence;
+    if (opened === undefined) return undefined;
     this.#open = "";
-    this.#show([]);
+    yield* this.#show([]);
+    this.#fence = opened.fence;
     this.#element.append(opened.fence.element);
-    this.#take(opened.rest);
+    return opened.fence.append(opened.rest);
   }
 
-  #show(nodes: readonly ChildNode[]): ChildNode | null {
-    return patchChildren(this.#element, this.#settled, nodes);
+  /** Adds to the plain text, in elements that the browser lays out one by one. */
+  #showPlainly(text: string): void {
+    for (let start = 0; start < text.length; start += PIECE) {
+      if (this.#plain === undefined || (this.#plain.textContent ?? "").length >= PIECE) {
+        this.#plain = made("div", { class: "plain" });
+        this.#element.append(this.#plain);
+      }
+      this.#plain.append(text.slice(start, start + PIECE));
+    }
   }
 
-  #nodes(tokens: Token[]): ChildNode[] {
-    const html = this.#parser.renderer.render(tokens, this.#parser.options, this.#env);
-    return [...dress(safeHtml(html), this.#strings, this.#images).children];
+  *#showOpen(): Work {
+    const source = decided(this.#open);
+    const known = this.#copyOfEnv();
+    const env = BLANK_LINE.test(source.slice(-100)) ? known : openEnv(known);
+    yield* this.#show(yield* this.#nodes(this.#parser.parse(source, env)));
+  }
+
+  *#show(nodes: readonly ChildNode[]): Work {
+    yield* patchChildren(this.#element, this.#settled, nodes);
+  }
+
+  *#nodes(tokens: Token[]): Work<Element[]> {
+    const fragment = yield* rendered(this.#parser, tokens, this.#env);
+    yield* dress(fragment, this.#strings, this.#images);
+    return [...fragment.children];
+  }
+
+  /** How many links are defined. */
+  get #known(): number {
+    return Object.keys(this.#env.references ?? {}).length;
   }
 
   /** A definition that is still arriving must not be remembered. */
   #copyOfEnv(): Env {
     return this.#env.references === undefined ? {} : { references: { ...this.#env.references } };
   }
+}
+
+/** Where the last mark is that a block may have. */
+function endOfMarks(source: string): number {
+  let nodes = 0;
+  for (const { 0: mark, index } of source.matchAll(MARK)) {
+    nodes += PARTS[mark] ?? 0;
+    if (nodes >= MOST_NODES) return index + 1;
+  }
+  return source.length;
 }
 
 function offsetOfLine(text: string, line: number): number {

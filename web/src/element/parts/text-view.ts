@@ -44,6 +44,6 @@ export class TextView {
 
   async #drawToEnd(): Promise<void> {
     await this.#smooth.end();
-    void this.#markdown.end();
+    await this.#markdown.end();
   }
 }

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenflow.fargate_handler.gateway.interfaces.chat_endpoint import _messages_of
+from evenflow.fargate_handler.gateway.interfaces.chat_endpoint import _with_answer
 from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.ports.outcome import Outcome
 from evenflow.stream_core.ports.session_store import LedgerEntry
@@ -28,10 +27,9 @@ _STEP = [{"type": "step-start"}, {"type": "text", "text": "Noon.", "state": "don
 
 
 def _read(message_id: str, *messages: dict[str, Any], said: str = "Noon.") -> list[dict[str, Any]]:
-    request = WholeRequest((), echo={"messages": list(messages)})
     entry = LedgerEntry(message_id, None, "", "r1", "task")
     outcome = Outcome(ResponseState.COMPLETED, (said,) if said else ())
-    return _messages_of(SaidMessage(entry, request.to_text(), outcome))
+    return _with_answer(messages, SaidMessage(entry, None, outcome))
 
 
 def test_an_answer_is_a_message_behind_its_question() -> None:

@@ -1,0 +1,55 @@
+import type { Env, MarkdownIt, Token } from "markdown-it";
+import { safeHtml } from "./safe-html.ts";
+import type { Work } from "./work.ts";
+
+/** Of so many tokens nodes are made at once. */
+const MOST_TOKENS = 100;
+
+/**
+ * The nodes of `tokens`, made in slices. One may end within an element: the next begins with the tags of all that are open
+ * there, and what it adds to them is joined to what was there.
+ */
+export function* rendered(parser: MarkdownIt, tokens: Token[], env: Env): Work<DocumentFragment> {
+  const whole = document.createDocumentFragment();
+  const open: string[] = [];
+  let [html, count, depth] = ["", 0, 0];
+  for (const [list, position, token] of flattened(tokens)) {
+    const piece = htmlOf(parser, list, position, env);
+    html += piece;
+    count += 1;
+    if (token.nesting > 0) open.push(piece.trim()); // its line break was there already
+    if (token.nesting < 0) open.pop();
+    if (count < MOST_TOKENS) continue;
+    join(whole, safeHtml(html), depth);
+    yield;
+    [html, count] = [open.join(""), 0];
+    depth = open.filter((tag) => tag !== "").length;
+  }
+  join(whole, safeHtml(html), depth);
+  return whole;
+}
+
+/** All tokens, with those within texts in the place of the text; each with its list, and its position there. */
+function* flattened(tokens: Token[]): Generator<readonly [Token[], number, Token]> {
+  for (const [position, token] of tokens.entries()) {
+    if (token.type === "inline") yield* flattened(token.children ?? []);
+    else yield [tokens, position, token];
+  }
+}
+
+/** What the parser's renderer makes of one token. */
+function htmlOf({ renderer, options }: MarkdownIt, tokens: Token[], position: number, env: Env): string {
+  const rule = renderer.rules[tokens[position]?.type ?? ""];
+  if (rule === undefined) return renderer.renderToken(tokens, position, options);
+  return rule(tokens, position, options, env, renderer);
+}
+
+/** Adds a slice to `target`. Its first element continues the last one there, and so on for `depth` levels. */
+function join(target: ParentNode, slice: ParentNode, depth: number): void {
+  const [begun, continued] = [target.lastElementChild, slice.firstElementChild];
+  if (depth > 0 && begun !== null && continued !== null) {
+    join(begun, continued, depth - 1);
+    continued.remove();
+  }
+  while (slice.firstChild !== null) target.appendChild(slice.firstChild);
+}
