@@ -128,12 +128,13 @@ class ContentFilters:
             sink: where cleared text goes.
             standing: what stands of the answer, which the attempt continues.
         """
-        mode = self.mode_of(stream.channel.tenant)
+        mode = self._mode_of(stream.channel.tenant)
         if mode is Filtering.OFF:
             return None
         if mode is Filtering.HOLD or kind.brings_conversation:  # its clients take nothing back
             stages = self._stages(sink, standing, self._matches.count, CpuBudget(_say_spent))
             return FilteredAttempt(stages[0], stages, None)
+        stream.takes_back = True
         checked = CheckedSink(stream, sink)
 
         def take_back(name: str) -> None:
@@ -147,8 +148,11 @@ class ContentFilters:
         stages = self._stages(checked, (), take_back, CpuBudget(hold))
         return FilteredAttempt(RetractingSink(checked, stages[0], standing), stages, checked)
 
-    def mode_of(self, tenant: str) -> Filtering:
-        """What happens to the answers of a tenant."""
+    def retracts(self, tenant: str) -> bool:
+        """Whether text of this tenant's answers may be taken back while they go on."""
+        return self._mode_of(tenant) is Filtering.RETRACT
+
+    def _mode_of(self, tenant: str) -> Filtering:
         return Filtering(self._tenants.of(tenant).filtering or self._mode)
 
     async def close(self) -> None:

@@ -45,7 +45,8 @@ def admit_client(
         context.registry.check(counted, sender, replaces)
         older = context.registry.own_of(counted) if replaces and counted is not None else ()
         if not older:
-            context.quotas.check_connection(Payer(sender[0], claims.key, claims.known_user))
+            payer = Payer(sender[0], claims.key, claims.known_user, claims.shared)
+            context.quotas.check_connection(payer)
         context.reconnects.check(claims, address, now, asked_at)
     except Overloaded:
         context.metrics.counter(CONNECTIONS_REFUSED).value += 1

@@ -11,7 +11,7 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_reader import STILL_HERE
 from evenflow.fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS
-from evenflow.fargate_handler.gateway.http_answers import peer_channel, reading_channel
+from evenflow.fargate_handler.gateway.http_answers import CLAIMS, peer_channel, reading_channel
 from evenflow.fargate_handler.gateway.presence_notice import presence_notice
 from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.log.response_stream import ResponseStream
@@ -44,11 +44,12 @@ class PresenceEndpoint:
             return web.Response(status=204)  # an EventSource doesn't come again
         beat = _TASK_HEARTBEAT_SECONDS if asked_by_task else context.limits.sse_heartbeat_seconds
         answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS)
-        with self._listening(stream, request.query.get(_OF_QUERY)) as listener:
+        with self._listening(stream, request) as listener:
             context.measures.event_streams += 1
             try:
                 await answer.prepare(request)
-                await self._tell(stream, listener, answer, beat)
+                sees_names = asked_by_task or request[CLAIMS].sees_names
+                await self._tell(stream, listener, answer, beat, sees_names)
             except ConnectionError:
                 pass  # the client has left
             finally:
@@ -76,12 +77,14 @@ class PresenceEndpoint:
         return stream
 
     @contextmanager
-    def _listening(self, stream: ResponseStream, of: str | None) -> Iterator[_Listener]:
+    def _listening(self, stream: ResponseStream, request: web.Request) -> Iterator[_Listener]:
         listener, presence = _Listener(), self._context.orchestrator.presence
+        of = request.query.get(_OF_QUERY)
         if of == "here":
             stream.listen(listener)
         else:
-            presence.listen(stream, listener, for_task=of is not None)
+            shared = request[CLAIMS].shared
+            presence.listen(stream, listener, for_task=of is not None, shared=shared)
         try:
             yield listener
         finally:
@@ -90,17 +93,23 @@ class PresenceEndpoint:
                 stream.readers.presence.leave(listener)
 
     async def _tell(
-        self, stream: ResponseStream, listener: _Listener, answer: web.StreamResponse, beat: float
+        self,
+        stream: ResponseStream,
+        listener: _Listener,
+        answer: web.StreamResponse,
+        beat: float,
+        sees_names: bool,
     ) -> None:
         """Write each change, as fast as the client takes it; what it was too slow for is left out.
 
         Ends with the response, or with this copy of it: the client comes again.
         """
-        responses = self._context.orchestrator.responses
+        context, responses = self._context, self._context.orchestrator.responses
+        channel, response_id = stream.channel, stream.response_id
         while not (stream.log.closed or listener.lost):
             present = await listener.news(beat)
             if present is not None:
-                notice = presence_notice(self._context, stream.channel, stream.response_id, present)
+                notice = presence_notice(context, channel, response_id, present, sees_names)
                 await answer.write(b"event: presence\ndata: %b\n\n" % notice.to_json())
             elif responses.held(stream.response_id) is stream:
                 await answer.write(STILL_HERE)

@@ -29,6 +29,7 @@ class SessionClaims:
     `key`: the id of the tenant's key with which the session was opened. Empty: none.
     `may`: what the token may do.
     `shared`: whether it is a share token, whose `user` is who reads, as the sharer says.
+    `names`: whether the sharer lets it see the names of other readers.
     """
 
     channel: Channel
@@ -39,11 +40,17 @@ class SessionClaims:
     key: str = ""
     may: frozenset[Right] = ALL_RIGHTS
     shared: bool = False
+    names: bool = False
 
     @property
     def known_user(self) -> str:
         """The user as the tenant has named them. Empty for a share: its sharer may name anybody."""
         return "" if self.shared else self.user
+
+    @property
+    def sees_names(self) -> bool:
+        """Whether it is told the names of readers: a share or a ticket only if it says so."""
+        return self.names or not (self.shared or self.only_for is not None)
 
     @property
     def watches(self) -> bool:
@@ -66,6 +73,7 @@ class _TokenClaims(BaseModel):
     key: str = ""
     may: list[str] | None = None
     shared: bool = False
+    names: bool = False
 
     def to_session_claims(self) -> SessionClaims:
         return SessionClaims(
@@ -77,6 +85,7 @@ class _TokenClaims(BaseModel):
             self.key,
             self._rights,
             self.shared,
+            self.names,
         )
 
     @property
@@ -143,6 +152,7 @@ class SessionTokens:
         key: str = "",
         may: frozenset[Right] = ALL_RIGHTS,
         shared: bool = False,
+        names: bool = False,
     ) -> tuple[str, int]:
         """Issue a token.
 
@@ -153,6 +163,7 @@ class SessionTokens:
             key: the id of the tenant's key that opens it.
             may: what the token may do. One for one thing may only read, in any case.
             shared: whether the `user` is who reads, as the sharer says.
+            names: whether a share or a ticket sees the names of other readers.
 
         Returns:
             The token, and when it expires, in seconds since the epoch.
@@ -172,6 +183,8 @@ class SessionTokens:
             claims["key"] = key
         if shared:
             claims["shared"] = True
+        if names:
+            claims["names"] = True
         if only_for is not None:
             claims["aud"] = only_for
         elif may != ALL_RIGHTS:

@@ -212,6 +212,8 @@ class Quotas:
 
     def _counted(self, payer: Payer) -> Sequence[Counted]:
         """The accounts that count for this one, the tenant's first. None where nothing is bound."""
+        if payer.shared:
+            return ()
         tenant = self._tenants.of(payer.tenant)
         of_key = _limits_of_key(tenant, payer.key)
         of_user = tenant.user_limits if payer.user else NO_LIMITS
