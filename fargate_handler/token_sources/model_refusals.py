@@ -69,8 +69,8 @@ _MOST_FACTS = 4
 _NAMES = frozenset(
     """
     arguments audio best_of budget_tokens cache_control call_id content data detail dimensions
-    effort enum file file_data file_id filename format frequency_penalty function function_call functions
-    guided_json id image image_url images include include_usage input input_audio instructions
+    effort enum file file_data file_id filename format frequency_penalty function function_call
+    functions guided_json id image image_url images include include_usage input input_audio instructions
     items json_schema logit_bias logprobs max_completion_tokens max_new_tokens max_output_tokens
     max_tokens max_tool_calls messages metadata min_p min_tokens modalities model n name options
     parallel_tool_calls parameters prediction presence_penalty previous_response_id prompt

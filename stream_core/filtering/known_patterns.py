@@ -122,7 +122,7 @@ _DASHES = r"\-\u2010-\u2015\u2212\uff0d"
 _ALNUM = rf"A-Za-z{_DIGITS}"
 _ENDS = rf"(?![{_ALNUM}])"
 # Behind the first character of a match: it is in no word, and in no longer number.
-_IN_NO_WORD = not_behind(_ALNUM, 1)
+_IN_NO_WORD = not_behind(_ALNUM)
 _IN_NO_NUMBER = rf"{_IN_NO_WORD}(?<![{_DIGITS}][.,{_DASHES}].)"
 # Of scripts that put spaces between words: Latin, Greek, Cyrillic.
 _LETTERS = r"A-Za-z\u00c0-\u02af\u0370-\u052f\u1e00-\u1fff"

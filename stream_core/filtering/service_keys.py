@@ -16,11 +16,11 @@ _ANYWHERE: Mapping[str, str] = {
     "anthropic": rf"sk-ant-{_K}{{20}}",
     "evenflow": rf"evf_{_HEX}{{8}}_{_K}{{20}}",
     "github_pat": r"github_pat_[A-Za-z0-9_]{40}",
-    "google": rf"AIza{_K}{{30}}|GOCSPX-{_K}{{20}}|ya29\.{_K}{{30}}",
-    "hugging_face": r"hf_[A-Za-z0-9]{30}|api_org_[A-Za-z0-9]{30}",
+    "google": rf"AIza{_K}{{30}}|GOCSPX-{_K}{{20}}",
+    "hugging_face": r"hf_[A-Za-z0-9]{30}",
     "openai": rf"sk-(?:proj|svcacct|admin|service|None)-{_K}{{20}}",
     "openrouter": rf"sk-or-{_K}{{20}}",
-    "stripe_test": r"(?:sk|rk)_test_[0-9a-zA-Z]{24}|whsec_[A-Za-z0-9+/]{24}",
+    "stripe_test": r"(?:sk|rk)_test_[0-9a-zA-Z]{24}",
 }
 """By service, wherever they stand: no word has their beginnings."""
 
@@ -32,6 +32,7 @@ _AFTER_WORDS: tuple[tuple[str, str], ...] = (
     ("LTAI", r"[A-Za-z0-9]{20}"),  # Alibaba
     ("NRAK-", r"[A-Z0-9]{27}"),  # New Relic
     ("PMAK-", rf"{_HEX}{{24}}-{_HEX}{{34}}"),  # Postman
+    ("api_org_", r"[A-Za-z0-9]{30}"),  # Hugging Face
     ("bedrock-api-key-", r"[A-Za-z0-9+/]{40}"),
     ("csk-", r"[a-z0-9]{40}"),  # Cerebras
     ("dapi", rf"{_HEX}{{32}}"),  # Databricks
@@ -69,36 +70,38 @@ _AFTER_WORDS: tuple[tuple[str, str], ...] = (
     ("secret_", r"[A-Za-z0-9]{43}"),  # Notion
     ("shp", r"(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),  # Shopify
     ("sk-", r"[A-Za-z0-9]{32}"),  # OpenAI before projects, DeepSeek, Moonshot and others
+    # OpenAI with the name of a project or an account, which has the same characters as a key.
+    ("sk-", rf"{_K}{{8,100}}?T3BlbkFJ{_K}{{8}}"),
     ("sk-lf-", rf"{_HEX}{{8}}-{_K}{{20}}"),  # Langfuse
     ("sk_", rf"{_HEX}{{48}}"),  # ElevenLabs
     ("sntry", r"[su]_[A-Za-z0-9+/_-]{40}"),
     ("tgp_v1_", rf"{_K}{{40}}"),  # Together
     ("tvly-", rf"{_K}{{20}}"),
     ("v1.0-", rf"{_HEX}{{24}}-{_HEX}{{64}}"),  # Cloudflare
+    ("whsec_", r"[A-Za-z0-9+/]{24}"),  # Stripe
     ("xai-", r"[A-Za-z0-9]{40}"),
     ("xapp-", r"[0-9]-[A-Z0-9]{5,20}-[0-9]{5,20}-[a-z0-9]{20}"),  # Slack
     ("xkeysib-", rf"{_HEX}{{40}}"),  # Brevo
     ("xoxe.xox", r"[bp]-[A-Za-z0-9-]{30}"),
+    ("ya29.", rf"{_K}{{30}}"),  # Google
 )
 """Beginnings and what follows, where no letter or digit is before: words end with some of them."""
-# OpenAI's with the name of a project or of an account, which has the same characters as a key.
-_NAMED = rf"{_K}{{8,200}}?T3BlbkFJ{_K}{{8}}"
 
 
-def not_behind(characters: str, width: int) -> str:
-    """Check that none of these characters is before the last `width` ones that matched.
+def not_behind(characters: str) -> str:
+    """Check that none of these characters is before the last one that matched.
 
-    The letter of an escape, as in `\\n` in JSON, is no letter. To check behind the beginning of a
-    match, and not before it, spares the check nearly everywhere.
+    The letter of an escape, as in `\\n` in JSON, is no letter. To check behind the first character
+    of a match, and not before it, spares the check nearly everywhere.
     """
-    return rf"(?:(?<![{characters}].{{{width}}})|(?<=\\[nrt].{{{width}}}))"
+    return rf"(?:(?<![{characters}].)|(?<=\\[nrt].))"
 
 
 def service_keys() -> Mapping[str, str]:
     """Expressions by their names."""
-    after_words = "|".join(
-        f"{re.escape(begins)}{not_behind('A-Za-z0-9', len(begins))}{rest}"
-        for begins, rest in _AFTER_WORDS
-    )
-    named = f"sk-{not_behind('A-Za-z0-9_-', 3)}{_NAMED}"
-    return {**_ANYWHERE, "service_key": after_words, "openai_named": named}
+    rests: dict[str, list[str]] = {}
+    for begins, rest in _AFTER_WORDS:
+        rests.setdefault(begins[0], []).append(re.escape(begins[1:]) + rest)
+    in_no_word = not_behind("A-Za-z0-9")
+    after_words = (f"{first}{in_no_word}(?:{'|'.join(each)})" for first, each in rests.items())
+    return {**_ANYWHERE, "service_key": "|".join(after_words)}
