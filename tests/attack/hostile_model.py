@@ -164,10 +164,13 @@ async def _key_by_letters(writer: Writer) -> None:
 
 async def _key_around_a_source(writer: Writer) -> None:
     cited = {"url_citation": {"url": "https://example.com", "title": "A page"}}
-    choices = [{"index": 0, "delta": {"annotations": [cited]}}]
-    source = b"data: " + json.dumps({"object": "chat.completion.chunk", "choices": choices}).encode()
-    said = event(f"Your key is {TOLD_KEY[:9]}") + source + b"\n\n" + event(f"{TOLD_KEY[9:]}, so.")
-    writer.write(_HEAD + b"\r\n" + chunked(said + end()))
+    source = {"choices": [{"index": 0, "delta": {"annotations": [cited]}}]}
+    pieces = (
+        event(f"Your key is {TOLD_KEY[:9]}"),
+        b"data: " + json.dumps({"object": "chat.completion.chunk", **source}).encode() + b"\n\n",
+        event(f"{TOLD_KEY[9:]}, so."),
+    )
+    writer.write(_HEAD + b"\r\n" + chunked(b"".join(pieces) + end()))
 
 
 BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
