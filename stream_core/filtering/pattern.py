@@ -78,6 +78,11 @@ class Expression:
         self._whole = regex.compile(expression)
         self._beginning = regex.compile(f"(?:{expression}){NOT_IN_TEXT}")
 
+    @property
+    def groups(self) -> int:
+        """How many groups it has."""
+        return int(self._whole.groups)
+
     def undecided_from(self, text: str, position: int, seconds: float) -> int:
         """From where on more text may change what matches. The length of the text: nowhere."""
         found = _in_time(self._beginning.search, text, position, seconds, partial=True)
@@ -105,10 +110,7 @@ class Patterns:
         # Each is a group, so that a match tells which pattern it is of.
         self.any = Expression("|".join(f"({pattern.expression})" for pattern in patterns))
         self._each = [(pattern, Expression(pattern.expression)) for pattern in patterns]
-        sizes = (1 + regex.compile(pattern.expression).groups for pattern in patterns)
-        self._number_of_group = {
-            group: number for number, group in enumerate(accumulate(sizes, initial=1))
-        }
+        self._number_of_group = _numbers_of_groups(self.any, [each for _, each in self._each])
         self.rests = {pattern.name: _rest_of(pattern) for pattern in patterns if _has_rest(pattern)}
         self.names = frozenset(pattern.name for pattern in patterns)
 
@@ -129,6 +131,17 @@ class Patterns:
                     return Found(pattern, first, first + length)
             position = first + 1
         return None
+
+
+def _numbers_of_groups(joined: Expression, each: Sequence[Expression]) -> dict[int, int]:
+    """The number of each expression, by the group that it is within all of them joined.
+
+    Empty where groups have names that several share: then there are fewer groups.
+    """
+    sizes = [1 + expression.groups for expression in each]
+    if joined.groups != sum(sizes):
+        return {}
+    return {group: number for number, group in enumerate(accumulate(sizes[:-1], initial=1))}
 
 
 def _has_rest(pattern: Pattern) -> bool:
