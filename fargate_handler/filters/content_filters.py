@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from time import thread_time
 from typing import Any, cast
 
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered, FilteringSink
@@ -132,7 +133,8 @@ class ContentFilters:
         if mode is Filtering.OFF:
             return None
         if mode is Filtering.HOLD or kind.brings_conversation:  # its clients take nothing back
-            stages = self._stages(sink, standing, self._matches.count, CpuBudget(_say_spent))
+            budget = CpuBudget(thread_time, _say_spent)
+            stages = self._stages(sink, standing, self._matches.count, budget)
             return FilteredAttempt(stages[0], stages, None)
         stream.takes_back = True
         checked = CheckedSink(stream, sink)
@@ -145,7 +147,7 @@ class ContentFilters:
             _say_spent()
             checked.withdraw()
 
-        stages = self._stages(checked, (), take_back, CpuBudget(hold))
+        stages = self._stages(checked, (), take_back, CpuBudget(thread_time, hold))
         return FilteredAttempt(RetractingSink(checked, stages[0], standing), stages, checked)
 
     def retracts(self, tenant: str) -> bool:

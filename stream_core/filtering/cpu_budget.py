@@ -24,12 +24,16 @@ class CpuBudget:
     then has a budget of its own, and fails when that is spent, too.
 
     Args:
+        cpu_seconds: the CPU time of this thread.
         on_spent: called once, when it is spent.
     """
 
-    __slots__ = ("_is_last", "_left", "_on_spent", "is_spent", "search_seconds")
+    __slots__ = ("_is_last", "_left", "_on_spent", "cpu_seconds", "is_spent", "search_seconds")
 
-    def __init__(self, on_spent: Callable[[], None] = _ignore) -> None:
+    def __init__(
+        self, cpu_seconds: Callable[[], float], on_spent: Callable[[], None] = _ignore
+    ) -> None:
+        self.cpu_seconds = cpu_seconds
         self._on_spent = on_spent
         self._left = _FIRST_SECONDS
         self._is_last = False

@@ -11,7 +11,6 @@ searched a bounded number of times, however small the pieces are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import thread_time
 
 from evenflow.stream_core.filtering.cpu_budget import CpuBudget
 from evenflow.stream_core.filtering.pattern import (
@@ -36,7 +35,8 @@ class PatternFilter:
     Args:
         before: the text that stands. A match may begin in it; then its rest is redacted.
         on_match: called with the name of each pattern that matched.
-        budget: the CPU time of the answer. Once it is spent, `push` returns nothing more.
+        budget: the CPU time of the answer. Once it is spent, `push` returns nothing more. None:
+            time is not counted.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class PatternFilter:
         self._patterns = patterns
         self._action = action
         self._on_match = on_match
-        self._budget = budget or CpuBudget()
+        self._budget = budget or CpuBudget(lambda: 0.0)
         self._text = before[-LONGEST_MATCH:]
         # Characters of `_text` that are out, and those before which nothing is undecided.
         self._shown, self._from = len(self._text), 0
@@ -90,20 +90,21 @@ class PatternFilter:
         return self._search(last=True)
 
     def _search(self, *, last: bool) -> str:
-        fresh, began = self._fresh, thread_time()
+        budget, fresh = self._budget, self._fresh
+        began = budget.cpu_seconds()
         cleared: list[str] = []
         try:
             self._clear(cleared, last=last)
         except TooSlow:
             if last:
                 raise
-            self._budget.exhaust()
+            budget.exhaust()
         except StopAnswer:
             raise StopAnswer("".join(cleared)) from None
         self._forget()
         self._fresh = 0
         self._undecided = 0 if self._inside else len(self._text) - self._from
-        self._budget.charge(fresh, thread_time() - began)
+        budget.charge(fresh, budget.cpu_seconds() - began)
         return "".join(cleared)
 
     def _clear(self, cleared: list[str], *, last: bool) -> None:

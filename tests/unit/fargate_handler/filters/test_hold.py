@@ -280,7 +280,7 @@ async def test_a_source_behind_a_match_comes_behind_its_replacement() -> None:
 @pytest.fixture
 def nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first search spends the budget."""
-    monkeypatch.setattr(cpu_budget, "_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(cpu_budget, "_FIRST_SECONDS", -1.0)
     monkeypatch.setattr(cpu_budget, "_SECONDS_PER_CHARACTER", 0.0)
 
 
