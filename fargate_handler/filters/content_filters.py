@@ -39,6 +39,8 @@ from evenflow.stream_core.protocol.errors import UpstreamExplained
 from evenflow.stream_core.tenants.registry import Tenants
 
 _logger = logging.getLogger(__name__)
+# Characters. Longer matches are taken back a little later, when a quarter more has come.
+_PROMPTLY = 64
 _FILTERED = ModelFinish("content_filter", None)
 
 
@@ -147,7 +149,8 @@ class ContentFilters:
             _say_spent()
             checked.withdraw()
 
-        stages = self._stages(checked, (), take_back, CpuBudget(thread_time, hold))
+        budget = CpuBudget(thread_time, hold)
+        stages = self._stages(checked, (), take_back, budget, promptly=_PROMPTLY)
         return FilteredAttempt(RetractingSink(checked, stages[0], standing), stages, checked)
 
     def retracts(self, tenant: str) -> bool:
@@ -168,6 +171,7 @@ class ContentFilters:
         standing: Iterable[Content],
         on_match: Callable[[str], None],
         budget: CpuBudget,
+        promptly: int = 0,
     ) -> list[FilteringSink | GuardedSink]:
         guarded: list[GuardedSink] = []
         if self._guardrail is not None:
@@ -175,7 +179,7 @@ class ContentFilters:
             guarded = [GuardedSink(sink, self._guardrail, self._action, told)]
         first = FilteringSink(
             guarded[0] if guarded else sink,
-            partial(self._filter, on_match, budget),
+            partial(self._filter, on_match, budget, promptly),
             standing,
             self._monotonic,
             self._record_held,
@@ -185,10 +189,15 @@ class ContentFilters:
         return [first, *guarded]
 
     def _filter(
-        self, on_match: Callable[[str], None], budget: CpuBudget, before: str
+        self, on_match: Callable[[str], None], budget: CpuBudget, promptly: int, before: str
     ) -> TextFilter:
         patterns = PatternFilter(
-            self._patterns, before, action=self._action, on_match=on_match, budget=budget
+            self._patterns,
+            before,
+            action=self._action,
+            on_match=on_match,
+            promptly=promptly,
+            budget=budget,
         )
         if self._python is None:
             return patterns

@@ -1,4 +1,4 @@
-"""`GET /chat/message/{response_id}/entries/{epoch}/{first}-{last}`: entries that are there already."""
+"""`GET /chat/message/{response_id}/entries/{epoch}/{first}-{last}`: entries that are there."""
 
 from __future__ import annotations
 

@@ -66,21 +66,20 @@ _FACTS = re.compile(
 )
 _MOST_FACTS = 4
 # Names of the API. Any other word may be the server's own, whatever it is said to be.
-_NAMES = frozenset(
-    """
-    arguments audio best_of budget_tokens cache_control call_id content data detail dimensions
-    effort enum file file_data file_id filename format frequency_penalty function function_call
-    functions guided_json id image image_url images include include_usage input input_audio instructions
-    items json_schema logit_bias logprobs max_completion_tokens max_new_tokens max_output_tokens
-    max_tokens max_tool_calls messages metadata min_p min_tokens modalities model n name options
-    parallel_tool_calls parameters prediction presence_penalty previous_response_id prompt
-    prompt_cache_key properties reasoning reasoning_content reasoning_effort refusal
-    repetition_penalty required response_format role safety_identifier schema seed service_tier
-    stop store stream stream_options strict suffix summary system temperature text thinking
-    tool_call_id tool_calls tool_choice tools top_k top_logprobs top_p truncation type url user
-    verbosity voice web_search_options
-    """.split()
-)
+_API = """
+arguments audio best_of budget_tokens cache_control call_id content data detail dimensions effort
+enum file file_data file_id filename format frequency_penalty function function_call functions
+guided_json id image image_url images include include_usage input input_audio instructions items
+json_schema logit_bias logprobs max_completion_tokens max_new_tokens max_output_tokens max_tokens
+max_tool_calls messages metadata min_p min_tokens modalities model n name options
+parallel_tool_calls parameters prediction presence_penalty previous_response_id prompt
+prompt_cache_key properties reasoning reasoning_content reasoning_effort refusal
+repetition_penalty required response_format role safety_identifier schema seed service_tier stop
+store stream stream_options strict suffix summary system temperature text thinking tool_call_id
+tool_calls tool_choice tools top_k top_logprobs top_p truncation type url user verbosity voice
+web_search_options
+"""
+_NAMES = frozenset(_API.split())
 # `temperature`, `messages[0].content`, `messages.0.content`
 _PARAMETER = re.compile(r"[A-Za-z_]\w{0,39}(?:\.\w{1,40}|\[\d{1,6}\]){0,8}", re.ASCII)
 _NUMBER = re.compile(r"\d{1,6}")

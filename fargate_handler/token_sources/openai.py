@@ -169,9 +169,7 @@ class OpenAIModel:
                 code="upstream_failed",
             ) from error
 
-    async def _failure(
-        self, answer: aiohttp.ClientResponse, sent: frozenset[str]
-    ) -> EvenflowError:
+    async def _failure(self, answer: aiohttp.ClientResponse, sent: frozenset[str]) -> EvenflowError:
         """The error for an answer with another status than 200."""
         said = b""
         if _encoding_of(answer) is None:

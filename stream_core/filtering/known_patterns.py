@@ -98,9 +98,7 @@ def _expressions_of(detector: type[RegexBasedDetector]) -> tuple[re.Pattern[str]
 
 def _jwt() -> Pattern:
     part, most = _JWT_PART, _LONGEST_JWT_PART
-    return Pattern(
-        "jwt", rf"eyJ(?:{part}{{{most}}}|{part}{{1,{most - 1}}}+\.{part})", more=rf"\.?{_MORE}"
-    )
+    return Pattern("jwt", rf"eyJ{part}{{1,{most}}}+\.?{part}", more=rf"\.?{_MORE}")
 
 
 def _private_key() -> Pattern:
@@ -121,24 +119,22 @@ _SPACES = r" \u00a0\u2002-\u200a\u202f\u205f\u3000"
 _DASHES = r"\-\u2010-\u2015\u2212\uff0d"
 _ALNUM = rf"A-Za-z{_DIGITS}"
 _ENDS = rf"(?![{_ALNUM}])"
-# Behind the first character of a match: it is in no word, and in no longer number.
-_IN_NO_WORD = not_behind(_ALNUM)
-_IN_NO_NUMBER = rf"{_IN_NO_WORD}(?<![{_DIGITS}][.,{_DASHES}].)"
+# Behind the first character of a number, where it takes no time at letters: it is in no word (the
+# letter of an escape, as in `\\n` in JSON, is none), and in no longer number.
+_IN_NO_NUMBER = rf"(?:(?<![{_ALNUM}].)|(?<=\\[nrt].))(?<![{_DIGITS}][.,{_DASHES}].)"
 # Of scripts that put spaces between words: Latin, Greek, Cyrillic.
 _LETTERS = r"A-Za-z\u00c0-\u02af\u0370-\u052f\u1e00-\u1fff"
 _LABEL = rf"[0-9{_LETTERS}-]{{1,63}}+"
-# `n` behind a backslash is the end of a line.
-_IN_NO_ADDRESS = rf"(?:(?<![0-9{_LETTERS}\\].)|(?<=\\[^nrt])|(?<=\\[nrt].))"
 _EMAIL = (
-    rf"[0-9{_LETTERS}]{_IN_NO_ADDRESS}[0-9{_LETTERS}._%+-]{{0,63}}+@(?:{_LABEL}\.){{1,4}}"
+    rf"{not_behind(f'0-9{_LETTERS}')}[0-9{_LETTERS}][0-9{_LETTERS}._%+-]{{0,63}}+@(?:{_LABEL}\.){{1,4}}"
     rf"[{_LETTERS}]{{2,24}}(?![0-9{_LETTERS}])"
 )
 _BETWEEN = rf"[.{_SPACES}{_DASHES}]"
 _LOCAL = rf"{_D}{{3,4}}{_BETWEEN}?{_D}{{3,4}}{_ENDS}"
+_AREA = rf"(?:\({_D}{{2,4}}\){_BETWEEN}?|{_D}{{2,4}}{_BETWEEN})"
 _PHONE = "|".join(
     (
-        rf"\+{_IN_NO_NUMBER}[1-9]{_D}{{0,2}}{_BETWEEN}?"
-        rf"(?:\({_D}{{2,4}}\){_BETWEEN}?|{_D}{{2,4}}{_BETWEEN}){_LOCAL}",
+        rf"\+{_IN_NO_NUMBER}[1-9]{_D}{{0,2}}{_BETWEEN}?{_AREA}{_LOCAL}",
         rf"\+{_IN_NO_NUMBER}[1-9]{_D}{{7,14}}{_ENDS}",
         rf"\({_IN_NO_NUMBER}(?<!\+.){_D}{{2,4}}\){_BETWEEN}?{_LOCAL}",
         rf"{_D}{_IN_NO_NUMBER}(?<!\+.){_D}{{1,3}}{_BETWEEN}{_LOCAL}",
@@ -152,7 +148,7 @@ _SSN = (
     rf"(?:[{_DASHES}]{_D}{{2}}[{_DASHES}]|[{_SPACES}]{_D}{{2}}[{_SPACES}]){_D}{{4}}{_ENDS}"
 )
 _IBAN = (
-    rf"[A-Za-z]{_IN_NO_WORD}[A-Za-z][0-9]{{2}}(?:[{_SPACES}{_DASHES}]?[A-Za-z0-9]{{4}}){{2,7}}"
+    rf"{not_behind(_ALNUM)}[A-Za-z]{{2}}[0-9]{{2}}(?:[{_SPACES}{_DASHES}]?[A-Za-z0-9]{{4}}){{2,7}}"
     rf"(?:[{_SPACES}{_DASHES}]?[A-Za-z0-9]{{1,3}})?"
 )
 
@@ -176,10 +172,11 @@ def _length_of_ssn(text: str) -> int:
 
 _OTHERS: Mapping[Group, Pattern] = {
     "email": Pattern("email", _EMAIL),
-    "phone": Pattern("phone", _PHONE),
     "card": Pattern("card", _CARD, valid_length=_length_of_card),
     "iban": Pattern("iban", _IBAN, valid_length=length_of_iban),
     "ssn": Pattern("ssn", _SSN, valid_length=_length_of_ssn),
+    # Behind all others, of which it may be a part.
+    "phone": Pattern("phone", _PHONE),
 }
 
 

@@ -27,6 +27,9 @@ from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
 _LONGEST_BLOCK = 16_384
 # Undecided text is searched again when it has grown by one part of this many.
 _GROWTH = 4
+# To look at the clock takes as long as a short search: of those one of this many is measured.
+_MEASURED = 8
+_SHORT = 256
 
 
 class PatternFilter:
@@ -35,6 +38,8 @@ class PatternFilter:
     Args:
         before: the text that stands. A match may begin in it; then its rest is redacted.
         on_match: called with the name of each pattern that matched.
+        promptly: up to this length undecided text is searched with each piece that comes. That is
+            for text that was shown: it should be taken back at once.
         budget: the CPU time of the answer. Once it is spent, `push` returns nothing more. None:
             time is not counted.
     """
@@ -48,6 +53,8 @@ class PatternFilter:
         "_inside",
         "_on_match",
         "_patterns",
+        "_promptly",
+        "_searches",
         "_shown",
         "_text",
         "_undecided",
@@ -60,17 +67,20 @@ class PatternFilter:
         *,
         action: FilterAction = FilterAction.REDACT,
         on_match: Callable[[str], None] = lambda name: None,
+        promptly: int = 0,
         budget: CpuBudget | None = None,
     ) -> None:
         self._patterns = patterns
         self._action = action
         self._on_match = on_match
+        self._promptly = promptly
         self._budget = budget or CpuBudget(lambda: 0.0)
         self._text = before[-LONGEST_MATCH:]
         # Characters of `_text` that are out, and those before which nothing is undecided.
         self._shown, self._from = len(self._text), 0
         # Characters that were undecided at the last search, and those that came since.
         self._undecided = self._fresh = 0
+        self._searches = 0
         # The pattern whose match goes on, and how much of its block is still redacted.
         self._inside: Pattern | None = None
         self._block = 0
@@ -81,7 +91,8 @@ class PatternFilter:
             text = text.replace(NOT_IN_TEXT, "\ufffd")
         self._text += text
         self._fresh += len(text)
-        if self._budget.is_spent or self._fresh * _GROWTH < self._undecided:
+        waits = self._fresh * _GROWTH < self._undecided > self._promptly
+        if waits or self._budget.is_spent:
             return ""
         return self._search(last=False)
 
@@ -91,7 +102,10 @@ class PatternFilter:
 
     def _search(self, *, last: bool) -> str:
         budget, fresh = self._budget, self._fresh
-        began = budget.cpu_seconds()
+        self._searches += 1
+        times = _MEASURED if len(self._text) < _SHORT else 1
+        is_measured = self._searches % times == 0
+        began = budget.cpu_seconds() if is_measured else 0.0
         cleared: list[str] = []
         try:
             self._clear(cleared, last=last)
@@ -104,11 +118,17 @@ class PatternFilter:
         self._forget()
         self._fresh = 0
         self._undecided = 0 if self._inside else len(self._text) - self._from
-        budget.charge(fresh, budget.cpu_seconds() - began)
+        budget.charge(fresh, times * (budget.cpu_seconds() - began) if is_measured else 0.0)
         return "".join(cleared)
 
     def _clear(self, cleared: list[str], *, last: bool) -> None:
         patterns, text, seconds = self._patterns, self._text, self._budget.search_seconds
+        if not last and self._inside is None:
+            unmatched = patterns.any.unmatched_until(text, self._from, seconds)
+            if unmatched is not None:  # as nearly always
+                cleared.append(text[self._shown : unmatched])
+                self._go_to(unmatched)
+                return
         until = -1
         while self._inside is None or self._skip(self._inside, cleared, last=last):
             if until < self._from:
@@ -156,8 +176,8 @@ class PatternFilter:
         text, first = self._text, self._from
         until = len(text) if last else mark.undecided_from(text, first, seconds)
         end = mark.search(text, first, seconds)
-        if end is not None and end.start() < min(until, first + self._block):
-            self._go_to(int(end.end()))
+        if end is not None and end[0] < min(until, first + self._block):
+            self._go_to(end[1])
             return True
         self._go_to(min(until, first + self._block))
         self._block -= self._from - first

@@ -89,12 +89,11 @@ _AFTER_WORDS: tuple[tuple[str, str], ...] = (
 
 
 def not_behind(characters: str) -> str:
-    """Check that none of these characters is before the last one that matched.
+    """Check that none of these characters is before a match.
 
-    The letter of an escape, as in `\\n` in JSON, is no letter. To check behind the first character
-    of a match, and not before it, spares the check nearly everywhere.
+    The letter of an escape, as in `\\n` in JSON, is no letter, and belongs to the match.
     """
-    return rf"(?:(?<![{characters}].)|(?<=\\[nrt].))"
+    return rf"(?:\\[nrt]|(?<![{characters}]))"
 
 
 def service_keys() -> Mapping[str, str]:
@@ -102,6 +101,6 @@ def service_keys() -> Mapping[str, str]:
     rests: dict[str, list[str]] = {}
     for begins, rest in _AFTER_WORDS:
         rests.setdefault(begins[0], []).append(re.escape(begins[1:]) + rest)
-    in_no_word = not_behind("A-Za-z0-9")
-    after_words = (f"{first}{in_no_word}(?:{'|'.join(each)})" for first, each in rests.items())
-    return {**_ANYWHERE, "service_key": "|".join(after_words)}
+    # By first letters: so few of them are tried at a place.
+    after_words = "|".join(f"{first}(?:{'|'.join(each)})" for first, each in rests.items())
+    return {**_ANYWHERE, "service_key": f"{not_behind('A-Za-z0-9')}(?:{after_words})"}

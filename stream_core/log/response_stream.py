@@ -135,6 +135,8 @@ class ResponseStream:
     """Why it ends if it takes no more tokens."""
     history_dropped_by: HistoryBound | None
     """The bound by which the model does not receive the oldest messages."""
+    takes_back: bool
+    """Whether text is shown before its filters have cleared it. A restart withdraws it then."""
     kept_index: int
     """What comes up to here is never replaced: steps of the model that the client continued."""
 
@@ -165,9 +167,7 @@ class ResponseStream:
         """Since when the generation has no place, in seconds. None: it has one, or never had."""
         self.place: QueuePlace | None = None
         """Where it waits for the model, as readers were told. None: it doesn't, or not for long."""
-        self.attempt, self.kept_index = 1, -1
-        self.takes_back = False
-        """Whether text is shown before its filters have cleared it. A restart withdraws it then."""
+        self.attempt, self.kept_index, self.takes_back = 1, -1, False
         # Tokens that the model has given, in all attempts.
         self.tokens = 0
         self.signs_of_life = 0

@@ -508,8 +508,8 @@ class ResponseRestarted(FromServer):
     """What follows replaces everything after `from_index`. The marker itself has `index`.
 
     An `index` of -1 is no place in the log: everything follows from index 0 on. `epoch` is as in
-    `chat.response.start`. `withdrawn`: a content filter took the text back. Who comes later is given
-    empty deltas in its place.
+    `chat.response.start`. `withdrawn`: a content filter took the text back. Who comes later is
+    given empty deltas in its place.
     """
 
     type: Literal["chat.response.restarted"]

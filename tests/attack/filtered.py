@@ -43,9 +43,7 @@ async def beginnings_of_matches(scene: Scene) -> None:
     scene.did(f"{asked} answers")
 
 
-@attack(
-    "key-taken-back", Judged.BY_OUTCOME, short=True, settings=_RETRACT, hostile_model=True
-)
+@attack("key-taken-back", Judged.BY_OUTCOME, short=True, settings=_RETRACT, hostile_model=True)
 async def key_taken_back(scene: Scene) -> None:
     """Text was shown and taken back: nobody who comes later is given it, and no cache keeps it."""
     opened = await scene.other.call("POST", "/session", {})
@@ -65,9 +63,7 @@ async def key_taken_back(scene: Scene) -> None:
         scene.must(int(kept or 0) <= _LONGEST_KEPT_SECONDS, f"{path}: caches keep it for {kept} s")
 
 
-@attack(
-    "key-around-a-source", Judged.BY_OUTCOME, short=True, settings=_HOLD, hostile_model=True
-)
+@attack("key-around-a-source", Judged.BY_OUTCOME, short=True, settings=_HOLD, hostile_model=True)
 async def key_around_a_source(scene: Scene) -> None:
     """A source stands in the middle of a key, which the filters find all the same."""
     question = "#attack key-around-a-source"

@@ -9,7 +9,6 @@ from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.log.entries import Kind, Part
 from tests.unit.fargate_handler.filters.filtered_answer import SECRET, FilteredAnswer
 
-
 THOUGHT = Part(Kind.REASONING, "hm", name="reasoning")
 
 

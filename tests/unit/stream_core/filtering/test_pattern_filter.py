@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -203,7 +203,16 @@ _FOUND: dict[Group, tuple[str, ...]] = {
 }
 _CONTEXTS = (
     *("{} ok", "It is {}.", "_{}_", "**{}**", "__{}__", "`{}`", '"{}"', "({})", "key={}&b=1"),
-    *("密钥{}结束", "これは{}です", "키는 {}입니다", "№ {}", "🔑{}🔑", "|{}|", "<b>{}</b>", "a\n{}\nb"),
+    *(
+        "密钥{}结束",
+        "これは{}です",
+        "키는 {}입니다",
+        "№ {}",
+        "🔑{}🔑",
+        "|{}|",
+        "<b>{}</b>",
+        "a\n{}\nb",
+    ),
     *("key-{} ok", "no.{} ok", "k_{} ok", '{{"a":"x\\n{}"}}', "a\u00a0{}\u00a0b", "{}, 12/27"),
 )
 
@@ -217,8 +226,9 @@ def test_it_is_found_wherever_models_write_it(group: Group, text: str, context: 
     told = filtered(said, _PATTERNS_OF[group])
     assert REDACTED in told
     assert core_of(text) not in told
-    # What is around it stays, but for characters that may belong to it.
-    assert told.startswith(context.partition("{}")[0].replace("{{", "{").rstrip("key-no.k_"))
+    # A name may belong to it, as to an address, and so does the escape of a line's end.
+    before = context.partition("{}")[0].replace("{{", "{").removesuffix("\\n")
+    assert told.startswith(re.sub(r"[a-z_.-]*\Z", "", before))
 
 
 _PATTERNS_OF = {group: Patterns(patterns_of([group])) for group in GROUPS}
@@ -235,9 +245,15 @@ def test_parts_of_numbers_are_separated_by_any_space_or_dash(between: str) -> No
         assert told == f"it is {REDACTED}, yes", (group, told)
 
 
-def test_wide_digits_are_digits() -> None:
-    assert filtered("番号は４１１１－１１１１－１１１１－１１１１です", _ALL) == f"番号は{REDACTED}です"
-    assert filtered("電話０９０－１２３４－５６７８まで", _ALL) == f"電話{REDACTED}まで"
+@pytest.mark.parametrize(
+    ("before", "number", "behind"),
+    [
+        ("番号は", "４１１１－１１１１－１１１１－１１１１", "です"),
+        ("電話", "０９０－１２３４－５６７８", "まで"),
+    ],
+)
+def test_wide_digits_are_digits(before: str, number: str, behind: str) -> None:
+    assert filtered(before + number + behind, _ALL) == before + REDACTED + behind
 
 
 @pytest.mark.parametrize(
@@ -256,7 +272,7 @@ def test_what_follows_a_number_does_not_hide_it(said: str, told: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "A risk-adjusted-return-on-capital-figure, and sk-toggleable__label-arrow of a style sheet.",
+        "A risk-adjusted-return-on-capital-figure, and sk-toggleable__label-arrow of a sheet.",
         "0.4111111111111111 and 3.14159265358979323846, 10,411111111111 or 2024-01-15.",
         "550e8400-e29b-41d4-a716-446655440000 is a UUID, ab12cdef3456789012345678 is a hash.",
         "git commit 3f786850e387550fdab836ed7e6dc881de23001b; pa-IN, fc-42, hv.x, dp.pt, AC12.",
@@ -264,7 +280,9 @@ def test_what_follows_a_number_does_not_hide_it(said: str, told: str) -> None:
     ],
 )
 def test_what_only_looks_like_it_stays(text: str) -> None:
-    assert filtered(text, Patterns(patterns_of(["secrets", "card", "iban", "ssn", "email"]))) == text
+    assert (
+        filtered(text, Patterns(patterns_of(["secrets", "card", "iban", "ssn", "email"]))) == text
+    )
 
 
 # -- what it costs ---------------------------------------------------------------------------------
@@ -284,9 +302,13 @@ class Counting(Expression):
             self.searched += len(text) - found
         return found
 
-    def search(self, text: str, position: int, seconds: float) -> Any:
+    def unmatched_until(self, text: str, position: int, seconds: float) -> int | None:
+        self.searched += 2 * (len(text) - position)
+        return super().unmatched_until(text, position, seconds)
+
+    def search(self, text: str, position: int, seconds: float) -> tuple[int, int] | None:
         found = super().search(text, position, seconds)
-        self.searched += (len(text) if found is None else found.end()) - position
+        self.searched += (len(text) if found is None else found[1]) - position
         return found
 
 
@@ -303,7 +325,7 @@ def test_each_character_is_searched_a_bounded_number_of_times(text: str, step: i
     patterns = Patterns(patterns_of(GROUPS))
     counting = patterns.any = Counting(patterns.any)
     filtered((text[first : first + step] for first in range(0, len(text), step)), patterns)
-    assert counting.searched < 20 * len(text)
+    assert counting.searched < 30 * len(text)
 
 
 def _no_time() -> float:
@@ -322,10 +344,10 @@ def test_once_the_budget_is_spent_text_is_held_to_the_end() -> None:
 
 def test_a_pattern_that_takes_too_long_spends_the_budget_and_loses_nothing() -> None:
     class Slow(Expression):
-        def undecided_from(self, text: str, position: int, seconds: float) -> int:
+        def unmatched_until(self, text: str, position: int, seconds: float) -> int | None:
             if "slow" in text:
                 raise TooSlow
-            return super().undecided_from(text, position, seconds)
+            return super().unmatched_until(text, position, seconds)
 
     patterns = Patterns([Pattern("x", "x{3}")])
     patterns.any = Slow("(x{3})")
