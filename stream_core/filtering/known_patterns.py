@@ -121,7 +121,7 @@ _ALNUM = rf"A-Za-z{_DIGITS}"
 _ENDS = rf"(?![{_ALNUM}])"
 # Behind the first character of a number, where it takes no time at letters: it is in no word (the
 # letter of an escape, as in `\\n` in JSON, is none), and in no longer number.
-_IN_NO_NUMBER = rf"(?:(?<![{_ALNUM}].)|(?<=\\[nrt].))(?<![{_DIGITS}][.,{_DASHES}].)"
+_IN_NO_NUMBER = rf"(?:(?<![{_ALNUM}].)|(?<=\\[nrt].))(?<![{_DIGITS}][.{_DASHES}].)"
 # Of scripts that put spaces between words: Latin, Greek, Cyrillic.
 _LETTERS = r"A-Za-z\u00c0-\u02af\u0370-\u052f\u1e00-\u1fff"
 _LABEL = rf"[0-9{_LETTERS}-]{{1,63}}+"
@@ -140,9 +140,12 @@ _PHONE = "|".join(
         rf"{_D}{_IN_NO_NUMBER}(?<!\+.){_D}{{1,3}}{_BETWEEN}{_LOCAL}",
     )
 )
-_CARD = rf"[2-6\uff12-\uff16]{_IN_NO_NUMBER}{_D}(?:[{_SPACES}{_DASHES}]?{_D}){{10,16}}{_D}{_ENDS}"
+_CARD = (
+    rf"[2-6\uff12-\uff16]{_IN_NO_NUMBER}{_D}(?:(?:[{_SPACES}{_DASHES}]?{_D}){{10,16}}{_D}"
+    rf"|{_D}{{2}}(?:{_BETWEEN}{{1,2}}{_D}{{4}}){{3}}){_ENDS}"
+)
 # As cards are written, whatever follows: a date, or the number on their back.
-_ON_CARD = re.compile(r"\d{4}(?:\D\d{4}){3}(?!\d)|\d{4}\D\d{6}\D\d{4,5}(?!\d)|\d{13,19}(?!\d)")
+_ON_CARD = re.compile(r"\d{4}(?:\D{1,2}\d{4}){3}(?!\d)|\d{4}\D\d{6}\D\d{4,5}(?!\d)|\d{13,19}(?!\d)")
 _SSN = (
     rf"[0-8\uff10-\uff18]{_IN_NO_NUMBER}{_D}{{2}}"
     rf"(?:[{_DASHES}]{_D}{{2}}[{_DASHES}]|[{_SPACES}]{_D}{{2}}[{_SPACES}]){_D}{{4}}{_ENDS}"

@@ -64,5 +64,5 @@ def _plain(entry: Part | Restart) -> list[Any]:
 def _read(plain: list[Any]) -> Part | Restart:
     if isinstance(plain[0], str):
         return Part(Kind(plain[0]), *plain[1:])
-    from_index, attempt, *epoch = plain
-    return Restart(from_index, abs(attempt), *epoch, withdraws=attempt < 0)
+    from_index, attempt, epoch = (*plain, 0)[:3]
+    return Restart(from_index, abs(attempt), epoch, withdraws=attempt < 0)

@@ -244,11 +244,10 @@ async def test_a_source_in_its_middle_does_not_hide_a_secret(
 ) -> None:
     for cut in range(1, len(SECRET)):
         answer = FilteredAnswer(mode)
-        said = ["key ", SECRET[:cut], _SOURCE, SECRET[cut:], " end"]
-        await answer.all_of(
-            [place.with_text(it) if isinstance(place, Part) and isinstance(it, str) else it
-             for it in said]
-        )  # fmt: skip
+        said: list[Content] = ["key ", SECRET[:cut], _SOURCE, SECRET[cut:], " end"]
+        if isinstance(place, Part):
+            said = [it if it == _SOURCE else place.with_text(text_of(it)) for it in said]
+        await answer.all_of(said)
         told = "".join(text_of(it) for it in answer.contents if it != _SOURCE)
         assert told == "key [redacted] end"
         assert answer.contents.count(_SOURCE) == 1

@@ -182,7 +182,13 @@ def test_of_a_match_only_its_valid_beginning_is_replaced() -> None:
 
 _FOUND: dict[Group, tuple[str, ...]] = {
     "email": ("jane.doe@example.com", "jörg@müller.de", "почта@пример.рф", "a+b@x.co.uk"),
-    "card": ("4111 1111 1111 1111", "4111111111111111", "378282246310005", "3782 822463 10005"),
+    "card": (
+        "4111 1111 1111 1111",
+        "4111111111111111",
+        "4111.1111.1111.1111",
+        "378282246310005",
+        "3782 822463 10005",
+    ),
     "iban": ("DE89 3704 0044 0532 0130 00", "BE68 5390 0754 7034", "de89370400440532013000"),
     "ssn": ("123-45-6789", "123 45 6789"),
     "phone": ("+49 30 1234567", "(555) 123-4567", "+14155552671", "+1(555)123-4567"),
@@ -213,7 +219,15 @@ _CONTEXTS = (
         "<b>{}</b>",
         "a\n{}\nb",
     ),
-    *("key-{} ok", "no.{} ok", "k_{} ok", '{{"a":"x\\n{}"}}', "a\u00a0{}\u00a0b", "{}, 12/27"),
+    *(
+        "key-{} ok",
+        "no.{} ok",
+        "k_{} ok",
+        '{{"a":"x\\n{}"}}',
+        "a\u00a0{}\u00a0b",
+        "{}, 12/27",
+        "{0},{0}",
+    ),
 )
 
 
@@ -227,7 +241,7 @@ def test_it_is_found_wherever_models_write_it(group: Group, text: str, context: 
     assert REDACTED in told
     assert core_of(text) not in told
     # A name may belong to it, as to an address, and so does the escape of a line's end.
-    before = context.partition("{}")[0].replace("{{", "{").removesuffix("\\n")
+    before = said.partition(text)[0].removesuffix("\\n")
     assert told.startswith(re.sub(r"[a-z_.-]*\Z", "", before))
 
 
@@ -238,8 +252,12 @@ _PATTERNS_OF = {group: Patterns(patterns_of([group])) for group in GROUPS}
     "between", ["\u00a0", "\u202f", "\u2009", "\u3000", "-", "\u2010", "\u2011", "–", "—", "－"]
 )
 def test_parts_of_numbers_are_separated_by_any_space_or_dash(between: str) -> None:
-    numbers = {"card": "4111 1111 1111 1111", "ssn": "123 45 6789", "phone": "+49 30 1234567"}
-    numbers["iban"] = "DE89 3704 0044 0532 0130 00"
+    numbers: dict[Group, str] = {
+        "card": "4111 1111 1111 1111",
+        "ssn": "123 45 6789",
+        "phone": "+49 30 1234567",
+        "iban": "DE89 3704 0044 0532 0130 00",
+    }
     for group, number in numbers.items():
         told = filtered(f"it is {number.replace(' ', between)}, yes", _PATTERNS_OF[group])
         assert told == f"it is {REDACTED}, yes", (group, told)
@@ -273,7 +291,7 @@ def test_what_follows_a_number_does_not_hide_it(said: str, told: str) -> None:
     "text",
     [
         "A risk-adjusted-return-on-capital-figure, and sk-toggleable__label-arrow of a sheet.",
-        "0.4111111111111111 and 3.14159265358979323846, 10,411111111111 or 2024-01-15.",
+        "0.4111111111111111 and 3.14159265358979323846, 1-411111111111 or 2024-01-15.",
         "550e8400-e29b-41d4-a716-446655440000 is a UUID, ab12cdef3456789012345678 is a hash.",
         "git commit 3f786850e387550fdab836ed7e6dc881de23001b; pa-IN, fc-42, hv.x, dp.pt, AC12.",
         "The pattern is done; do_v1_ is no key, npm_config_registry and secret_santa neither.",
