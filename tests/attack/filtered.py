@@ -9,14 +9,13 @@ from time import monotonic
 
 from tests.attack.asking import BROKEN, ask_events, ask_openai, chat_message
 from tests.attack.attack import Judged, Scene, attack
-from tests.attack.hostile_model import TOLD_KEY
 from tests.attack.tokens import session_token
 from tests.attack.wire import bearer
 
 _ALL = "secrets,email,phone,card,iban,ssn"
 _HOLD = {"EVENFLOW_FILTERING": "hold", "EVENFLOW_FILTER_PATTERNS": _ALL}
 _RETRACT = {"EVENFLOW_FILTERING": "retract"}
-_AT_ONCE, _LISTENERS = 40, 100
+_AT_ONCE, _LISTENERS = 20, 100
 _LONG = "#demo tokens=2000 gap_ms=50"
 _DELTA = re.compile(rb'"delta":"([^"]*)"')
 _LONGEST_KEPT_SECONDS = 30
@@ -24,7 +23,7 @@ _LONGEST_KEPT_SECONDS = 30
 
 @attack("beginnings-of-matches", short=True, settings=_HOLD, hostile_model=True)
 async def beginnings_of_matches(scene: Scene) -> None:
-    """40 answers at a time are text that may begin a match for the filters at every place."""
+    """20 answers at a time are text that may begin a match for the filters at every place."""
     over_at, asked = monotonic() + scene.plan.strike_seconds, 0
 
     async def ask() -> None:
@@ -52,8 +51,8 @@ async def key_taken_back(scene: Scene) -> None:
     scene.must("[redacted]" in told.text, f"it was not taken back: {told.text!r} {told.error}")
     share = f"/session/{session}/share"
     late = bearer((await scene.other.call("POST", share, {}, bearer(token))).json["token"])
-    chat, last = f"/chat/message/{told.response_id}", len(TOLD_KEY)
-    paths = (f"{chat}/events", f"/streams/{told.response_id}", f"{chat}/entries/1/0-{last}")
+    chat = f"/chat/message/{told.response_id}"
+    paths = (f"{chat}/events", f"/streams/{told.response_id}", f"{chat}/entries/1/0-2")
     for path in (*paths, f"{chat}?from_index=0&timeout_ms=0", f"/session/{session}/messages"):
         answer = await scene.attacker.call("GET", path, headers=late)
         scene.must(answer.status == 200, f"{path}: {answer.code}")

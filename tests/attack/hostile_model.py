@@ -154,7 +154,7 @@ async def _beginnings_of_matches(writer: Writer) -> None:
             while not writer.is_closing():
                 writer.write(b"%x\r\n%b\r\n" % (len(data), data))
                 await writer.drain()
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.02)
     writer.close()
 
 
