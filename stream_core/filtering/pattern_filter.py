@@ -4,8 +4,8 @@ A place of the text is undecided while some pattern could match from there up to
 has come: only then could more text change what matches there. Everything before the first
 undecided place is final, so the result is the same however the text is cut.
 
-What is undecided is searched again only once it has grown by a quarter. So each character is
-searched a bounded number of times, however small the pieces are.
+What is undecided is searched again only once it has grown, by a quarter for example. So each
+character is searched a bounded number of times, however small the pieces are.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
 
 # Characters. A block whose end doesn't come is redacted up to here.
 _LONGEST_BLOCK = 16_384
-# Undecided text is searched again when it has grown by one part of this many.
-_GROWTH = 4
+# Undecided text is searched again when it has grown by one part of this many; a short one sooner,
+# so that a match is seen with the token behind it.
+_GROWTH, _GROWTH_OF_SHORT, _SHORT_MATCH = 4, 8, 64
 # To look at the clock takes as long as a short search: of those one of this many is measured.
 _MEASURED = 8
 _SHORT = 256
@@ -91,8 +92,9 @@ class PatternFilter:
             text = text.replace(NOT_IN_TEXT, "\ufffd")
         self._text += text
         self._fresh += len(text)
-        waits = self._fresh * _GROWTH < self._undecided > self._promptly
-        if waits or self._budget.is_spent:
+        undecided = self._undecided
+        growth = _GROWTH_OF_SHORT if undecided < _SHORT_MATCH else _GROWTH
+        if self._fresh * growth < undecided > self._promptly or self._budget.is_spent:
             return ""
         return self._search(last=False)
 
