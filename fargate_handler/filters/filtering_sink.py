@@ -76,15 +76,15 @@ class FilteringSink:
     passed on before it: the text has ended then. Data ends no text: a source stands in the middle
     of it, and waits only for what is held.
 
-    Once the budget is spent, all that comes is held until the model ends. It is filtered then, one
-    answer at a time and with pauses, so that other answers go on.
+    Once the budget is spent, all that comes is held until the model ends. It is filtered then, in
+    turns with other such answers and with pauses, so that all others go on.
 
     Args:
         make: makes the filter of a place.
         standing: what stands of the answer. It was cleared already.
         record_held: called with each time that text was held back, in seconds.
         budget: the CPU time of the filters.
-        turns: of the answers of this node that filter what they held.
+        turns: of the answers of this node that filter what they held. Each piece is one.
     """
 
     def __init__(
@@ -153,8 +153,7 @@ class FilteringSink:
     async def finish(self) -> None:
         """The model has ended by itself: pass on all that is no match. It raises as `push`."""
         if self._budget.is_spent:
-            async with self._turns:
-                await self._take_late()
+            await self._take_late()
         self._end(lambda place: True)
 
     async def close(self) -> None:
@@ -269,10 +268,12 @@ class FilteringSink:
         self._budget.begin_last()
         late, self._late = self._late, []
         for content in joined(late):
-            began = thread_time()
-            for _ in self._late_steps(content):
-                await asyncio.sleep(_PAUSES * (thread_time() - began))
-                began = thread_time()
+            steps, is_over = self._late_steps(content), False
+            while not is_over:
+                async with self._turns:
+                    began = thread_time()
+                    is_over = next(steps, True) is True
+                    await asyncio.sleep(_PAUSES * (thread_time() - began))
 
     def _late_steps(self, content: Content) -> Iterator[None]:
         if isinstance(content, Part) and content.kind not in JOINING:

@@ -15,7 +15,7 @@ from tests.attack.wire import bearer
 _ALL = "secrets,email,phone,card,iban,ssn"
 _HOLD = {"EVENFLOW_FILTERING": "hold", "EVENFLOW_FILTER_PATTERNS": _ALL}
 _RETRACT = {"EVENFLOW_FILTERING": "retract"}
-_AT_ONCE, _LISTENERS = 20, 100
+_AT_ONCE, _LISTENERS = 40, 100
 _LONG = "#demo tokens=2000 gap_ms=50"
 _DELTA = re.compile(rb'"delta":"([^"]*)"')
 _LONGEST_KEPT_SECONDS = 30
@@ -23,7 +23,7 @@ _LONGEST_KEPT_SECONDS = 30
 
 @attack("beginnings-of-matches", short=True, settings=_HOLD, hostile_model=True)
 async def beginnings_of_matches(scene: Scene) -> None:
-    """20 answers at a time are text that may begin a match for the filters at every place."""
+    """40 answers at a time are text that may begin a match for the filters at every place."""
     over_at, asked = monotonic() + scene.plan.strike_seconds, 0
 
     async def ask() -> None:

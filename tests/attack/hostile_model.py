@@ -29,7 +29,7 @@ FORGED = "an answer that nobody asked for"
 BEGINNING, REST = "The beginning", " and the rest"
 OF_ANOTHER_CHOICE = " OF ANOTHER CHOICE"
 TOLD_KEY = "AKIAQ999999999999999"
-BEGINNINGS_OF_MATCHES = ("sk-", "eyJ", "41-", "4 ", "a.", "a@a.", "DE89 AAAA ", "xoxb-1-")
+BEGINNINGS_OF_MATCHES = ("sk-", "eyJ", "41-", "sk-", "a.", "a@a.", "DE89 AAAA ", "xoxb-1-")
 
 _UNPACKED_BLOCKS, _BLOCK = 256, 1_048_576
 _INTERIM_SECONDS = 20.0
