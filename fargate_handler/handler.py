@@ -468,6 +468,7 @@ class Handler:
             tokens=self._tokens,
             tenants=self._tenants,
             quotas=self._quotas,
+            filters=self._filters,
             monotonic=self._monotonic,
             wall_time=self._wall_time,
             http_url=str(settings.public_http_url).rstrip("/")

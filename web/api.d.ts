@@ -88,6 +88,8 @@ declare interface ShareOptions {
     readonly responseId?: string | undefined;
     readonly ttlSeconds?: number | undefined;
     readonly name?: string | undefined;
+    /** Whether the token is told the names of other readers. */
+    readonly names?: boolean | undefined;
 }
 /** A token that reads, until `expiresAt` (ISO 8601), and the server's addresses. */
 declare interface Share {

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import logging
 import tomllib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from time import thread_time
 from typing import Any, cast
 
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered, FilteringSink
@@ -17,6 +20,7 @@ from evenflow.fargate_handler.filters.retracting_sink import CheckedSink, Retrac
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.stream_core.filtering.chain import FilterChain
+from evenflow.stream_core.filtering.cpu_budget import CpuBudget
 from evenflow.stream_core.filtering.groups import Group
 from evenflow.stream_core.filtering.pattern import (
     REDACTED,
@@ -34,6 +38,9 @@ from evenflow.stream_core.policy.channel import MessageKind
 from evenflow.stream_core.protocol.errors import UpstreamExplained
 from evenflow.stream_core.tenants.registry import Tenants
 
+_logger = logging.getLogger(__name__)
+# Characters. Longer matches are taken back a little later, when a quarter more has come.
+_PROMPTLY = 64
 _FILTERED = ModelFinish("content_filter", None)
 
 
@@ -106,6 +113,7 @@ class ContentFilters:
         self._python = python
         self._guardrail = guardrail
         self._action = action
+        self._turns = asyncio.Lock()
         self._matches = metrics.labelled(catalogue.FILTER_MATCHES)
         held = metrics.distribution(catalogue.FILTER_HELD)
         self._record_held: Callable[[float], None] = lambda seconds: held.record(seconds * 1000)
@@ -123,20 +131,34 @@ class ContentFilters:
             sink: where cleared text goes.
             standing: what stands of the answer, which the attempt continues.
         """
-        mode = Filtering(self._tenants.of(stream.channel.tenant).filtering or self._mode)
+        mode = self._mode_of(stream.channel.tenant)
         if mode is Filtering.OFF:
             return None
         if mode is Filtering.HOLD or kind.brings_conversation:  # its clients take nothing back
-            stages = self._stages(sink, standing, self._matches.count)
+            budget = CpuBudget(thread_time, _say_spent)
+            stages = self._stages(sink, standing, self._matches.count, budget)
             return FilteredAttempt(stages[0], stages, None)
+        stream.takes_back = True
         checked = CheckedSink(stream, sink)
 
         def take_back(name: str) -> None:
             self._matches.count(name)
             checked.withdraw()
 
-        stages = self._stages(checked, (), take_back)
+        def hold() -> None:
+            _say_spent()
+            checked.withdraw()
+
+        budget = CpuBudget(thread_time, hold)
+        stages = self._stages(checked, (), take_back, budget, promptly=_PROMPTLY)
         return FilteredAttempt(RetractingSink(checked, stages[0], standing), stages, checked)
+
+    def retracts(self, tenant: str) -> bool:
+        """Whether text of this tenant's answers may be taken back while they go on."""
+        return self._mode_of(tenant) is Filtering.RETRACT
+
+    def _mode_of(self, tenant: str) -> Filtering:
+        return Filtering(self._tenants.of(tenant).filtering or self._mode)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -144,20 +166,39 @@ class ContentFilters:
             await self._guardrail.close()
 
     def _stages(
-        self, sink: TokenSink, standing: Iterable[Content], on_match: Callable[[str], None]
+        self,
+        sink: TokenSink,
+        standing: Iterable[Content],
+        on_match: Callable[[str], None],
+        budget: CpuBudget,
+        promptly: int = 0,
     ) -> list[FilteringSink | GuardedSink]:
         guarded: list[GuardedSink] = []
         if self._guardrail is not None:
             told = partial(on_match, "guardrail")
             guarded = [GuardedSink(sink, self._guardrail, self._action, told)]
-        make = partial(self._filter, on_match)
         first = FilteringSink(
-            guarded[0] if guarded else sink, make, standing, self._monotonic, self._record_held
+            guarded[0] if guarded else sink,
+            partial(self._filter, on_match, budget, promptly),
+            standing,
+            self._monotonic,
+            self._record_held,
+            budget,
+            self._turns,
         )
         return [first, *guarded]
 
-    def _filter(self, on_match: Callable[[str], None], before: str) -> TextFilter:
-        patterns = PatternFilter(self._patterns, before, action=self._action, on_match=on_match)
+    def _filter(
+        self, on_match: Callable[[str], None], budget: CpuBudget, promptly: int, before: str
+    ) -> TextFilter:
+        patterns = PatternFilter(
+            self._patterns,
+            before,
+            action=self._action,
+            on_match=on_match,
+            promptly=promptly,
+            budget=budget,
+        )
         if self._python is None:
             return patterns
         return FilterChain([patterns, self._python(before)])
@@ -168,6 +209,12 @@ class ContentFilters:
         from evenflow.stream_core.filtering.known_patterns import patterns_of  # noqa: PLC0415
 
         return Patterns((*self._own, *patterns_of(self._groups)))
+
+
+def _say_spent() -> None:
+    _logger.warning(
+        "the content filters have used the CPU time of an answer: its text is held until its end"
+    )
 
 
 def patterns_from_toml(path: Path) -> tuple[Pattern, ...]:

@@ -10,11 +10,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered, filter_failed
+from evenflow.fargate_handler.filters.filtering_sink import (
+    ContentFiltered,
+    filter_failed,
+    with_filtered,
+)
 from evenflow.fargate_handler.token_sources.port import TokenSink
 from evenflow.stream_core.filtering.port import FilterAction
-from evenflow.stream_core.filtering.windows import LONGEST_WINDOW, window_of
-from evenflow.stream_core.log.entries import JOINING, Content, Part, joins, text_of, with_text
+from evenflow.stream_core.filtering.windows import LONGEST_WINDOW, overlap_of, window_of
+from evenflow.stream_core.log.entries import (
+    JOINING,
+    Content,
+    Kind,
+    Part,
+    is_returned,
+    joins,
+    text_of,
+    with_text,
+)
 from evenflow.stream_core.protocol.errors import EvenflowError
 
 _logger = logging.getLogger(__name__)
@@ -69,6 +82,9 @@ class GuardedSink:
         self._on_match = on_match
         self._waiting: deque[Content] = deque()
         self._characters = 0
+        # The end of the last window, which is judged again, and the data behind it.
+        self._kept: Content | None = None
+        self._behind: list[Part] = []
         self._last = False
         self._news = asyncio.Event()
         self._failure: Exception | None = None
@@ -129,20 +145,25 @@ class GuardedSink:
     async def _work(self) -> None:
         try:
             while (window := await self._next_window()) is not None:
-                await self._pass_on(window)
+                if isinstance(window, Part) and window.kind not in JOINING:
+                    await self._pass_part(window)
+                else:
+                    await self._pass_text(window)
+            self._pass_kept()
         except asyncio.CancelledError:
             raise
         except Exception as failure:
             self._failure = failure
 
     async def _next_window(self) -> Content | None:
-        """The next window, or part that is not judged. None at the end."""
+        """The next window, or part that has none. None at the end."""
         while True:
             if self._waiting:
                 first = self._waiting[0]
                 text = text_of(first)
                 ended = self._last or len(self._waiting) > 1
-                size = window_of(text, last=ended) if _is_judged(first) else len(text)
+                is_text = isinstance(first, str) or first.kind in JOINING
+                size = window_of(text, last=ended) if is_text else len(text)
                 if size or not text:
                     return self._cut(first, text, size)
             elif self._last:
@@ -158,28 +179,71 @@ class GuardedSink:
             self._waiting[0] = with_text(first, text[size:])
         return with_text(first, text[:size])
 
-    async def _pass_on(self, window: Content) -> None:
-        if not _is_judged(window):
-            _push(self._sink, window)
-            return
-        text = text_of(window)
+    async def _pass_text(self, window: Content) -> None:
+        """Pass on what was judged, but for its end: that is judged again with the next window."""
+        if self._kept is not None and not joins(self._kept, window):
+            self._pass_kept()
+        before = "" if self._kept is None else text_of(self._kept)
+        text = before + text_of(window)
+        stands, ends = await self._judged(text)
+        kept = 0 if ends else overlap_of(text, stands)
+        place = len(before) if stands.startswith(before) else len(stands) - kept
+        self._kept = with_text(window, stands[:place])
+        self._pass_kept()
+        end = max(place, len(stands) - kept)
+        if end > place:
+            _push(self._sink, with_text(window, stands[place:end]))
+        if ends:
+            raise ContentFiltered
+        if end < len(stands):
+            self._kept = with_text(window, stands[end:])
+
+    async def _pass_part(self, part: Part) -> None:
+        """Pass on a part that is no text, its text judged. Data waits for the text before it."""
+        if part.kind is not Kind.DATA:
+            self._pass_kept()
+        if part.kind in (Kind.RESULT, Kind.DATA) and not is_returned(part):
+            part = with_filtered(part, await self._judged_whole(part.text))
+        if self._kept is None:
+            self._sink.push_part(part)
+        else:
+            self._behind.append(part)
+
+    def _pass_kept(self) -> None:
+        kept, behind = self._kept, self._behind
+        self._kept, self._behind = None, []
+        if kept is not None and text_of(kept):
+            _push(self._sink, kept)
+        for part in behind:
+            self._sink.push_part(part)
+
+    async def _judged_whole(self, text: str) -> str:
+        """What stands in the place of a part's text, which is judged in windows, too."""
+        told, kept = "", ""
+        while text:
+            size = window_of(text, last=True)
+            window, text = kept + text[:size], text[size:]
+            stands, ends = await self._judged(window)
+            if ends:
+                self._pass_kept()
+                raise ContentFiltered
+            end = len(stands) - (overlap_of(window, stands) if text else 0)
+            told, kept = told + stands[:end], stands[end:]
+        return told + kept
+
+    async def _judged(self, text: str) -> tuple[str, bool]:
+        """What stands in the place of a text, and whether the answer ends behind it."""
         try:
             verdict = await self._judge.judge(text)
         except (EvenflowError, TimeoutError) as error:
             _logger.error("the guardrail could not be asked: %s", error)
             raise filter_failed() from None
         if verdict.text == text and not verdict.blocks:
-            _push(self._sink, window)
-            return
+            return text, False
         self._on_match()
-        if verdict.text and self._action is FilterAction.REDACT:
-            _push(self._sink, with_text(window, verdict.text))
-        if verdict.blocks or self._action is FilterAction.STOP:
-            raise ContentFiltered
-
-
-def _is_judged(content: Content) -> bool:
-    return isinstance(content, str) or content.kind in JOINING
+        if self._action is FilterAction.STOP:
+            return "", True
+        return verdict.text, verdict.blocks
 
 
 def _push(sink: TokenSink, content: Content) -> None:

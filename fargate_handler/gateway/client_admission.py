@@ -49,7 +49,7 @@ def admit_client(
         bearer_of(claims, address, context),
         claims.channel if claims.only_for is None and not claims.watches else None,
         sender,
-        Payer(sender[0], claims.key, claims.known_user),
+        Payer(sender[0], claims.key, claims.known_user, claims.shared),
         replaces=replaces,
         check_return=partial(context.reconnects.check, claims, address, now, asked_at),
     )

@@ -282,7 +282,8 @@ def _listen_or_stop(
 async def _listen(client: CommandingClient, response_id: str) -> None:
     stream = await client.context.orchestrator.find(response_id, client.channel)
     if not client.session.over:
-        client.context.orchestrator.presence.listen(stream, client)
+        shared = client.session.claims.shared
+        client.context.orchestrator.presence.listen(stream, client, shared=shared)
 
 
 # -- readers ---------------------------------------------------------------------------------------

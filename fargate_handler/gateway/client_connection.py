@@ -77,7 +77,8 @@ class ClientConnection(SocketConnection):
     @property
     def payer(self) -> Payer:
         """Whom it and its messages are counted to."""
-        return Payer(self.sender[0], self.session.claims.key, self.session.claims.known_user)
+        claims = self.session.claims
+        return Payer(self.sender[0], claims.key, claims.known_user, claims.shared)
 
     @property
     def protocol(self) -> str:
@@ -114,7 +115,9 @@ class ClientConnection(SocketConnection):
 
     def present(self, response_id: str, present: Present) -> None:
         """Tell the client who reads a response."""
-        self.tell(presence_notice(self.context, self.channel, response_id, present))
+        sees_names = self.session.claims.sees_names
+        notice = presence_notice(self.context, self.channel, response_id, present, sees_names)
+        self.tell(notice)
 
     def presence_lost(self, response_id: str) -> None:
         """A copy has ended of which it is told who reads: ask at another one."""

@@ -40,7 +40,7 @@ class ClientReaders(dict[str, ClientReader]):
         Raises:
             RateLimited: the response has as many readers as allowed.
         """
-        stream.check_readers()
+        stream.check_readers(shared=client.session.claims.shared)
         dialect, channel = client.session.dialect, client.channel
         numbered = self._numbered
         number = numbered if dialect.numbers_responses else None

@@ -1,17 +1,17 @@
-"""`GET /chat/message/{response_id}/entries/{epoch}/{first}-{last}`: entries that never change."""
+"""`GET /chat/message/{response_id}/entries/{epoch}/{first}-{last}`: entries that are there."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.http_answers import claims_of
+from evenflow.fargate_handler.gateway.http_answers import claims_of, kept_by_caches
 from evenflow.stream_core.encoders.entry_range import entry_range
-from evenflow.stream_core.protocol.http_contract import KEPT_FOR_EVER, whole_number
+from evenflow.stream_core.protocol.http_contract import whole_number
 
 
 class EntriesEndpoint:
-    """Answers ranges of a response. Shared caches keep them, each for one token or ticket."""
+    """Answers ranges of a response. Shared caches keep them for a while, each for one token."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -26,4 +26,5 @@ class EntriesEndpoint:
         stream = await context.orchestrator.find(named["response_id"], channel)
         body = entry_range(stream, epoch, first, last, context.limits.frame_characters)
         context.measures.delivered.value += last - first + 1
-        return web.Response(body=body, headers=KEPT_FOR_EVER, content_type="application/json")
+        headers = kept_by_caches(context, stream)
+        return web.Response(body=body, headers=headers, content_type="application/json")

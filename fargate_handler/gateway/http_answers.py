@@ -25,6 +25,7 @@ from evenflow.stream_core.protocol.errors import EvenflowError, RequestTimeout, 
 from evenflow.stream_core.protocol.http_contract import (
     NEVER_CACHED,
     error_headers,
+    kept_for,
     whole_number,
 )
 from evenflow.stream_core.protocol.routes import EVENFLOW
@@ -58,6 +59,18 @@ READER = web.RequestKey("reader", str)
 """Who reads, as a session's token or a share says."""
 ERROR_CODE = web.ResponseKey("error_code", str)
 """The code of the error that an answer tells."""
+
+
+def kept_by_caches(context: GatewayContext, stream: ResponseStream) -> dict[str, str]:
+    """The headers of entries that stay as they are, for as long as shared caches may keep them.
+
+    Within a heartbeat, revocation reaches them, too. What may be taken back is not kept at all.
+    """
+    filters = context.filters
+    retracts = filters is not None and filters.retracts(stream.channel.tenant)
+    if retracts and not stream.log.closed:
+        return NEVER_CACHED
+    return kept_for(context.limits.heartbeat_seconds)
 
 
 def json_answer(
@@ -228,7 +241,7 @@ def note_tenant(
         OriginNotAllowed: the tenant's pages are others than the one that calls.
     """
     tenant = request[TENANT] = claims.channel.tenant
-    request[PAYER] = Payer(tenant, claims.key, claims.known_user)
+    request[PAYER] = Payer(tenant, claims.key, claims.known_user, claims.shared)
     request[READER] = claims.user
     if not claims.of_task:
         request[GRANT] = AccessGrant.of(claims)
@@ -282,7 +295,12 @@ async def requested_resumption(
 
     Raises:
         InvalidRequest: `after` or `epoch` is beyond the response's.
+        RateLimited: the response has as many readers as shares may be.
         EvenflowError: as for `requested_stream`.
     """
-    channel = claims_of(request).channel
-    return await resume(context, request.match_info["response_id"], channel, progress, patience)
+    claims = claims_of(request)
+    response_id = request.match_info["response_id"]
+    found = await resume(context, response_id, claims.channel, progress, patience)
+    if claims.shared:
+        found.stream.check_readers(shared=True)
+    return found

@@ -43,11 +43,12 @@ class PresenceEndpoint:
             return web.Response(status=204)  # an EventSource doesn't come again
         beat = _TASK_HEARTBEAT_SECONDS if asked_by_task else context.limits.sse_heartbeat_seconds
         answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS)
-        with self._listening(stream, request.query.get(OF_TASKS)) as listener:
+        with self._listening(stream, request) as listener:
             context.measures.event_streams += 1
             try:
                 await answer.prepare(request)
-                await self._tell(request, stream, listener, answer, beat)
+                sees_names = asked_by_task or claims_of(request).sees_names
+                await self._tell(request, stream, listener, answer, beat, sees_names)
             except ConnectionError:
                 pass  # the client has left
             except EvenflowError:
@@ -76,12 +77,14 @@ class PresenceEndpoint:
         return stream
 
     @contextmanager
-    def _listening(self, stream: ResponseStream, of: str | None) -> Iterator[_Listener]:
+    def _listening(self, stream: ResponseStream, request: web.Request) -> Iterator[_Listener]:
         listener, presence = _Listener(), self._context.orchestrator.presence
+        of = request.query.get(_OF_QUERY)
         if of == "here":
             stream.listen(listener)
         else:
-            presence.listen(stream, listener, for_task=of is not None)
+            shared = claims_of(request).shared
+            presence.listen(stream, listener, for_task=of is not None, shared=shared)
         try:
             yield listener
         finally:
@@ -96,18 +99,20 @@ class PresenceEndpoint:
         listener: _Listener,
         answer: web.StreamResponse,
         beat: float,
+        sees_names: bool,
     ) -> None:
         """Write each change, as fast as the client takes it; what it was too slow for is left out.
 
         Ends with the response, or with this copy of it: the client comes again.
         """
-        responses, grant = self._context.orchestrator.responses, request.get(GRANT)
+        context, responses = self._context, self._context.orchestrator.responses
+        channel, response_id, grant = stream.channel, stream.response_id, request.get(GRANT)
         while not (stream.log.closed or listener.lost):
             present = await listener.news(beat)
             if grant is not None:  # otherwise it is another task
                 self._context.check_grant(grant)
             if present is not None:
-                notice = presence_notice(self._context, stream.channel, stream.response_id, present)
+                notice = presence_notice(context, channel, response_id, present, sees_names)
                 await answer.write(b"event: presence\ndata: %b\n\n" % notice.to_json())
             elif responses.held(stream.response_id) is stream:
                 await answer.write(STILL_HERE)

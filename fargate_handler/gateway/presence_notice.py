@@ -10,16 +10,24 @@ from evenflow.stream_core.protocol.session_init import iso_time
 
 
 def presence_notice(
-    context: ClientContext, channel: Channel, response_id: str, present: Present
+    context: ClientContext, channel: Channel, response_id: str, present: Present, sees_names: bool
 ) -> PresenceNotice:
-    """The frame that tells who reads a response of a channel."""
+    """The frame that tells who reads a response of a channel.
+
+    Args:
+        sees_names: whether the client is told the readers' names.
+    """
     began = context.wall_time() - context.monotonic()
     return PresenceNotice(
         type="presence",
         session_id=channel.session,
         response_id=response_id,
         readers=[
-            PresentClient(user=user, transport=transport, since=iso_time(round(began + since)))
+            PresentClient(
+                user=user if sees_names else "",
+                transport=transport,
+                since=iso_time(round(began + since)),
+            )
             for user, transport, since in present.readers
         ],
         count=present.count,

@@ -110,6 +110,7 @@ class SessionEndpoint:
             key=claims.key,
             may=TO_READ,
             shared=True,
+            names=asked.names,
         )
         ws_url, http_url = public_urls_of(request, context)
         shared = SessionShared(

@@ -17,6 +17,7 @@ from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
     claims_of,
     error_answer,
+    kept_by_caches,
     payer_of,
     requested_resumption,
     user_of,
@@ -42,7 +43,7 @@ from evenflow.stream_core.encoders.stream_offsets import (
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest
-from evenflow.stream_core.protocol.http_contract import KEPT_FOR_EVER, NEVER_CACHED
+from evenflow.stream_core.protocol.http_contract import NEVER_CACHED
 from evenflow.stream_core.protocol.routes import STREAM
 from evenflow.stream_core.records.reader_record import ReaderFigures
 
@@ -90,7 +91,7 @@ class StreamsEndpoint:
         if offset == NOW:
             return _answered(b"[]", NEVER_CACHED | _UP_TO_DATE | _place(has))
         figures = self._reading(found, "http")
-        return _kept(request, found, offset, self._chunk(found, has, figures), {})
+        return self._kept(request, found, offset, self._chunk(found, has, figures), {})
 
     async def _stream(self, request: web.Request) -> ResponseStream:
         channel = claims_of(request).channel
@@ -113,7 +114,7 @@ class StreamsEndpoint:
             await self._wait(found, request)
         chunk = self._chunk(found, has, figures)
         if chunk.body != b"[]":
-            return _kept(request, found, offset_of(has), chunk, cursor)
+            return self._kept(request, found, offset_of(has), chunk, cursor)
         more = _place(chunk.has) if chunk.has.end else _place(chunk.has) | cursor
         return web.Response(status=204, headers=NEVER_CACHED | _FOR_BROWSERS | _UP_TO_DATE | more)
 
@@ -166,6 +167,29 @@ class StreamsEndpoint:
         log_event(figures.answered(found.stream, next_index, self._context.monotonic()))
         return chunk
 
+    def _kept(
+        self,
+        request: web.Request,
+        found: Resumption,
+        offset: str,
+        chunk: Chunk,
+        more: dict[str, str],
+    ) -> web.Response:
+        """The answer with a chunk, which says how long it may be kept."""
+        stream = found.stream
+        # Taken back, the same positions have other messages.
+        version = f":{stream.log.withdrawals}" if stream.log.withdrawals else ""
+        tag = f'"{stream.response_id}:{offset}:{offset_of(chunk.has)}{version}"'
+        kept = kept_by_caches(self._context, stream)
+        if not chunk.lasts and kept is not NEVER_CACHED:
+            kept = _ASKED_AGAIN
+        headers = kept | _place(chunk.has) | more | {"ETag": tag, VIA_HEADER: stream.via}
+        if chunk.up_to_date:
+            headers |= _UP_TO_DATE
+        if tag in map(str.strip, request.headers.get("If-None-Match", "").split(",")):
+            return web.Response(status=304, headers=headers | _FOR_BROWSERS)
+        return _answered(chunk.body, headers)
+
     def _cursor(self, request: web.Request) -> str:
         ahead = 1 + secrets.randbelow(CURSORS_AHEAD)
         return live_cursor(self._context.wall_time(), request.query.get("cursor"), ahead)
@@ -193,20 +217,6 @@ def _has_all(found: Resumption, has: EventId) -> bool:
 def _place(has: EventId) -> dict[str, str]:
     """The headers that say where the reader is."""
     return {_NEXT_OFFSET: offset_of(has)} | (_CLOSED if has.end else {})
-
-
-def _kept(
-    request: web.Request, found: Resumption, offset: str, chunk: Chunk, more: dict[str, str]
-) -> web.Response:
-    """The answer with a chunk, which says how long it may be kept."""
-    tag = f'"{found.stream.response_id}:{offset}:{offset_of(chunk.has)}"'
-    headers = (KEPT_FOR_EVER if chunk.lasts else _ASKED_AGAIN) | _place(chunk.has) | more
-    headers |= {"ETag": tag, VIA_HEADER: found.stream.via}
-    if chunk.up_to_date:
-        headers |= _UP_TO_DATE
-    if tag in map(str.strip, request.headers.get("If-None-Match", "").split(",")):
-        return web.Response(status=304, headers=headers | _FOR_BROWSERS)
-    return _answered(chunk.body, headers)
 
 
 def _answered(body: bytes, headers: dict[str, str]) -> web.Response:

@@ -201,7 +201,10 @@ class Following:
             else:
                 entries.append(
                     Restart(
-                        event.from_index, event.attempt, event.epoch if event.epoch > epoch else 0
+                        event.from_index,
+                        event.attempt,
+                        event.epoch if event.epoch > epoch else 0,
+                        event.withdrawn,
                     )
                 )
                 epoch = event.epoch

@@ -101,11 +101,19 @@ class PresenceOverTasks:
         """Whether anybody is told who reads a copy's response."""
         return stream in self._watched
 
-    def listen(self, stream: ResponseStream, listener: Listener, *, for_task: bool = False) -> None:
+    def listen(
+        self,
+        stream: ResponseStream,
+        listener: Listener,
+        *,
+        for_task: bool = False,
+        shared: bool = False,
+    ) -> None:
         """Tell a listener who reads a response, now and on each change.
 
         Args:
             for_task: whether it is another task, for which there is always room.
+            shared: whether a share opens it.
 
         Raises:
             RateLimited: as many listen as may.
@@ -115,7 +123,7 @@ class PresenceOverTasks:
             watched = self._watched[stream] = _Watched(self._context, stream)
             stream.listen(watched)
             self._hear(watched)
-        watched.presence.listen(listener, bounded=not for_task)
+        watched.presence.listen(listener, bounded=not for_task, shared=shared)
 
     def leave(self, stream: ResponseStream, listener: Listener) -> None:
         """Tell a listener nothing more. A second call changes nothing."""

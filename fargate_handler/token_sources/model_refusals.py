@@ -65,8 +65,24 @@ _FACTS = re.compile(
     re.IGNORECASE,
 )
 _MOST_FACTS = 4
+# Names of the API. Any other word may be the server's own, whatever it is said to be.
+_API = """
+arguments audio best_of budget_tokens cache_control call_id content data detail dimensions effort
+enum file file_data file_id filename format frequency_penalty function function_call functions
+guided_json id image image_url images include include_usage input input_audio instructions items
+json_schema logit_bias logprobs max_completion_tokens max_new_tokens max_output_tokens max_tokens
+max_tool_calls messages metadata min_p min_tokens modalities model n name options
+parallel_tool_calls parameters prediction presence_penalty previous_response_id prompt
+prompt_cache_key properties reasoning reasoning_content reasoning_effort refusal
+repetition_penalty required response_format role safety_identifier schema seed service_tier stop
+store stream stream_options strict suffix summary system temperature text thinking tool_call_id
+tool_calls tool_choice tools top_k top_logprobs top_p truncation type url user verbosity voice
+web_search_options
+"""
+_NAMES = frozenset(_API.split())
 # `temperature`, `messages[0].content`, `messages.0.content`
 _PARAMETER = re.compile(r"[A-Za-z_]\w{0,39}(?:\.\w{1,40}|\[\d{1,6}\]){0,8}", re.ASCII)
+_NUMBER = re.compile(r"\d{1,6}")
 # OpenAI's and Anthropic's status for a prompt that is too long. Clients check for it.
 _TOO_LONG_STATUS = 400
 
@@ -89,6 +105,7 @@ def refusal(
     param: str | None = None,
     type: str | None = None,  # noqa: A002 - its name in the protocol
     unknown: frozenset[str] = frozenset(),
+    sent: frozenset[str] = frozenset(),
 ) -> ModelRefused:
     """The error for a message that the model's server refuses.
 
@@ -97,11 +114,12 @@ def refusal(
         status: 400, 413 or 422.
         code, param, type: the server's own, as it sent them.
         unknown: the `names` of `ParametersRefused`.
+        sent: the names of the parameters that the request had.
     """
     if code not in _WORDS:
         code = TOO_LONG if _ABOUT_LENGTH.search(said) else REFUSED
     words = _TOOLS if code == REFUSED and _ABOUT_TOOLS.search(said) else _WORDS[code]
-    if param is not None and not _PARAMETER.fullmatch(param):
+    if param is not None and not _is_parameter(param, sent):
         param = None
     facts = _FACTS.findall(said)[:_MOST_FACTS]
     if code == TOO_LONG:
@@ -119,3 +137,13 @@ def refusal(
     if isinstance(error, ParametersRefused):
         error.names = unknown
     return error
+
+
+def _is_parameter(param: str, sent: frozenset[str]) -> bool:
+    """Whether a server's word is the place of a parameter, in names of the API or the request."""
+    if not _PARAMETER.fullmatch(param):
+        return False
+    first, *others = re.split(r"[.\[]", param.replace("]", ""))
+    return (first in sent or first in _NAMES) and all(
+        each in _NAMES or _NUMBER.fullmatch(each) for each in others
+    )

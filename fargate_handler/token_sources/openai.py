@@ -135,7 +135,9 @@ class OpenAIModel:
             headers["Idempotency-Key"] = request.key
         try:
             # A file is sent piece by piece: it may be megabytes.
-            body = io.BytesIO(orjson.dumps(self._body(request, profile)))
+            told = self._body(request, profile)
+            body, sent = io.BytesIO(orjson.dumps(told)), frozenset(told)
+            del told
             # Prompt and key go only where the settings say, so redirects are not followed.
             async with self._http.post(
                 self._url, data=body, headers=headers, allow_redirects=False
@@ -144,7 +146,7 @@ class OpenAIModel:
                 del body
                 try:
                     if answer.status != 200:
-                        raise await self._failure(answer)
+                        raise await self._failure(answer, sent)
                     self._check(answer, was_asked=was_asked)
                     seconds = quota_used_for(answer.headers)
                     if seconds and request.on_quota_used is not None:
@@ -167,12 +169,12 @@ class OpenAIModel:
                 code="upstream_failed",
             ) from error
 
-    async def _failure(self, answer: aiohttp.ClientResponse) -> EvenflowError:
+    async def _failure(self, answer: aiohttp.ClientResponse, sent: frozenset[str]) -> EvenflowError:
         """The error for an answer with another status than 200."""
         said = b""
         if _encoding_of(answer) is None:
             said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
-        return self._failures.answered(answer.status, answer.headers, said)
+        return self._failures.answered(answer.status, answer.headers, said, sent)
 
     def _check(self, answer: aiohttp.ClientResponse, *, was_asked: bool) -> None:
         if not was_asked:

@@ -59,8 +59,18 @@ class Failures:
     def __init__(self) -> None:
         self._operator = OperatorLog(_logger)
 
-    def answered(self, status: int, headers: Mapping[str, str], body: bytes) -> EvenflowError:
-        """The error for an answer with this status. The server's words are only logged."""
+    def answered(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+        sent: frozenset[str] = frozenset(),
+    ) -> EvenflowError:
+        """The error for an answer with this status. The server's words are only logged.
+
+        Args:
+            sent: the names of the parameters that the request had.
+        """
         said = ErrorObject.of_body(body)
         if said.explained and status in (*_REFUSED, 500):
             return self._explained(said)
@@ -74,7 +84,7 @@ class Failures:
         if status in _REFUSED:
             unknown = refused_parameters(said.details)
             what = f"the model's server refused a message ({status})"
-            return self._refused(said, status, what, unknown)
+            return self._refused(said, status, what, unknown, sent)
         if 300 <= status < 400:
             return self._moved(status, headers)
         if 400 <= status < 500 and status not in _PASSING:
@@ -143,7 +153,12 @@ class Failures:
         )
 
     def _refused(
-        self, said: ErrorObject, status: int, what: str, unknown: frozenset[str] = frozenset()
+        self,
+        said: ErrorObject,
+        status: int,
+        what: str,
+        unknown: frozenset[str] = frozenset(),
+        sent: frozenset[str] = frozenset(),
     ) -> EvenflowError:
         self._operator.warning(what, said.message)
         return refusal(
@@ -153,6 +168,7 @@ class Failures:
             param=said.param,
             type=said.type,
             unknown=unknown,
+            sent=sent,
         )
 
     def _moved(self, status: int, headers: Mapping[str, str]) -> UpstreamRejected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from evenflow.stream_core.log.entries import LogEntry, size_of
+from evenflow.stream_core.log.entries import LogEntry, Restart, size_of
 from evenflow.stream_core.log.response_log import Cursor, ResponseLog
 from evenflow.stream_core.policy.queue_place import QueuePlace
 from evenflow.stream_core.protocol.errors import InvalidRequest
@@ -140,8 +140,7 @@ class PacedCursor(Cursor):
             )
         if self._until is None:
             self._until = self.next_index
-            unread = self._entries[self.next_index :]
-            self._byte = self._log.text_bytes - sum(map(size_of, unread))
+            self._count_unread()
         self._until += credit
 
     def lift(self) -> None:
@@ -155,6 +154,12 @@ class PacedCursor(Cursor):
         taken = super().take(self._until)
         if isinstance(taken, str):
             self._byte += len(taken.encode())
+        elif isinstance(taken, Restart) and taken.withdraws:
+            self._count_unread()  # what was taken back is no longer there to be read
         elif taken is not None:
             self._byte += sum(map(size_of, self._entries[self.first : self.next_index]))
         return taken
+
+    def _count_unread(self) -> None:
+        unread = self._entries[self.next_index :]
+        self._byte = self._log.text_bytes - sum(map(size_of, unread))

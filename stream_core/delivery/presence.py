@@ -84,7 +84,8 @@ class Presence:
         self._clock = clock
         self._monotonic = monotonic
         self._most = most_listeners
-        self._listeners: dict[Listener, None] = {}
+        # With whether a share opens it.
+        self._listeners: dict[Listener, bool] = {}
         self._told: Present | None = None
         self._told_at = 0.0
         self._waiting = False
@@ -94,16 +95,17 @@ class Presence:
         """Whether anybody listens."""
         return bool(self._listeners)
 
-    def listen(self, listener: Listener, *, bounded: bool = True) -> None:
+    def listen(self, listener: Listener, *, bounded: bool = True, shared: bool = False) -> None:
         """Tell this listener who reads, now and on each change. A second call tells it again.
 
         Args:
             bounded: whether it is refused where as many listen as may.
+            shared: whether a share opens it. Shares have as many places as all others.
 
         Raises:
             RateLimited: as many listen as may.
         """
-        full = len(self._listeners) >= self._most
+        full = sum(each is shared for each in self._listeners.values()) >= self._most
         if bounded and full and listener not in self._listeners:
             raise RateLimited(
                 "as many clients as may are told who reads this response; ask again later",
@@ -113,7 +115,7 @@ class Presence:
         now = self._now()
         if not self._listeners:
             self._told = now
-        self._listeners[listener] = None
+        self._listeners[listener] = shared
         listener.present(self._response_id, now)
 
     def leave(self, listener: Listener) -> None:

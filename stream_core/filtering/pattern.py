@@ -6,18 +6,22 @@ import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import regex
 
 LONGEST_MATCH = 2_048
 """Characters. A pattern that may match more is refused."""
+CONTEXT = 2
+"""Characters before a match that a pattern may look at."""
 REDACTED = "[redacted]"
 NOT_IN_TEXT = "\ufdd0"
 """A noncharacter, which no text has. Expecting it, a pattern matches only in part, and only up to
 the end of the text: so it tells where text begins that more text may make a match.
 """
-_MOST_SECONDS = 1.0
+# Pieces behind a match are searched this many at a time.
+_PIECES = 256
 # Python's own parser of patterns. `regex` has none that can be asked.
 _parser: Any = importlib.import_module("re._parser")
 _LOOK_AROUND = ("ASSERT", "ASSERT_NOT")
@@ -37,11 +41,12 @@ class Pattern:
     """What should not be in an answer.
 
     Args:
-        expression: of at most `LONGEST_MATCH` characters. It sees at most one character before
-            and behind what it matches.
+        expression: of at most `LONGEST_MATCH` characters. It sees at most `CONTEXT` characters
+            before what it matches.
         more: one more piece of a match. Pieces are redacted as they come, however many.
         until: where a block ends that begins with the match. All up to there is redacted.
-        is_valid: whether a match is one, by its check digits for example.
+        valid_length: how many of the first characters of a match are one, by its check digits for
+            example. 0: none.
     """
 
     name: str
@@ -49,7 +54,7 @@ class Pattern:
     replacement: str = REDACTED
     more: str = ""
     until: str = ""
-    is_valid: Callable[[str], bool] | None = None
+    valid_length: Callable[[str], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,10 @@ class Found:
 
 
 class Expression:
-    """A pattern's expression, and where a match may begin that the text has not the end of."""
+    """A pattern's expression, and where a match may begin that the text has not the end of.
+
+    Each search takes at most the `seconds` that it is given, or raises `TooSlow`.
+    """
 
     __slots__ = ("_beginning", "_whole")
 
@@ -70,24 +78,44 @@ class Expression:
         self._whole = regex.compile(expression)
         self._beginning = regex.compile(f"(?:{expression}){NOT_IN_TEXT}")
 
-    def undecided_from(self, text: str, position: int) -> int:
+    @property
+    def groups(self) -> int:
+        """How many groups it has."""
+        return int(self._whole.groups)
+
+    def unmatched_until(self, text: str, position: int, seconds: float) -> int | None:
+        """Where the first match may begin, or the length of the text. None: there is a whole one.
+
+        It is `undecided_from` for text that has nothing to be found, and takes half as long.
+        """
+        found = _in_time(self._whole.search, text, position, seconds, partial=True)
+        if found is None:
+            return len(text)
+        return int(found.start()) if found.partial else None
+
+    def undecided_from(self, text: str, position: int, seconds: float) -> int:
         """From where on more text may change what matches. The length of the text: nowhere."""
-        found = _in_time(self._beginning.search, text, position, partial=True)
+        found = _in_time(self._beginning.search, text, position, seconds, partial=True)
         return len(text) if found is None else int(found.start())
 
-    def is_undecided_at(self, text: str, position: int) -> bool:
+    def is_undecided_at(self, text: str, position: int, seconds: float) -> bool:
         """Whether more text may change what matches at this place."""
-        found = _in_time(self._beginning.match, text, position, partial=True)
+        found = _in_time(self._beginning.match, text, position, seconds, partial=True)
         return found is not None
 
-    def search(self, text: str, position: int) -> tuple[int, int] | None:
+    def search(self, text: str, position: int, seconds: float) -> tuple[int, int] | None:
         """The first match from `position` on, as its range."""
-        found = _in_time(self._whole.search, text, position)
+        found = _in_time(self._whole.search, text, position, seconds)
         return None if found is None else found.span()
 
-    def end_at(self, text: str, position: int) -> int | None:
+    def group_at(self, text: str, position: int, seconds: float) -> int | None:
+        """The group that ends the match at `position`. None if there is none."""
+        found = _in_time(self._whole.match, text, position, seconds)
+        return None if found is None else found.lastindex
+
+    def end_at(self, text: str, position: int, seconds: float) -> int | None:
         """The end of the match that begins at `position`. None if there is none."""
-        found = _in_time(self._whole.match, text, position)
+        found = _in_time(self._whole.match, text, position, seconds)
         return None if found is None else int(found.end())
 
 
@@ -97,32 +125,59 @@ class Patterns:
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self.any = Expression("|".join(f"(?:{pattern.expression})" for pattern in patterns))
         self._each = [(pattern, Expression(pattern.expression)) for pattern in patterns]
-        self.rests = {
-            pattern.name: Expression(pattern.until or pattern.more)
-            for pattern in patterns
-            if pattern.until or pattern.more
-        }
+        # Each is a group, by which a match tells what it is of. Searching with groups is slower.
+        self._which = Expression("|".join(f"({pattern.expression})" for pattern in patterns))
+        self._number_of_group = _numbers_of_groups(self._which, [each for _, each in self._each])
+        self.rests = {pattern.name: _rest_of(pattern) for pattern in patterns if _has_rest(pattern)}
         self.names = frozenset(pattern.name for pattern in patterns)
 
-    def first(self, text: str, position: int, before: int) -> Found | None:
+    def first(self, text: str, position: int, before: int, seconds: float) -> Found | None:
         """The first match that begins from `position` on and before `before`."""
-        while (span := self.any.search(text, position)) is not None and span[0] < before:
-            for pattern, expression in self._each:
-                end = expression.end_at(text, span[0])
-                if end is not None and (
-                    pattern.is_valid is None or pattern.is_valid(text[span[0] : end])
-                ):
-                    return Found(pattern, span[0], end)
+        while (span := self.any.search(text, position, seconds)) is not None and span[0] < before:
+            found = self._match_at(text, span[0], seconds)
+            if found is not None:
+                return found
             position = span[0] + 1
         return None
+
+    def _match_at(self, text: str, first: int, seconds: float) -> Found | None:
+        number = self._number_of_group.get(self._which.group_at(text, first, seconds), 0)
+        for pattern, expression in self._each[number:]:
+            end = expression.end_at(text, first, seconds)
+            if end is None:
+                continue
+            valid_length = pattern.valid_length
+            length = end - first if valid_length is None else valid_length(text[first:end])
+            if length:
+                return Found(pattern, first, first + length)
+        return None
+
+
+def _numbers_of_groups(joined: Expression, each: Sequence[Expression]) -> dict[int | None, int]:
+    """The number of each expression, by the group that it is within all of them joined.
+
+    Empty where groups have names that several share: then there are fewer groups.
+    """
+    sizes = [1 + expression.groups for expression in each]
+    if joined.groups != sum(sizes):
+        return {}
+    return {group: number for number, group in enumerate(accumulate(sizes[:-1], initial=1))}
+
+
+def _has_rest(pattern: Pattern) -> bool:
+    return bool(pattern.until or pattern.more)
+
+
+def _rest_of(pattern: Pattern) -> Expression:
+    return Expression(pattern.until or f"(?:{pattern.more}){{1,{_PIECES}}}+")
 
 
 def check_expression(expression: str) -> None:
     """Check that an expression can be used on a stream.
 
     Raises:
-        PatternRefused: it can't be read, may match nothing or too much, or looks further than its
-            match.
+        PatternRefused: it can't be read, may match nothing or too much, or looks further than one
+            character around its match.
     """
     try:
         parsed = _parser.parse(expression)
@@ -139,8 +194,12 @@ def check_expression(expression: str) -> None:
         )
     for operation, argument in _operations(parsed):
         name = str(operation)
-        if name in _LOOK_AROUND or (name == "AT" and str(argument) not in _WORD_BOUNDARIES):
-            raise PatternRefused("looks around its match or for the text's end; \\b is allowed")
+        looks_far = name in _LOOK_AROUND and argument[1].getwidth()[1] > 1
+        if looks_far or (name == "AT" and str(argument) not in _WORD_BOUNDARIES):
+            raise PatternRefused(
+                "looks around its match or for the text's end; \\b and one character, as in "
+                "(?<![a-z]), are allowed"
+            )
         if name.startswith("GROUPREF"):
             raise PatternRefused("refers to a group of its own")
 
@@ -163,8 +222,10 @@ def _operations(parsed: Any) -> Iterator[tuple[Any, Any]]:
                 waiting.extend(inner)
 
 
-def _in_time(search: Callable[..., Any], text: str, position: int, **options: Any) -> Any:
+def _in_time(
+    search: Callable[..., Any], text: str, position: int, seconds: float, **options: Any
+) -> Any:
     try:
-        return search(text, position, timeout=_MOST_SECONDS, **options)
+        return search(text, position, timeout=seconds, **options)
     except TimeoutError:
-        raise TooSlow(f"a pattern took more than {_MOST_SECONDS:g} s") from None
+        raise TooSlow(f"a pattern took more than {seconds:g} s") from None

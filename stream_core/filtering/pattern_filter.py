@@ -3,17 +3,34 @@
 A place of the text is undecided while some pattern could match from there up to the end of what
 has come: only then could more text change what matches there. Everything before the first
 undecided place is final, so the result is the same however the text is cut.
+
+What is undecided is searched again only once it has grown, by a quarter for example. So each
+character is searched a bounded number of times, however small the pieces are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from evenflow.stream_core.filtering.pattern import LONGEST_MATCH, NOT_IN_TEXT, Pattern, Patterns
+from evenflow.stream_core.filtering.cpu_budget import CpuBudget
+from evenflow.stream_core.filtering.pattern import (
+    CONTEXT,
+    LONGEST_MATCH,
+    NOT_IN_TEXT,
+    Pattern,
+    Patterns,
+    TooSlow,
+)
 from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
 
 # Characters. A block whose end doesn't come is redacted up to here.
 _LONGEST_BLOCK = 16_384
+# Undecided text is searched again when it has grown by one part of this many; a short one sooner,
+# so that a match is seen with the token behind it.
+_GROWTH, _GROWTH_OF_SHORT, _SHORT_MATCH = 4, 8, 64
+# To look at the clock takes as long as a short search: of those one of this many is measured.
+_MEASURED = 8
+_SHORT = 256
 
 
 class PatternFilter:
@@ -22,17 +39,26 @@ class PatternFilter:
     Args:
         before: the text that stands. A match may begin in it; then its rest is redacted.
         on_match: called with the name of each pattern that matched.
+        promptly: up to this length undecided text is searched with each piece that comes. That is
+            for text that was shown: it should be taken back at once.
+        budget: the CPU time of the answer. Once it is spent, `push` returns nothing more. None:
+            time is not counted.
     """
 
     __slots__ = (
         "_action",
         "_block",
+        "_budget",
+        "_fresh",
         "_from",
         "_inside",
         "_on_match",
         "_patterns",
+        "_promptly",
+        "_searches",
         "_shown",
         "_text",
+        "_undecided",
     )
 
     def __init__(
@@ -42,13 +68,20 @@ class PatternFilter:
         *,
         action: FilterAction = FilterAction.REDACT,
         on_match: Callable[[str], None] = lambda name: None,
+        promptly: int = 0,
+        budget: CpuBudget | None = None,
     ) -> None:
         self._patterns = patterns
         self._action = action
         self._on_match = on_match
+        self._promptly = promptly
+        self._budget = budget or CpuBudget(lambda: 0.0)
         self._text = before[-LONGEST_MATCH:]
         # Characters of `_text` that are out, and those before which nothing is undecided.
         self._shown, self._from = len(self._text), 0
+        # Characters that were undecided at the last search, and those that came since.
+        self._undecided = self._fresh = 0
+        self._searches = 0
         # The pattern whose match goes on, and how much of its block is still redacted.
         self._inside: Pattern | None = None
         self._block = 0
@@ -58,31 +91,64 @@ class PatternFilter:
         if NOT_IN_TEXT in text:
             text = text.replace(NOT_IN_TEXT, "\ufffd")
         self._text += text
-        return self._clear(last=False)
+        self._fresh += len(text)
+        undecided = self._undecided
+        growth = _GROWTH_OF_SHORT if undecided < _SHORT_MATCH else _GROWTH
+        if self._fresh * growth < undecided > self._promptly or self._budget.is_spent:
+            return ""
+        return self._search(last=False)
 
     def finish(self) -> str:
         """See `TextFilter.finish`. What was held back is no match, or is replaced."""
-        return self._clear(last=True)
+        return self._search(last=True)
 
-    def _clear(self, *, last: bool) -> str:
+    def _search(self, *, last: bool) -> str:
+        budget, fresh = self._budget, self._fresh
+        self._searches += 1
+        times = _MEASURED if len(self._text) < _SHORT else 1
+        is_measured = self._searches % times == 0
+        began = budget.cpu_seconds() if is_measured else 0.0
         cleared: list[str] = []
+        try:
+            self._clear(cleared, last=last)
+        except TooSlow:
+            if last:
+                raise
+            budget.exhaust()
+        except StopAnswer:
+            raise StopAnswer("".join(cleared)) from None
+        self._forget()
+        self._fresh = 0
+        self._undecided = 0 if self._inside else len(self._text) - self._from
+        budget.charge(fresh, times * (budget.cpu_seconds() - began) if is_measured else 0.0)
+        return "".join(cleared)
+
+    def _clear(self, cleared: list[str], *, last: bool) -> None:
+        patterns, text, seconds = self._patterns, self._text, self._budget.search_seconds
+        if not last and self._inside is None:
+            unmatched = patterns.any.unmatched_until(text, self._from, seconds)
+            if unmatched is not None:  # as nearly always
+                cleared.append(text[self._shown : unmatched])
+                self._go_to(unmatched)
+                return
+        until = -1
         while self._inside is None or self._skip(self._inside, cleared, last=last):
-            text = self._text
-            until = len(text) if last else self._patterns.any.undecided_from(text, self._from)
-            found = self._patterns.first(text, self._from, until)
+            if until < self._from:
+                until = len(text)
+                if not last:
+                    until = patterns.any.undecided_from(text, self._from, seconds)
+            found = patterns.first(text, self._from, until, seconds)
             if found is None:
                 cleared.append(text[self._shown : until])
                 self._go_to(until)
-                break
+                return
             cleared.append(text[self._shown : found.first])
             if found.end > self._shown:
                 self._on_match(found.pattern.name)
                 if self._action is FilterAction.STOP:
-                    raise StopAnswer("".join(cleared))
+                    raise StopAnswer
                 self._inside, self._block = found.pattern, _LONGEST_BLOCK
             self._go_to(found.end)
-        self._forget()
-        return "".join(cleared)
 
     def _skip(self, pattern: Pattern, cleared: list[str], *, last: bool) -> bool:
         """Skip the rest of a match. Returns whether its end was seen.
@@ -99,18 +165,19 @@ class PatternFilter:
         return True
 
     def _skip_pieces(self, pattern: Pattern, *, last: bool) -> bool:
-        piece = self._patterns.rests[pattern.name]
-        while last or not piece.is_undecided_at(self._text, self._from):
-            end = piece.end_at(self._text, self._from)
+        pieces, seconds = self._patterns.rests[pattern.name], self._budget.search_seconds
+        while last or not pieces.is_undecided_at(self._text, self._from, seconds):
+            end = pieces.end_at(self._text, self._from, seconds)
             if end is None:
                 return True
             self._go_to(end)
         return False
 
     def _skip_block(self, pattern: Pattern, *, last: bool) -> bool:
-        mark, text, first = self._patterns.rests[pattern.name], self._text, self._from
-        until = len(text) if last else mark.undecided_from(text, first)
-        end = mark.search(text, first)
+        mark, seconds = self._patterns.rests[pattern.name], self._budget.search_seconds
+        text, first = self._text, self._from
+        until = len(text) if last else mark.undecided_from(text, first, seconds)
+        end = mark.search(text, first, seconds)
         if end is not None and end[0] < min(until, first + self._block):
             self._go_to(end[1])
             return True
@@ -123,8 +190,8 @@ class PatternFilter:
         self._shown = max(self._shown, position)
 
     def _forget(self) -> None:
-        """Keep one character before what is undecided: patterns may look at it."""
-        done = self._from - 1
+        """Keep the characters before what is undecided that patterns may look at."""
+        done = self._from - CONTEXT
         if done > 0:
             self._text = self._text[done:]
             self._from -= done

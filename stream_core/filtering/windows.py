@@ -6,6 +6,8 @@ import re
 
 LONGEST_WINDOW = 1_000
 """Characters."""
+LONGEST_OVERLAP = 150
+"""Characters. What is no longer is within one window, wherever the windows end."""
 _ENOUGH = 200
 _SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s|\n")
 _SPACE = re.compile(r"\s")
@@ -26,3 +28,20 @@ def window_of(text: str, *, last: bool) -> int:
         spaces = [found.end() for found in _SPACE.finditer(text, _ENOUGH, LONGEST_WINDOW)]
         return spaces[-1] if spaces else LONGEST_WINDOW
     return len(text) if last else 0
+
+
+def overlap_of(text: str, judged: str) -> int:
+    """How many of the last characters are judged again with the window that follows.
+
+    They begin with a word, and are none that the judge has replaced.
+
+    Args:
+        text: what was judged.
+        judged: what stands in its place.
+    """
+    most = min(LONGEST_OVERLAP, len(text), len(judged))
+    same = next((at for at in range(most) if text[-1 - at] != judged[-1 - at]), most)
+    if same == len(text):
+        return same
+    space = _SPACE.search(text, len(text) - same)
+    return same if space is None else len(text) - space.end()

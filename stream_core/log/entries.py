@@ -132,11 +132,14 @@ class Restart:
     `epoch` is 0 for a restart by the same owner. Where a new owner begins, it is that owner's
     epoch. From there on an earlier owner may have delivered other entries under the same indexes,
     if it was lost before all of its entries were on record.
+
+    Where it `withdraws`, what it replaces was taken back: nobody who comes later is given it.
     """
 
     from_index: int
     attempt: int
     epoch: int = 0
+    withdraws: bool = False
 
 
 Content = str | Part

@@ -133,6 +133,7 @@ class ResponseLog:
         "state",
         "text_bytes",
         "wide_bytes",
+        "withdrawals",
     )
 
     def __init__(self) -> None:
@@ -143,6 +144,8 @@ class ResponseLog:
         """Of each restart: the index of its marker, and its `from_index`."""
         # Of each later owner: its first index, its epoch.
         self._owners: tuple[tuple[int, int], ...] = ()
+        self.withdrawals = 0
+        """How often text was taken back."""
         self.parts = 0
         """How many entries are parts, with the replaced ones."""
         self.text_bytes = 0
@@ -203,8 +206,13 @@ class ResponseLog:
         self.wide_bytes += max(0, sys.getsizeof(text) - _EMPTY_TEXT_BYTES - size)
         return size
 
-    def restart(self, from_index: int, attempt: int, epoch: int = 0) -> None:
+    def restart(
+        self, from_index: int, attempt: int, epoch: int = 0, *, withdraws: bool = False
+    ) -> None:
         """Add a marker: what follows replaces the text after `from_index` (-1: all of it).
+
+        Args:
+            withdraws: whether what it replaces is taken back. Then it becomes empty texts.
 
         Raises:
             LogClosed: the response has ended.
@@ -215,8 +223,13 @@ class ResponseLog:
             )
         if epoch:
             self._owners += ((len(self.entries), epoch),)
+        if withdraws:
+            self.withdrawals += 1
+            for index in range(from_index + 1, len(self._open)):
+                if not isinstance(self._open[index], Restart):
+                    self._open[index] = ""
         self.restarts += ((len(self.entries), from_index),)
-        self._open.append(Restart(from_index, attempt, epoch))
+        self._open.append(Restart(from_index, attempt, epoch, withdraws))
 
     def extend(self, entries: Iterable[LogEntry]) -> None:
         """Add entries of another copy of this log.
@@ -230,7 +243,9 @@ class ResponseLog:
             elif isinstance(entry, Part):
                 self.append_part(entry)
             else:
-                self.restart(entry.from_index, entry.attempt, entry.epoch)
+                self.restart(
+                    entry.from_index, entry.attempt, entry.epoch, withdraws=entry.withdraws
+                )
 
     def epoch_at(self, index: int) -> int:
         """The epoch of the owner of the entry at `index`, which may be the next one."""

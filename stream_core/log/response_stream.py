@@ -24,6 +24,7 @@ from evenflow.stream_core.log.response_log import (
 from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.queue_place import BEGUN, QueuePlace
+from evenflow.stream_core.policy.shares import EIGHTH
 from evenflow.stream_core.ports.answer_observer import AnswerObserver
 from evenflow.stream_core.protocol.dialect import Encoder, SharedEncoder
 from evenflow.stream_core.protocol.errors import RateLimited
@@ -121,6 +122,7 @@ class ResponseStream:
         "response_id",
         "signs_of_life",
         "state",
+        "takes_back",
         "tokens",
         "unread_since",
         "usage",
@@ -133,6 +135,8 @@ class ResponseStream:
     """Why it ends if it takes no more tokens."""
     history_dropped_by: HistoryBound | None
     """The bound by which the model does not receive the oldest messages."""
+    takes_back: bool
+    """Whether text is shown before its filters have cleared it. A restart withdraws it then."""
     kept_index: int
     """The last index of the completed steps, which are never replaced. -1 without any."""
 
@@ -163,7 +167,7 @@ class ResponseStream:
         """Since when the generation has no place, in seconds. None: it has one, or never had."""
         self.place: QueuePlace | None = None
         """Where it waits for the model, as readers were told. None: it doesn't, or not for long."""
-        self.attempt, self.kept_index = 1, -1
+        self.attempt, self.kept_index, self.takes_back = 1, -1, False
         # Tokens that the model has given, in all attempts.
         self.tokens = 0
         self.signs_of_life = 0
@@ -451,7 +455,7 @@ class ResponseStream:
         kept = slice_of(self.log.entries[: self.kept_index + 1], 0).standing
         self._full_at = self.log.text_bytes + self._most_bytes - sum(map(size_of, kept))
         if self.log.next_index > self.kept_index + 1:
-            self.log.restart(from_index=self.kept_index, attempt=self.attempt)
+            self.log.restart(self.kept_index, self.attempt, withdraws=self.takes_back)
             self._deliver("")
 
     def add_result(self, part: Part) -> None:
@@ -602,13 +606,17 @@ class ResponseStream:
 
     # -- what readers do ---------------------------------------------------------------------------
 
-    def check_readers(self) -> None:
+    def check_readers(self, *, shared: bool = False) -> None:
         """Check that one more reader may be attached.
+
+        Args:
+            shared: whether a share opens it. An eighth of the places is for the session's own.
 
         Raises:
             RateLimited: the response has as many as allowed.
         """
-        if len(self.readers) >= self._limits.readers_per_response:
+        most = self._limits.readers_per_response
+        if len(self.readers) >= most - (most // EIGHTH if shared else 0):
             raise RateLimited(
                 "this response has as many readers as it may have; close one and ask again",
                 code="response_readers",

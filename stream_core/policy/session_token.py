@@ -34,6 +34,7 @@ class SessionClaims:
     `key`: the id of the tenant's key with which the session was opened. Empty: none.
     `may`: what the token may do.
     `shared`: whether it is a share token, whose `user` is who reads, as the sharer says.
+    `names`: whether the sharer lets it see the names of other readers.
     """
 
     channel: Channel
@@ -44,6 +45,7 @@ class SessionClaims:
     key: str = ""
     may: frozenset[Right] = ALL_RIGHTS
     shared: bool = False
+    names: bool = False
 
     @property
     def known_user(self) -> str:
@@ -54,6 +56,11 @@ class SessionClaims:
     def of_task(self) -> bool:
         """Whether another task has signed it for itself."""
         return self.key == OF_TASK or (self.only_for or "").startswith(_FOR_PEERS)
+
+    @property
+    def sees_names(self) -> bool:
+        """Whether it is told the names of readers: a share or a ticket only if it says so."""
+        return self.names or not (self.shared or self.only_for is not None)
 
     @property
     def watches(self) -> bool:
@@ -76,6 +83,7 @@ class _TokenClaims(BaseModel):
     key: str = ""
     may: list[str] | None = None
     shared: bool = False
+    names: bool = False
 
     def to_session_claims(self) -> SessionClaims:
         return SessionClaims(
@@ -87,6 +95,7 @@ class _TokenClaims(BaseModel):
             self.key,
             self._rights,
             self.shared,
+            self.names,
         )
 
     @property
@@ -153,6 +162,7 @@ class SessionTokens:
         key: str = "",
         may: frozenset[Right] = ALL_RIGHTS,
         shared: bool = False,
+        names: bool = False,
     ) -> tuple[str, int]:
         """Issue a token.
 
@@ -163,6 +173,7 @@ class SessionTokens:
             key: the id of the tenant's key that opens it.
             may: what the token may do. One for one thing may only read, in any case.
             shared: whether the `user` is who reads, as the sharer says.
+            names: whether a share or a ticket sees the names of other readers.
 
         Returns:
             The token, and when it expires, in seconds since the epoch.
@@ -182,6 +193,8 @@ class SessionTokens:
             claims["key"] = key
         if shared:
             claims["shared"] = True
+        if names:
+            claims["names"] = True
         if only_for is not None:
             claims["aud"] = only_for
         elif may != ALL_RIGHTS:

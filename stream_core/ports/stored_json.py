@@ -15,7 +15,8 @@ PlainEntry = str | list[Any]
 """A log entry that JSON can hold: text of the answer, a part, or a restart marker.
 
 A part is its kind and then the other fields in their order, up to the last one that is not the
-default: `["call","",0,1,"call_1","search"]`. A marker is numbers: `[-1,2]`.
+default: `["call","",0,1,"call_1","search"]`. A marker is numbers: `[-1,2]`, and
+`[-1,-2]` where it takes back what it replaces.
 """
 
 
@@ -43,8 +44,10 @@ def read_ending(text: str) -> Ending:
 
 def _plain(entry: Part | Restart) -> list[Any]:
     if isinstance(entry, Restart):
+        # A version that doesn't know what a negative number means reads a restart.
+        attempt = -entry.attempt if entry.withdraws else entry.attempt
         epoch = [entry.epoch] if entry.epoch else []
-        return [entry.from_index, entry.attempt, *epoch]
+        return [entry.from_index, attempt, *epoch]
     plain: list[Any] = [
         entry.kind.value,
         entry.text,
@@ -61,4 +64,5 @@ def _plain(entry: Part | Restart) -> list[Any]:
 def _read(plain: list[Any]) -> Part | Restart:
     if isinstance(plain[0], str):
         return Part(Kind(plain[0]), *plain[1:])
-    return Restart(*plain)
+    from_index, attempt, epoch = (*plain, 0)[:3]
+    return Restart(from_index, abs(attempt), epoch, withdraws=attempt < 0)

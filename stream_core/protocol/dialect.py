@@ -132,7 +132,9 @@ class SharedEncoder(Generic[Encoder]):
         self._frame = b""
 
     def delta(self, text: str, first: int, last: int) -> bytes:
-        """The frame for `text`. The text of two indexes never changes."""
+        """The frame for `text`. The text of two indexes never changes, unless it is taken back."""
+        if not text:
+            return self._encoder.delta(text, first, last)
         if last != self._last or first != self._first:
             self._frame = self._encoder.delta(text, first, last)
             self._first, self._last = first, last

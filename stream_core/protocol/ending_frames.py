@@ -104,6 +104,7 @@ def restart_frame(stream: ResponseStream, restart: Restart, index: int) -> Respo
         attempt=restart.attempt,
         index=index,
         epoch=restart.epoch or stream.log.epoch_at(index),
+        withdrawn=restart.withdraws,
     )
 
 

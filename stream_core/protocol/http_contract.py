@@ -83,14 +83,6 @@ ErrorFields = Annotated[dict[str, Any], _DescribedAs(ErrorObject)]
 
 
 NEVER_CACHED = {"Cache-Control": "no-store"}
-_SHARED_SECONDS = 20
-KEPT_FOR_EVER = {
-    "Cache-Control": f"public, max-age=31536000, s-maxage={_SHARED_SECONDS}, immutable",
-    "Vary": "Authorization",
-}
-"""Of an answer that never changes. Its reader may keep it. A shared cache gives it to whoever sends
-the same token, and asks again within a heartbeat: a token that is no longer valid is refused then.
-"""
 EVENT_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?(\.end)?$"
 """An event's id: index, epoch and end. "12" in the first epoch, "12.3" in the third. The end of a
 response without entries is "-1.end"."""
@@ -102,6 +94,14 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 # Statuses with `Retry-After`, and its seconds if no time is known.
 _BUSY, _USUAL_RETRY_AFTER = (429, 503), "2"
+
+
+def kept_for(seconds: float) -> dict[str, str]:
+    """The headers of an answer that shared caches give to whoever sends the same token.
+
+    They are not asked whether the token still opens it. So this is for no longer than a heartbeat.
+    """
+    return {"Cache-Control": f"public, max-age={int(seconds)}", "Vary": "Authorization"}
 
 
 def error_headers(error: EvenflowError) -> dict[str, str]:

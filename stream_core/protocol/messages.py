@@ -328,12 +328,13 @@ class ShareRequest(FromClient):
     """The body of `POST /session/{session_id}/share`. No field is required.
 
     Without `response_id` the whole session is shared, as it goes on. `for` is who is to read: the
-    name that presence tells.
+    name that presence tells. `names`: whether the token is told the names of other readers.
     """
 
     response_id: Identifier | None = None
     ttl_seconds: Annotated[int, Field(ge=1, le=86_400)] = 3_600
     for_: Annotated[User | None, Field(alias="for")] = None
+    names: bool = False
 
 
 SHARE_REQUEST: TypeAdapter[ShareRequest] = TypeAdapter(ShareRequest)
@@ -507,7 +508,8 @@ class ResponseRestarted(FromServer):
     """What follows replaces everything after `from_index`. The marker itself has `index`.
 
     An `index` of -1 is no place in the log: everything follows from index 0 on. `epoch` is as in
-    `chat.response.start`.
+    `chat.response.start`. `withdrawn`: a content filter took the text back. Who comes later is
+    given empty deltas in its place.
     """
 
     type: Literal["chat.response.restarted"]
@@ -517,6 +519,7 @@ class ResponseRestarted(FromServer):
     attempt: int
     index: int
     epoch: int = 1
+    withdrawn: bool = False
 
 
 class ResponseCompleted(FromServer):

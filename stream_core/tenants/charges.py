@@ -25,11 +25,15 @@ class Level(StrEnum):
 
 
 class Payer(NamedTuple):
-    """Whom a message or a connection is counted to. `key` is a key's id. Empty: none is known."""
+    """Whom a message or a connection is counted to. `key` is a key's id. Empty: none is known.
+
+    What is `shared` is counted to nobody: a share costs its sharer nothing.
+    """
 
     tenant: str
     key: str = ""
     user: str = ""
+    shared: bool = False
 
 
 class Asked(NamedTuple):

@@ -215,6 +215,8 @@ class Quotas:
 
     def _counted(self, payer: Payer) -> Sequence[Counted]:
         """The accounts that count for this one, the tenant's first. None where nothing is bound."""
+        if payer.shared:
+            return ()
         tenant = self._tenants.of(payer.tenant)
         key = tenant.key(payer.key)
         of_key = NO_LIMITS if key is None else key.limits

@@ -6,6 +6,7 @@ from tests.attack import (
     closed,
     connections,
     ends,
+    filtered,
     memory,
     origins,
     parsing,
@@ -17,7 +18,18 @@ from tests.attack.attack import Attack
 
 ATTACKS = {
     value.name: value
-    for area in (memory, parsing, stores, connections, shares, ends, upstream, origins, closed)
+    for area in (
+        memory,
+        parsing,
+        stores,
+        connections,
+        shares,
+        ends,
+        upstream,
+        origins,
+        closed,
+        filtered,
+    )
     for value in vars(area).values()
     if isinstance(value, Attack)
 }

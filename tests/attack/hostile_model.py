@@ -9,6 +9,7 @@ came there.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import sys
@@ -27,10 +28,14 @@ SECRET_IN_ERROR = "hunter2-of-the-database"
 FORGED = "an answer that nobody asked for"
 BEGINNING, REST = "The beginning", " and the rest"
 OF_ANOTHER_CHOICE = " OF ANOTHER CHOICE"
+TOLD_KEY = "AKIAQ999999999999999"
+BEGINNINGS_OF_MATCHES = ("sk-", "eyJ", "41-", "sk-", "a.", "a@a.", "DE89 AAAA ", "xoxb-1-")
 
 _UNPACKED_BLOCKS, _BLOCK = 256, 1_048_576
 _INTERIM_SECONDS = 20.0
 _ENDLESS_SECONDS = 120.0
+_BEGINNINGS_SECONDS = 20.0
+_turns = itertools.count()
 _ERROR_TEXT = f"could not connect to postgres://admin:{SECRET_IN_ERROR}@db.internal/models"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TOKENS = re.compile(r"tokens=(\d+)")
@@ -140,6 +145,34 @@ async def _endless_answer(writer: Writer) -> None:
     writer.close()
 
 
+async def _beginnings_of_matches(writer: Writer) -> None:
+    text = BEGINNINGS_OF_MATCHES[next(_turns) % len(BEGINNINGS_OF_MATCHES)]
+    writer.write(_HEAD + b"\r\n")
+    data = event(text)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_BEGINNINGS_SECONDS):
+            while not writer.is_closing():
+                writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+                await writer.drain()
+                await asyncio.sleep(0.02)
+    writer.close()
+
+
+async def _key_by_letters(writer: Writer) -> None:
+    writer.write(answer("Your key is ", *TOLD_KEY, ", and that is all of it."))
+
+
+async def _key_around_a_source(writer: Writer) -> None:
+    cited = {"url_citation": {"url": "https://example.com", "title": "A page"}}
+    source = {"choices": [{"index": 0, "delta": {"annotations": [cited]}}]}
+    pieces = (
+        event(f"Your key is {TOLD_KEY[:9]}"),
+        b"data: " + json.dumps({"object": "chat.completion.chunk", **source}).encode() + b"\n\n",
+        event(f"{TOLD_KEY[9:]}, so."),
+    )
+    writer.write(_HEAD + b"\r\n" + chunked(b"".join(pieces) + end()))
+
+
 BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
     "gzip-bomb": _gzip_bomb,
     "interim-answers": _interim_answers,
@@ -152,6 +185,9 @@ BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
     "carriage-returns": _carriage_returns,
     "two-choices": _two_choices,
     "endless-answer": _endless_answer,
+    "beginnings-of-matches": _beginnings_of_matches,
+    "key-by-letters": _key_by_letters,
+    "key-around-a-source": _key_around_a_source,
 }
 
 

@@ -15,6 +15,10 @@ def _some(random: Random, count: int, signs: str = _LETTERS) -> str:
     return "".join(random.choices(signs, k=count))
 
 
+def _key(random: Random, count: int) -> str:
+    return _some(random, count, _LETTERS + "_-")
+
+
 def _part(value: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
@@ -38,6 +42,11 @@ _MADE: tuple[Callable[[Random], str], ...] = (
     + "-" + _some(random, 24, string.ascii_lowercase + string.digits),
     lambda random: "sk_live_" + _some(random, 24),
     lambda random: f"sk-proj-{_some(random, 20)}T3BlbkFJ{_some(random, 20)}",
+    lambda random: f"sk-proj-{_key(random, 74)}T3BlbkFJ{_key(random, 74)}",
+    lambda random: f"sk-ant-api03-{_key(random, 93)}AA",
+    lambda random: f"evf_{_some(random, 8, '0123456789abcdef')}_{_key(random, 43)}",
+    lambda random: "AIza" + _key(random, 35),
+    lambda random: "hf_" + _some(random, 34, string.ascii_letters),
     lambda random: f"SG.{_some(random, 22)}.{_some(random, 43)}",
     lambda random: "pypi-AgEIcHlwaS5vcmc" + _some(random, random.randint(70, 400)),
     lambda random: "AccountKey=" + _some(random, 86) + "==",

@@ -116,6 +116,22 @@ async def test_connections_are_bounded_and_one_that_closes_makes_room(
         assert (await _refused_handshake(session))["code"] == "tenant_limit"
 
 
+async def test_who_reads_by_a_share_takes_no_connection_of_its_tenant(
+    bounded: Bounded, opened: OpenSession, http: aiohttp.ClientSession
+) -> None:
+    server = await bounded(QuotaLimits(connections=1))
+    session = await opened(server)
+    posted = await session.post("m1", None, _LONG)
+    share = await session.call("POST", f"/session/{session.session_id}/share")
+    reader = ChatSession(http, {**share.json, "session_id": session.session_id}, None)
+    response_id = posted.json["response_id"]
+    async with reader.connect(), reader.connect(), reader.events(response_id) as stream:
+        assert stream.status == 200
+        async with session.connect() as socket:
+            assert (await _refused_handshake(session))["code"] == "tenant_limit"
+            await socket.send("response.cancel", response_id=response_id)
+
+
 async def test_who_reads_by_a_share_is_not_counted_to_the_user_that_it_names(
     bounded: Bounded, opened: OpenSession, http: aiohttp.ClientSession
 ) -> None:

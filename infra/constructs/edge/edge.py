@@ -199,7 +199,7 @@ class Edge(Construct):
                 ),
                 min_ttl=Duration.seconds(0),
                 default_ttl=Duration.seconds(0),
-                max_ttl=Duration.days(365),
+                max_ttl=Duration.minutes(10),  # no heartbeat is longer
                 enable_accept_encoding_gzip=True,
                 enable_accept_encoding_brotli=True,
             ),

@@ -11,6 +11,7 @@ from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
 from evenflow.fargate_handler.filters.guardrail_client import GuardrailClient
 from evenflow.fargate_handler.token_sources.bedrock_terms import Guardrail
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
+from evenflow.stream_core.filtering.windows import LONGEST_OVERLAP, overlap_of
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import clears, intervenes, refuses
@@ -43,6 +44,17 @@ def judged(model: ModelServer) -> list[str]:
     return [request["content"][0]["text"]["text"] for request in model.requests]
 
 
+def _overlapping(windows: list[str]) -> str:
+    """The text of windows of which each begins with the end of the one before."""
+    text = windows[0]
+    for window in windows[1:]:
+        most = min(LONGEST_OVERLAP, len(window))
+        shared = next(size for size in range(most, -1, -1) if text.endswith(window[:size]))
+        assert shared > LONGEST_OVERLAP // 2
+        text += window[shared:]
+    return text
+
+
 async def test_text_waits_for_its_verdict_in_windows_of_sentences(
     model: ModelServer, judge: GuardrailClient
 ) -> None:
@@ -51,7 +63,7 @@ async def test_text_waits_for_its_verdict_in_windows_of_sentences(
     assert answer.text == ""
     await answer.all_of([_SENTENCE] * 29)
     assert answer.text == _SENTENCE * 30
-    assert "".join(judged(model)) == answer.text
+    assert _overlapping(judged(model)) == answer.text
     assert 1 < len(model.requests) < 10
     assert (model.requests[0]["name"], model.requests[0]["source"]) == ("abc123", "OUTPUT")
 
@@ -82,13 +94,46 @@ async def test_what_it_blocks_ends_the_answer(
 async def test_shown_text_is_taken_back_when_the_verdict_comes(
     model: ModelServer, judge: GuardrailClient
 ) -> None:
-    model.will(clears(), intervenes("It was {NAME}.", "ANONYMIZED"))
+    shown = _SENTENCE * 4
+    again = shown[-overlap_of(shown, shown) :]
+    model.will(clears(), intervenes(f"{again}It was {{NAME}}.", "ANONYMIZED"))
     answer = answer_of(judge, Filtering.RETRACT)
-    answer.say(_SENTENCE * 4, "It was Ann.")
-    assert answer.text == _SENTENCE * 4 + "It was Ann."
+    answer.say(shown, "It was Ann.")
+    assert answer.text == f"{shown}It was Ann."
     await answer.all_of([])
-    assert answer.text == _SENTENCE * 4 + "It was {NAME}."
+    assert judged(model) == [shown, f"{again}It was Ann."]
+    assert answer.text == f"{shown}It was {{NAME}}."
     assert [first for _, first in answer.stream.log.restarts] == [-1]
+
+
+async def test_what_straddles_two_windows_is_replaced_whole(
+    model: ModelServer, judge: GuardrailClient
+) -> None:
+    first = _SENTENCE * 3 + "It was Ann. "
+    again = first[-overlap_of(first, first) :]
+    told = (again + "Lee, of Bonn.").replace("Ann. Lee", "{NAME}")
+    model.will(clears(), intervenes(told, "ANONYMIZED"))
+    answer = answer_of(judge, Filtering.HOLD)
+    await answer.all_of([first, "Lee, of Bonn."])
+    assert answer.text == _SENTENCE * 3 + "It was {NAME}, of Bonn."
+
+
+async def test_results_and_data_are_judged_too_and_a_source_stays_in_its_place(
+    model: ModelServer, judge: GuardrailClient
+) -> None:
+    source = Part(Kind.DATA, '{"title":"Ann"}', name="source")
+    result = Part(Kind.RESULT, "Ann", id="call_1", name="look")
+    hidden = intervenes('{"title":"{NAME}"}', "ANONYMIZED")
+    model.will(clears(), hidden, clears(), intervenes("{NAME}", "ANONYMIZED"))
+    answer = answer_of(judge, Filtering.HOLD)
+    said: list[Content] = [_SENTENCE * 4, source, "And on.", result]
+    await answer.all_of(said)
+    assert answer.contents == [
+        _SENTENCE * 4,
+        source.with_text('{"title":"{NAME}"}'),
+        "And on.",
+        result.with_text("{NAME}"),
+    ]
 
 
 async def test_a_call_that_fails_is_made_again(

@@ -157,7 +157,9 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
                 id=TEXTS,
                 name=TEXTS,
             ),
-            st.builds(Restart, st.integers(-1, 9), st.integers(1, 9), st.integers(0, 3)),
+            st.builds(
+                Restart, st.integers(-1, 9), st.integers(1, 9), st.integers(0, 3), st.booleans()
+            ),
         )
     )
 )
@@ -170,6 +172,7 @@ def test_the_plain_form_says_everything(entries: list[LogEntry]) -> None:
     [
         ("a", "a"),
         (Restart(-1, 2), [-1, 2]),
+        (Restart(-1, 2, withdraws=True), [-1, -2]),
         (Part(Kind.CALL_END), ["call_end"]),
         (Part(Kind.REASONING, "b"), ["reasoning", "b"]),
         (

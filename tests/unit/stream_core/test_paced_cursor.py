@@ -214,3 +214,15 @@ class Pacing(RuleBasedStateMachine):
 
 
 TestPacing = Pacing.TestCase
+
+
+def test_what_was_taken_back_before_it_was_read_is_not_unread() -> None:
+    log = log_of("a", "b" * 50)
+    cursor = paced(log, 5)
+    assert cursor.take() == "a" + "b" * 50
+    log.append("c" * 50)
+    log.restart(-1, attempt=1, withdraws=True)
+    log.append("de")
+    while not cursor.at_head:
+        cursor.take()
+    assert cursor.unread_bytes == 0

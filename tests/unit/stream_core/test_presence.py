@@ -192,3 +192,16 @@ def test_where_nobody_asks_nothing_is_put_on_the_clock() -> None:
     clock.turn(2)
     stream.listen(listening)
     assert listening.counts == [1, 2]
+
+
+def test_shares_take_no_place_of_the_session_s_own_listeners() -> None:
+    clock = HandTurnedClock()
+    presence = Presence("rsp_1", lambda: Present((), 0), clock.delivery, clock.monotonic, 2)
+    for _ in range(2):
+        presence.listen(Listening(), shared=True)
+    with pytest.raises(RateLimited):
+        presence.listen(Listening(), shared=True)
+    for _ in range(2):
+        presence.listen(Listening())
+    with pytest.raises(RateLimited):
+        presence.listen(Listening())

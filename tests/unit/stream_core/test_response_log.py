@@ -288,3 +288,30 @@ def test_a_reader_far_behind_looks_at_each_entry_a_few_times(most: int) -> None:
     while cursor.take() is not None:
         pass
     assert entries.looks <= 70 * 5_000 / max(1, most // 6) + 2 * 5_000
+
+
+def test_what_is_taken_back_is_given_to_nobody_who_comes_later() -> None:
+    log = written(["kept", "secret", "more"])
+    early, late = Cursor(log, 0, most=100), Cursor(log, 1, most=100)
+    assert early.take() == "keptsecretmore"
+    log.restart(0, attempt=1, withdraws=True)
+    log.append("new")
+    assert [late.take(), late.take(), late.take()] == ["", Restart(0, 1, withdraws=True), "new"]
+    assert early.take() == Restart(0, 1, withdraws=True)
+    assert list(log.entries) == ["kept", "", "", Restart(0, 1, withdraws=True), "new"]
+    assert (log.text, log.withdrawals) == ("keptnew", 1)
+
+
+def test_a_copy_that_had_it_takes_it_back_too() -> None:
+    copy = written(["a", "secret"])
+    copy.extend([Restart(-1, 2, withdraws=True), "b"])
+    assert list(copy.entries) == ["", "", Restart(-1, 2, withdraws=True), "b"]
+    assert (copy.text, copy.withdrawals) == ("b", 1)
+
+
+def test_markers_within_what_is_taken_back_stay() -> None:
+    log = written(["a"])
+    log.restart(-1, attempt=2)
+    log.append("b")
+    log.restart(-1, attempt=2, withdraws=True)
+    assert list(log.entries) == ["", Restart(-1, 2), "", Restart(-1, 2, withdraws=True)]

@@ -14,6 +14,7 @@ from evenflow.stream_core.log.response_log import IllegalTransition, LogClosed, 
 from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream
 from evenflow.stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocol.errors import RateLimited
 from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, Delivery, RecordingReader
@@ -580,3 +581,17 @@ def test_the_time_of_the_first_delta_is_kept() -> None:
     stream.push("b")
     stream.complete("stop", None)
     assert (stream.first_delta_at, stream.created_at) == (first, 1000.0)
+
+
+def test_shares_leave_an_eighth_of_the_readers_places_to_the_session_s_own() -> None:
+    clock = HandTurnedClock()
+    stream = new_stream(clock, Limits(readers_per_response=8))
+    for _ in range(7):
+        stream.check_readers(shared=True)
+        reading(stream, clock)
+    with pytest.raises(RateLimited):
+        stream.check_readers(shared=True)
+    stream.check_readers()
+    reading(stream, clock)
+    with pytest.raises(RateLimited):
+        stream.check_readers()

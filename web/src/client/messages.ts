@@ -40,9 +40,10 @@ export async function readMessages(
 }
 
 /** A token for somebody else, who reads. Throws as {@link Session.call}. */
-export async function shareSession(session: Session, { responseId, ttlSeconds, name }: ShareOptions): Promise<Share> {
+export async function shareSession(session: Session, options: ShareOptions): Promise<Share> {
   const { sessionId } = await session.credentials();
-  const body = { response_id: responseId, ttl_seconds: ttlSeconds, for: name };
+  const { responseId, ttlSeconds, name, names } = options;
+  const body = { response_id: responseId, ttl_seconds: ttlSeconds, for: name, names };
   const call = { method: "POST", body, timeLimit: LIMITS.callTimeoutMs } as const;
   const { token, expires_at, http_url, ws_url } = await session.call(`${pathOf(sessionId)}/share`, call, shared);
   const [httpUrl, websocketUrl] = [http_url || session.serverUrl, session.socketUrl(ws_url)];

@@ -141,10 +141,10 @@ describe("the conversation", () => {
       httpUrl: "http://test",
       websocketUrl: "ws://test/ws",
     });
-    await client.share({ responseId: "rsp_1", ttlSeconds: 60, name: "Ann" });
+    await client.share({ responseId: "rsp_1", ttlSeconds: 60, name: "Ann", names: true });
     expect(network.callsTo(share).map(({ body }) => body)).toEqual([
       {},
-      { response_id: "rsp_1", ttl_seconds: 60, for: "Ann" },
+      { response_id: "rsp_1", ttl_seconds: 60, for: "Ann", names: true },
     ]);
     network.on(share, () => refusal(403, { type: "permission_error", code: "not_permitted" }));
     await expect(client.share()).rejects.toBeInstanceOf(RefusedError);

@@ -9,8 +9,18 @@ import orjson
 import pytest
 
 from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
+from evenflow.stream_core.filtering import cpu_budget
 from evenflow.stream_core.filtering.port import FilterAction, Filtering, StopAnswer
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    EXTRA,
+    Content,
+    Kind,
+    Part,
+    joined,
+    text_of,
+)
+from evenflow.stream_core.log.response_stream import ResponseFull
 from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.channel import COMPLETION
@@ -220,3 +230,116 @@ async def test_a_secret_among_the_fields_is_found() -> None:
     await answer.all_of([_fields({"x": {"id": SECRET}}), "So."])
     assert SECRET not in answer.ever_shown
     assert answer.text == "So."
+
+
+# -- what ends no text -----------------------------------------------------------------------------
+
+_SOURCE = Part(Kind.DATA, '{"url":"https://example.com"}', name="source")
+
+
+@pytest.mark.parametrize("mode", [Filtering.HOLD, Filtering.RETRACT])
+@pytest.mark.parametrize("place", ["", THOUGHT])
+async def test_a_source_in_its_middle_does_not_hide_a_secret(
+    mode: Filtering, place: Content
+) -> None:
+    for cut in range(1, len(SECRET)):
+        answer = FilteredAnswer(mode)
+        said: list[Content] = ["key ", SECRET[:cut], _SOURCE, SECRET[cut:], " end"]
+        if isinstance(place, Part):
+            said = [it if it == _SOURCE else place.with_text(text_of(it)) for it in said]
+        await answer.all_of(said)
+        told = "".join(text_of(it) for it in answer.contents if it != _SOURCE)
+        assert told == "key [redacted] end"
+        assert answer.contents.count(_SOURCE) == 1
+
+
+async def test_a_source_stands_where_it_came_once_the_text_before_it_is_cleared() -> None:
+    answer = FilteredAnswer()
+    answer.say("so AKIA", _SOURCE)
+    assert answer.contents == ["so "]
+    answer.say("; no!", _SOURCE, " and on.")
+    assert answer.contents == ["so AKIA", _SOURCE, "; no!", _SOURCE, " and on."]
+
+
+async def test_a_source_behind_a_match_comes_behind_its_replacement() -> None:
+    answer = FilteredAnswer()
+    await answer.all_of([SECRET, _SOURCE, " and ", Part(Kind.TEXT, "Q.", choice=1), _SOURCE])
+    assert answer.contents == [
+        "[redacted]",
+        _SOURCE,
+        " and ",
+        Part(Kind.TEXT, "Q.", choice=1),
+        _SOURCE,
+    ]
+
+
+# -- a budget that is spent ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first search spends the budget."""
+    monkeypatch.setattr(cpu_budget, "_FIRST_SECONDS", -1.0)
+    monkeypatch.setattr(cpu_budget, "_SECONDS_PER_CHARACTER", 0.0)
+
+
+_SAID: list[Content] = [
+    THOUGHT.with_text("hm "),
+    THOUGHT.with_text(f"{SECRET} so"),
+    "It is ",
+    SECRET[:9],
+    _SOURCE,
+    SECRET[9:] + " now",
+    CALL,
+    ARGUMENTS.with_text('{"a": 1}'),
+    Part(Kind.CALL_END),
+    Part(Kind.RESULT, f"key {SECRET}", id="call_1", name="look"),
+    "and " * 2_000,
+]
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_once_it_is_spent_all_is_held_and_filtered_when_the_model_has_ended() -> None:
+    answer = FilteredAnswer()
+    answer.say(*_SAID)
+    assert answer.contents == [THOUGHT.with_text("hm ")], "what was cleared before"
+    assert answer.stream.signs_of_life > 1
+    await answer.all_of([])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_budget, "_FIRST_SECONDS", 1_000.0)
+        patch.setattr(cpu_budget, "_MOST_SECONDS", 1_000.0)
+        live = FilteredAnswer()
+        await live.all_of(_SAID)
+    assert _without_sources(answer) == _without_sources(live)
+    assert answer.contents.count(_SOURCE) == 1
+    assert SECRET not in answer.ever_shown
+    assert answer.stream.tokens > 2_000, "about one for each token that was held"
+
+
+def _without_sources(answer: FilteredAnswer) -> list[Content]:
+    return list(joined(it for it in answer.contents if it != _SOURCE))
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_match_in_what_was_held_may_end_the_answer() -> None:
+    answer = FilteredAnswer(options={"action": FilterAction.STOP})
+    finish = await answer.all_of(["It is ", "so: ", SECRET, " not told"])
+    assert (finish.finish_reason, answer.text) == ("content_filter", "It is so: ")
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_an_answer_of_which_too_much_is_held_ends_there() -> None:
+    answer = FilteredAnswer()
+    with pytest.raises(ResponseFull):
+        answer.say(*["so and on " * 100] * 300)
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_what_was_held_and_takes_too_long_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cpu_budget, "_LAST_SECONDS", -1.0)
+    answer = FilteredAnswer()
+    with pytest.raises(FilterFailed):
+        await answer.all_of(["It is ", "so."])
+    assert answer.text == "It is "

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.stream_core.filtering import cpu_budget
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.log.entries import Kind, Part
 from tests.unit.fargate_handler.filters.filtered_answer import SECRET, FilteredAnswer
+
+THOUGHT = Part(Kind.REASONING, "hm", name="reasoning")
 
 
 def retracted(**options: object) -> FilteredAnswer:
@@ -80,3 +83,37 @@ async def test_what_an_earlier_owner_showed_unchecked_is_checked_by_the_next_one
     await answer.all_of(["67890123456", "."])
     assert answer.text == "It is [redacted]."
     assert [first for _, first in answer.stream.log.restarts] == [-1]
+
+
+# -- who comes later -------------------------------------------------------------------------------
+
+
+def test_what_was_taken_back_is_not_in_the_log_any_more() -> None:
+    answer = retracted()
+    answer.say("It is ", SECRET[:10], THOUGHT, SECRET[10:], ".")
+    log = answer.stream.log
+    assert [first for _, first in log.restarts] == [-1]
+    assert not any(SECRET[at : at + 3] in answer.ever_shown for at in range(0, len(SECRET), 3))
+    assert answer.text.startswith("It is [redacted]")
+    assert log.withdrawals == 1
+
+
+def test_a_failed_attempt_that_showed_unchecked_text_is_withdrawn_too() -> None:
+    answer = retracted()
+    answer.say("It is AKIA12345")
+    answer.stream.next_attempt()
+    answer.stream.restart()
+    assert "AKIA" not in answer.ever_shown
+
+
+async def test_once_the_budget_is_spent_what_is_unchecked_is_taken_back_and_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cpu_budget, "_FIRST_SECONDS", -1.0)
+    monkeypatch.setattr(cpu_budget, "_SECONDS_PER_CHARACTER", 0.0)
+    answer = retracted()
+    answer.say("It is AKIA12", "34567890123456", ".")
+    assert answer.text == "It is "
+    await answer.all_of([" And on"])
+    assert answer.text == "It is [redacted]. And on"
+    assert SECRET[:8] not in answer.ever_shown

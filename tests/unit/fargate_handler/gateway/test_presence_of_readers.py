@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from evenflow.stream_core.policy.rights import TO_READ
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import EventStream
@@ -152,6 +153,35 @@ class TestByEvents:
         own.answering.cancel()
         await settle()
         assert not here.stream.readers.presence._listeners  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize(
+        ("claims", "names"),
+        [
+            ({}, ["ann"]),
+            ({"may": TO_READ}, ["ann"]),
+            ({"may": TO_READ, "shared": True}, [""]),
+            ({"may": TO_READ, "shared": True, "names": True}, ["ann"]),
+            ({"only_for": "", "shared": True}, [""]),
+            ({"only_for": ""}, [""]),
+        ],
+    )
+    async def test_shares_and_tickets_see_names_only_where_the_sharer_says_so(
+        self, claims: dict[str, Any], names: list[str]
+    ) -> None:
+        here = await ChangedHands.begin()
+        here.stream.detach(here.reader)
+        calls, path = here.calls(here.a), f"/chat/message/{here.response_id}"
+        tokens, now = calls._context.tokens, calls._context.wall_time()
+        own, _ = tokens.issue(CHANNEL, now, 60, user="ann")
+        EventStream(calls, f"{path}/events", {"Authorization": f"Bearer {own}"})
+        await settle()
+        if "only_for" in claims:
+            claims = claims | {"only_for": here.response_id}
+        token, _ = tokens.issue(CHANNEL, now, 60, user="eve", **claims)
+        told_to = EventStream(calls, f"{path}/presence", {"Authorization": f"Bearer {token}"})
+        await settle()
+        ((_, _, data),) = told_to.events
+        assert ([each["user"] for each in data["readers"]], data["count"]) == (names, 1)
 
     async def test_it_ends_with_the_copy_and_the_client_comes_again(self) -> None:
         here = await ChangedHands.begin()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import web
 
+from evenflow.fargate_handler.filters.content_filters import ContentFilters
+from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.filtering.port import Filtering
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter, body_of
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
@@ -69,14 +74,14 @@ async def test_a_read_of_an_open_response_says_where_to_read_on() -> None:
     assert told(await reader.get("?offset=000000001_000000000000001")) == ["b"]
 
 
-async def test_what_has_ended_is_kept_for_ever_and_says_that_it_is_closed() -> None:
+async def test_what_has_ended_is_kept_for_a_heartbeat_and_says_that_it_is_closed() -> None:
     here = await ChangedHands.begin()
     await finish(here)
     for offset, messages in (("-1", ["a", "b", "completed"]), (_END, [])):
         answer = await Reader(here).get(f"?offset={offset}")
         assert told(answer) == messages
         assert said(answer) == {"Next-Offset": _END, "Up-To-Date": "true", "Closed": "true"}
-        assert answer.headers["Cache-Control"].startswith("public, max-age=31536000")
+        assert answer.headers["Cache-Control"] == "public, max-age=25"
         assert answer.headers["Vary"] == "Authorization"
         assert "Set-Cookie" not in answer.headers
 
@@ -253,3 +258,30 @@ async def test_what_was_lost_with_its_owner_is_replaced(cut: bool) -> None:
         offsets = heard(writer)[1::2]
         assert heard(writer)[::2] == ["a", "b", "x", *anew]
         assert offsets == sorted(offsets)
+
+
+class Retracting(ContentFilters):
+    """Filters that show text before it is cleared."""
+
+    def __init__(self) -> None:
+        super().__init__(Filtering.RETRACT, Tenants(), Metrics(), lambda: 0.0)
+
+
+async def test_what_may_be_taken_back_is_kept_by_no_cache_and_its_tag_says_that_it_was() -> None:
+    here = await ChangedHands.begin()
+    context = replace(here.gateway(here.a).context, filters=Retracting())
+    calls = Calls(context, here.stream.channel)
+    paths = (f"/streams/{here.response_id}", f"/chat/message/{here.response_id}/entries/1/0-1")
+    before = [await calls.call("GET", path) for path in paths]
+    assert [it.headers["Cache-Control"] for it in before] == ["no-store", "no-store"]
+    assert told(before[0]) == ["a", "b"]
+    here.stream.takes_back = True
+    here.stream.restart()
+    await here.say("c")
+    await finish(here)
+    after = [await calls.call("GET", path) for path in paths]
+    assert [it.headers["Cache-Control"] for it in after] == ["public, max-age=25"] * 2
+    assert told(after[0]) == ["delta", "delta", "restarted", "c", "completed"]
+    assert [frame["delta"] for frame in body_of(after[1])["frames"]] == [""]
+    tags = {it.headers["ETag"].rpartition(":")[2] for it in (before[0], after[0])}
+    assert len(tags) == 2

@@ -411,3 +411,20 @@ def test_a_request_that_is_larger_than_the_quota_is_no_sign_for_others() -> None
 )
 def test_an_error_is_known_in_the_place_of_a_chunk(chunk: object, is_error: bool) -> None:
     assert (error_in(chunk) is not None) is is_error
+
+
+@pytest.mark.parametrize(
+    ("param", "told"),
+    [
+        ("AKIAIOSFODNN7EXAMPLE", None),
+        ("messages[0].AKIAIOSFODNN7EXAMPLE", None),
+        ("hunter2.of.the.database", None),
+        ("my_flag", "my_flag"),
+        ("my_flag[3].text", "my_flag[3].text"),
+        ("tools[0].function.parameters", "tools[0].function.parameters"),
+    ],
+)
+def test_a_parameter_has_names_of_the_api_or_of_the_request(param: str, told: str | None) -> None:
+    body = json.dumps({"error": {"code": "invalid_value", "param": param}}).encode()
+    error = Failures().answered(400, {}, body, frozenset({"my_flag"}))
+    assert (error.param, (param in error.message)) == (told, told is not None)

@@ -13,6 +13,7 @@ from evenflow.stream_core.encoders.entry_range import MOST_ENTRIES, entry_range
 from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, joined
 from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocol.dialect import SharedEncoder, V1Encoder
 from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
 from evenflow.stream_core.protocol.part_objects import PartObject
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -111,3 +112,15 @@ def test_what_a_lost_owner_wrote_is_not_what_the_next_one_wrote() -> None:
 def test_a_range_has_a_beginning_and_a_bounded_length(first: int, last: int) -> None:
     with pytest.raises(InvalidRequest):
         entry_range(written(["a"] * 2_000), 1, first, last, 100)
+
+
+def test_a_range_of_what_was_taken_back_has_its_indexes_and_nothing_of_its_text() -> None:
+    stream = written(["secret", "more"])
+    assert b"secretmore" in entry_range(stream, 1, 0, 1, 100)
+    shared = SharedEncoder(V1Encoder("ses_1", "rsp_1"))
+    assert b"secret" in shared.delta("secret", 0, 0)
+    stream.follow([Restart(-1, 1, withdraws=True), "new"])
+    frames = orjson.loads(entry_range(stream, 1, 0, 3, 100))["frames"]
+    assert [frame.get("delta") for frame in frames] == ["", None, "new"]
+    assert (frames[0]["from"], frames[0]["index"], frames[1]["withdrawn"]) == (0, 1, True)
+    assert b"secret" not in shared.delta("", 0, 0), "it was encoded once, for all"

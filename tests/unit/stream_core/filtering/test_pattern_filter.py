@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from random import Random
@@ -10,9 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.stream_core.filtering.cpu_budget import CpuBudget
 from evenflow.stream_core.filtering.groups import GROUPS, Group
 from evenflow.stream_core.filtering.known_patterns import patterns_of
-from evenflow.stream_core.filtering.pattern import REDACTED, Pattern, Patterns
+from evenflow.stream_core.filtering.pattern import (
+    REDACTED,
+    Expression,
+    Pattern,
+    Patterns,
+    TooSlow,
+)
 from evenflow.stream_core.filtering.pattern_filter import PatternFilter
 from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
 from tests.filtering.planted import KINDS, core_of, planted_secret
@@ -154,8 +162,216 @@ def test_each_group_knows_its_matches_by_their_check_digits(
 def test_of_two_patterns_at_one_place_the_first_that_is_valid_counts() -> None:
     patterns = Patterns(
         [
-            Pattern("odd", "[0-9]{1,4}", "[odd]", is_valid=lambda text: int(text) % 2 == 1),
+            Pattern("odd", "[0-9]{1,4}", "[odd]", valid_length=_length_of_odd),
             Pattern("any", "[0-9]{1,2}", "[any]"),
         ]
     )
     assert filtered(["13", "57 24", "68"], patterns) == "[odd] [any][any]"
+
+
+def _length_of_odd(text: str) -> int:
+    return len(text) if int(text) % 2 else 0
+
+
+def test_of_a_match_only_its_valid_beginning_is_replaced() -> None:
+    pattern = Pattern("five", "[0-9]{1,20}", "[5]", valid_length=lambda text: text.find("5") + 1)
+    assert filtered(["12", "535x", "6"], Patterns([pattern])) == "[5][5]x6"
+
+
+# -- where models write what is looked for ---------------------------------------------------------
+
+_FOUND: dict[Group, tuple[str, ...]] = {
+    "email": ("jane.doe@example.com", "jörg@müller.de", "почта@пример.рф", "a+b@x.co.uk"),
+    "card": (
+        "4111 1111 1111 1111",
+        "4111111111111111",
+        "4111.1111.1111.1111",
+        "378282246310005",
+        "3782 822463 10005",
+    ),
+    "iban": ("DE89 3704 0044 0532 0130 00", "BE68 5390 0754 7034", "de89370400440532013000"),
+    "ssn": ("123-45-6789", "123 45 6789"),
+    "phone": ("+49 30 1234567", "(555) 123-4567", "+14155552671", "+1(555)123-4567"),
+    "secrets": (
+        "evf_ee7b4541_QesumQ_RXrPxQq-lp4s-JITcVst9dETPsalMaMA2L1w",
+        "sk-ant-api03-" + "aB3_" * 20,
+        "sk-proj-abcDEF0123456789abcDEF012345_-abcT3BlbkFJabc_-EF0123456789",
+        "sk-" + "a1B2" * 5 + "T3BlbkFJ" + "c3D4" * 5,
+        "sk-my-project-" + "a1B2" * 5 + "T3BlbkFJ" + "c3D4" * 5,
+        "sk-" + "0123456789abcdef" * 2,
+        "AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q",
+        "hf_abcdEFGHijklMNOPqrstUVWXyz012345ab",
+        "github_pat_11ABCDEFG0" + "a1B2c3D4e5" * 6,
+        "gsk_" + "a1B2c3D4" * 6,
+        "npm_" + "a1B2c3D4e5F6" * 3,
+        "AKIAIOSFODNN7EXAMPLE",
+    ),
+}
+_CONTEXTS = (
+    *("{} ok", "It is {}.", "_{}_", "**{}**", "__{}__", "`{}`", '"{}"', "({})", "key={}&b=1"),
+    *(
+        "密钥{}结束",
+        "これは{}です",
+        "키는 {}입니다",
+        "№ {}",
+        "🔑{}🔑",
+        "|{}|",
+        "<b>{}</b>",
+        "a\n{}\nb",
+    ),
+    *(
+        "key-{} ok",
+        "no.{} ok",
+        "k_{} ok",
+        '{{"a":"x\\n{}"}}',
+        "a\u00a0{}\u00a0b",
+        "{}, 12/27",
+        "{0},{0}",
+    ),
+)
+
+
+@pytest.mark.parametrize("context", _CONTEXTS)
+@pytest.mark.parametrize(
+    ("group", "text"), [(group, text) for group, texts in _FOUND.items() for text in texts]
+)
+def test_it_is_found_wherever_models_write_it(group: Group, text: str, context: str) -> None:
+    said = context.format(text)
+    told = filtered(said, _PATTERNS_OF[group])
+    assert REDACTED in told
+    assert core_of(text) not in told
+    # A name may belong to it, as to an address, and so does the escape of a line's end.
+    before = said.partition(text)[0].removesuffix("\\n")
+    assert told.startswith(re.sub(r"[a-z_.-]*\Z", "", before))
+
+
+_PATTERNS_OF = {group: Patterns(patterns_of([group])) for group in GROUPS}
+
+
+@pytest.mark.parametrize(
+    "between", ["\u00a0", "\u202f", "\u2009", "\u3000", "-", "\u2010", "\u2011", "–", "—", "－"]
+)
+def test_parts_of_numbers_are_separated_by_any_space_or_dash(between: str) -> None:
+    numbers: dict[Group, str] = {
+        "card": "4111 1111 1111 1111",
+        "ssn": "123 45 6789",
+        "phone": "+49 30 1234567",
+        "iban": "DE89 3704 0044 0532 0130 00",
+    }
+    for group, number in numbers.items():
+        told = filtered(f"it is {number.replace(' ', between)}, yes", _PATTERNS_OF[group])
+        assert told == f"it is {REDACTED}, yes", (group, told)
+
+
+@pytest.mark.parametrize(
+    ("before", "number", "behind"),
+    [
+        ("番号は", "４１１１－１１１１－１１１１－１１１１", "です"),
+        ("電話", "０９０－１２３４－５６７８", "まで"),
+    ],
+)
+def test_wide_digits_are_digits(before: str, number: str, behind: str) -> None:
+    assert filtered(before + number + behind, _ALL) == before + REDACTED + behind
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("4111 1111 1111 1111 12/27 123", f"{REDACTED} 12/27 123"),
+        ("4111111111111111 123", f"{REDACTED} 123"),
+        ("BE68 5390 0754 7034 BIC GEBA", f"{REDACTED} BIC GEBA"),
+        ("DE89370400440532013000 and so on", f"{REDACTED} and so on"),
+    ],
+)
+def test_what_follows_a_number_does_not_hide_it(said: str, told: str) -> None:
+    assert filtered(said, Patterns(patterns_of(["card", "iban"]))) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A risk-adjusted-return-on-capital-figure, and sk-toggleable__label-arrow of a sheet.",
+        "0.4111111111111111 and 3.14159265358979323846, 1-411111111111 or 2024-01-15.",
+        "550e8400-e29b-41d4-a716-446655440000 is a UUID, ab12cdef3456789012345678 is a hash.",
+        "git commit 3f786850e387550fdab836ed7e6dc881de23001b; pa-IN, fc-42, hv.x, dp.pt, AC12.",
+        "The pattern is done; do_v1_ is no key, npm_config_registry and secret_santa neither.",
+    ],
+)
+def test_what_only_looks_like_it_stays(text: str) -> None:
+    assert (
+        filtered(text, Patterns(patterns_of(["secrets", "card", "iban", "ssn", "email"]))) == text
+    )
+
+
+# -- what it costs ---------------------------------------------------------------------------------
+
+
+class Counting(Expression):
+    """Counts the characters that it is given to search."""
+
+    def __init__(self, expression: Expression) -> None:
+        self._whole, self._beginning = expression._whole, expression._beginning
+        self.searched = 0
+
+    def undecided_from(self, text: str, position: int, seconds: float) -> int:
+        found = super().undecided_from(text, position, seconds)
+        self.searched += found - position + 1
+        if found < len(text):
+            self.searched += len(text) - found
+        return found
+
+    def unmatched_until(self, text: str, position: int, seconds: float) -> int | None:
+        self.searched += 2 * (len(text) - position)
+        return super().unmatched_until(text, position, seconds)
+
+    def search(self, text: str, position: int, seconds: float) -> tuple[int, int] | None:
+        found = super().search(text, position, seconds)
+        self.searched += (len(text) if found is None else found[1]) - position
+        return found
+
+
+_HOSTILE = (
+    *("sk-" * 700, "eyJ" * 700, "a." * 1_000, "a@" * 1_000, "a-.@" * 500, "+1" * 1_000),
+    *("41-" * 700, "4 " * 1_000, "xoxb-1-" * 300, "-----BEGIN " * 200, "glagent-" + "a" * 900),
+    *("DE89 AAAA " * 200, "AKIA" * 500, "AKIA1234567890123456 " * 100, "(12) 345 (" * 200),
+)
+
+
+@pytest.mark.parametrize("step", [1, 3, 64, 10_000])
+@pytest.mark.parametrize("text", _HOSTILE)
+def test_each_character_is_searched_a_bounded_number_of_times(text: str, step: int) -> None:
+    patterns = Patterns(patterns_of(GROUPS))
+    counting = patterns.any = Counting(patterns.any)
+    filtered((text[first : first + step] for first in range(0, len(text), step)), patterns)
+    assert counting.searched < 50 * len(text)
+
+
+def _no_time() -> float:
+    return 0.0
+
+
+def test_once_the_budget_is_spent_text_is_held_to_the_end() -> None:
+    spent: list[bool] = []
+    budget = CpuBudget(_no_time, lambda: spent.append(True))
+    taking = PatternFilter(_SECRETS, budget=budget)
+    assert taking.push("It is ") == "It is "
+    budget.charge(0, 1_000.0)
+    assert (taking.push("so, "), taking.push("AKIA1234567890123456"), spent) == ("", "", [True])
+    assert taking.finish() == f"so, {REDACTED}"
+
+
+def test_a_pattern_that_takes_too_long_spends_the_budget_and_loses_nothing() -> None:
+    class Slow(Expression):
+        def unmatched_until(self, text: str, position: int, seconds: float) -> int | None:
+            if "slow" in text:
+                raise TooSlow
+            return super().unmatched_until(text, position, seconds)
+
+    patterns = Patterns([Pattern("x", "x{3}")])
+    patterns.any = Slow("(x{3})")
+    budget = CpuBudget(_no_time)
+    taking = PatternFilter(patterns, budget=budget)
+    assert taking.push("a xx") == "a "
+    assert taking.push("x is slow") == ""
+    assert budget.is_spent
+    assert taking.finish() == f"{REDACTED} is slow"

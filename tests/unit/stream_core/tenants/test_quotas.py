@@ -451,3 +451,11 @@ def test_a_record_that_changes_holds_from_the_next_message_on() -> None:
     refused(accounts, ACME)
     tenants.replace([])
     accounts.charge(ACME, ASKED, 0.0)
+
+
+def test_what_is_shared_is_counted_to_nobody() -> None:
+    accounts = quotas(QuotaLimits(connections=1), user=QuotaLimits(connections=1))
+    shared = Payer("acme", "", "", shared=True)
+    for _ in range(3):
+        connected(accounts, shared)
+    connected(accounts, ANN)

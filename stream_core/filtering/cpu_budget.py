@@ -1,0 +1,72 @@
+"""The CPU time that patterns may take for one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from evenflow.stream_core.filtering.pattern import TooSlow
+
+_FIRST_SECONDS, _SECONDS_PER_CHARACTER = 0.1, 2e-5
+# What an answer saves up, so that a long one can't stop the others later.
+_MOST_SECONDS = 0.25
+_LAST_SECONDS = 2.0
+_SEARCH_SECONDS, _LAST_SEARCH_SECONDS = 0.05, 0.25
+
+
+def _ignore() -> None:
+    """Nothing depends on it."""
+
+
+class CpuBudget:
+    """The CPU time that patterns may take while an answer streams. It grows with the text.
+
+    Once it is spent, patterns hold back all text until the answer ends. The text that was held
+    then has a budget of its own, and fails when that is spent, too.
+
+    Args:
+        cpu_seconds: the CPU time of this thread.
+        on_spent: called once, when it is spent.
+    """
+
+    __slots__ = ("_is_last", "_left", "_on_spent", "cpu_seconds", "is_spent", "search_seconds")
+
+    def __init__(
+        self, cpu_seconds: Callable[[], float], on_spent: Callable[[], None] = _ignore
+    ) -> None:
+        self.cpu_seconds = cpu_seconds
+        self._on_spent = on_spent
+        self._left = _FIRST_SECONDS
+        self._is_last = False
+        self.is_spent = False
+        """Whether text is held until the answer ends."""
+        self.search_seconds = _SEARCH_SECONDS
+        """The longest that one search may take."""
+
+    def charge(self, characters: int, seconds: float) -> None:
+        """Charge what searching so many new characters took.
+
+        Raises:
+            TooSlow: the answer has ended, and the text that was held takes too long.
+        """
+        if not self._is_last:
+            self._left = min(self._left + characters * _SECONDS_PER_CHARACTER, _MOST_SECONDS)
+        self._left -= seconds
+        if self._left < 0:
+            self.exhaust()
+
+    def exhaust(self) -> None:
+        """Note that it is spent.
+
+        Raises:
+            TooSlow: as of `charge`.
+        """
+        if self._is_last:
+            raise TooSlow(f"the patterns took more than {_LAST_SECONDS:g} s for one answer")
+        if not self.is_spent:
+            self.is_spent = True
+            self._on_spent()
+
+    def begin_last(self) -> None:
+        """The answer has ended: what was held may take a bounded time."""
+        self.is_spent, self._is_last = False, True
+        self._left, self.search_seconds = _LAST_SECONDS, _LAST_SEARCH_SECONDS
