@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -69,9 +70,10 @@ class UsageFiles:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put a file in its place, whole."""
+    """Put a file in its place, whole, and at no time readable for others."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    partial.write_bytes(content)
-    partial.chmod(0o600)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
     partial.replace(path)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, timedelta
 from typing import NamedTuple
 
 from botocore.exceptions import ClientError
@@ -133,10 +134,17 @@ class DynamoDBUsageStore:
     async def reservation(self, tenant: str, response_id: str) -> Reservation | None:
         return await self._finding.do(tenant, response_id)
 
+    async def answers_reserved(self, tenant: str) -> int:
+        return len(await self.reservations(tenant))
+
     async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
         return await self._counters.committed(tenant, counters)
 
-    async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
+    async def totals(
+        self, tenant: str, first_day: str, last_day: str, user: str | None = None
+    ) -> Sequence[DayTotals]:
+        if user is not None:
+            return await self._totals_of_user(tenant, first_day, last_day, user)
         days = {":first": first_of_totals(first_day), ":last": first_of_totals(last_day) + "\uffff"}
         condition = "#row BETWEEN :first AND :last"
         items = await self._query_all(
@@ -145,12 +153,27 @@ class DynamoDBUsageStore:
         )
         return summed(map(totals_in, items))
 
-    async def records(
-        self, tenant: str, day: str, user: str | None = None
-    ) -> Sequence[UsageRecord]:
-        first = first_of_records(day, user)
+    async def records(self, tenant: str, day: str) -> Sequence[UsageRecord]:
+        return await self._records(tenant, first_of_records(day))
+
+    async def _totals_of_user(
+        self, tenant: str, first_day: str, last_day: str, user: str
+    ) -> Sequence[DayTotals]:
+        """Summed of the user's records, which are side by side for each day: a row of its own would
+        cost a write for each answer.
+        """
+        first, last = date.fromisoformat(first_day), date.fromisoformat(last_day)
+        totals: list[DayTotals] = []
+        for number in range((last - first).days + 1):
+            day = (first + timedelta(days=number)).isoformat()
+            found = await self._records(tenant, first_of_records(day, user))
+            totals += map(totals_of, found)
+        return summed(totals)
+
+    async def _records(self, tenant: str, beginning: str) -> list[UsageRecord]:
         items = await self._query_all(
-            rows_beginning(self._table, partition, first) for partition in usage_partitions(tenant)
+            rows_beginning(self._table, partition, beginning)
+            for partition in usage_partitions(tenant)
         )
         return [record_in(item) for item in items]
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from evenflow.stream_sqlite.usage_tables import TOTALS_OF_RECORDS, USAGE_TABLES
+
 _LOCK_INFIX = "-process-"
 # A process makes its lock anew when somebody has deleted it: it looks once a second.
 _MISSING_SECONDS = 2.0
@@ -111,7 +113,7 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-VERSION = 5
+VERSION = 6
 """The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
 
 TENANT_TABLES = (
@@ -184,6 +186,7 @@ UPGRADES = {
     2: TENANT_TABLES,
     3: TASK_TABLES,
     4: ("ALTER TABLE messages ADD COLUMN parent_message_id TEXT", _BRANCHES_INDEX),
+    5: (*USAGE_TABLES, *TOTALS_OF_RECORDS),
 }
 """The statements that bring a file from each version to the next."""
 
@@ -282,7 +285,7 @@ CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
 
 EXPIRING = (
     *("responses", "leases", "sessions", "messages", "large_texts", "dead_letters"),
-    *("tenant_activity", "budget_counters", "usage_records", "task_calls"),
+    *("tenant_activity", "budget_counters", "usage_records", "usage_totals", "task_calls"),
 )
 """The tables whose rows expire."""
 
@@ -351,7 +354,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if is_new:
-        for statement in (*TABLES.split(";"), _BRANCHES_INDEX, *TENANT_TABLES, *TASK_TABLES):
+        tables = (*TABLES.split(";"), _BRANCHES_INDEX, *TENANT_TABLES, *TASK_TABLES, *USAGE_TABLES)
+        for statement in tables:
             connection.execute(statement)
         connection.execute(
             "INSERT INTO signing_key VALUES (?)", (secrets.token_urlsafe(_KEY_BYTES),)
