@@ -35,6 +35,7 @@ _ERROR_TEXT = f"could not connect to postgres://admin:{SECRET_IN_ERROR}@db.inter
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TOKENS = re.compile(r"tokens=(\d+)")
 _SEED = re.compile(r"seed=(\d+)")
+_GAP_MS = re.compile(r"gap_ms=(\d+)")
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
 
 Writer = asyncio.StreamWriter
@@ -53,9 +54,14 @@ def end(choice: int = 0) -> bytes:
     return event("", choice, "stop") + b"data: [DONE]\n\n"
 
 
+def chunk(data: bytes) -> bytes:
+    """A chunk of a body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
 def chunked(data: bytes) -> bytes:
-    """A body of one chunk."""
-    return b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data)
+    """The last chunk of a body, and its end."""
+    return chunk(data) + b"0\r\n\r\n"
 
 
 def answer(*texts: str) -> bytes:
@@ -133,8 +139,7 @@ async def _endless_answer(writer: Writer) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_ENDLESS_SECONDS):
             while not writer.is_closing():
-                data = event(text)
-                writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+                writer.write(chunk(event(text)))
                 await writer.drain()
                 await asyncio.sleep(0.2)
     writer.close()
@@ -153,6 +158,11 @@ BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
     "two-choices": _two_choices,
     "endless-answer": _endless_answer,
 }
+
+
+def _stated(parameter: re.Pattern[str], question: str, otherwise: int) -> int:
+    found = parameter.search(question)
+    return int(found[1]) if found else otherwise
 
 
 @cache
@@ -195,9 +205,13 @@ class _Model:
         if directive == "#attack":
             await BEHAVIOURS[name](writer)
             return
-        tokens, seed = _TOKENS.search(question), _SEED.search(question)
-        count = int(tokens[1]) if tokens else 1
-        writer.write(answer(*demo_tokens(int(seed[1]) if seed else 1, count)))
+        tokens = demo_tokens(_stated(_SEED, question, 1), _stated(_TOKENS, question, 1))
+        gap_seconds = _stated(_GAP_MS, question, 0) / 1_000
+        writer.write(_HEAD + b"\r\n")
+        for token in tokens:
+            writer.write(chunk(event(token)))
+            await asyncio.sleep(gap_seconds)
+        writer.write(chunked(end()))
 
 
 async def _serve(port: int) -> None:
