@@ -139,11 +139,12 @@ class CountingSink:
         self._sink.alive()
 
     def _pass(self, push: Callable[[], None], tokens: int) -> None:
-        if self._stream.is_full:
+        stream = self._stream
+        if stream.is_full:
             raise ResponseFull
-        counted = self._stream.counted + tokens
+        counted, replaced = stream.counted + tokens, stream.replaced
         push()
-        self._stream.count_to(counted)
+        stream.count_to(counted - (stream.replaced - replaced))
 
 
 class ClientCalls:

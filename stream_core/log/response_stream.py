@@ -130,6 +130,7 @@ class ResponseStream:
         "place",
         "polls",
         "readers",
+        "replaced",
         "response_id",
         "signs_of_life",
         "state",
@@ -177,9 +178,9 @@ class ResponseStream:
         self.place: QueuePlace | None = None
         """Where it waits for the model, as readers were told. None: it doesn't, or not for long."""
         self.attempt, self.kept_index, self._kept_tokens = 1, -1, 0
-        # Pieces that the model has given, in all attempts, and those of them that are no tokens of
-        # the answer that stands.
-        self.tokens = self.uncounted = 0
+        # Pieces that the model has given, in all attempts; those of them that are no tokens of the
+        # answer that stands; and of these the ones of attempts that were replaced.
+        self.tokens = self.uncounted = self.replaced = 0
         self.signs_of_life = 0
         """How often the model has shown, without a token, that it is alive."""
         # Whether a fallback took the model's place; whether tokens wait for a slot of the clock.
@@ -520,7 +521,9 @@ class ResponseStream:
 
     def discount_attempt(self) -> None:
         """What the attempt before gave is replaced, and counts no more."""
-        self._discount(self.counted - self._kept_tokens)
+        replaced = self.counted - self._kept_tokens
+        self.replaced += replaced
+        self._discount(replaced)
         if self.paused:
             self.hold_or_release()
 

@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import uvloop
 
@@ -31,6 +31,7 @@ OF_ANOTHER_CHOICE = " OF ANOTHER CHOICE"
 _UNPACKED_BLOCKS, _BLOCK = 256, 1_048_576
 _INTERIM_SECONDS = 20.0
 _ENDLESS_SECONDS = 120.0
+_DEAF_TOKENS = 20_000
 _ERROR_TEXT = f"could not connect to postgres://admin:{SECRET_IN_ERROR}@db.internal/models"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TOKENS = re.compile(r"tokens=(\d+)")
@@ -145,6 +146,16 @@ async def _endless_answer(writer: Writer) -> None:
     writer.close()
 
 
+async def _deaf_to_lengths(writer: Writer) -> None:
+    writer.write(_HEAD + b"\r\n" + chunked(event("x ") * _DEAF_TOKENS + end()))
+
+
+async def _counts(count: int, writer: Writer) -> None:
+    usage = {"prompt_tokens": count, "completion_tokens": count}
+    told = b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
+    writer.write(_HEAD + b"\r\n" + chunked(event(BEGINNING) + told + end()))
+
+
 BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
     "gzip-bomb": _gzip_bomb,
     "interim-answers": _interim_answers,
@@ -157,6 +168,9 @@ BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
     "carriage-returns": _carriage_returns,
     "two-choices": _two_choices,
     "endless-answer": _endless_answer,
+    "deaf-to-lengths": _deaf_to_lengths,
+    "impossible-usage": partial(_counts, 2**62),
+    "absurd-usage": partial(_counts, 10**12),
 }
 
 

@@ -22,7 +22,7 @@ from evenflow.stream_core.tenants.tenant import QuotaLimits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.fargate_handler.orchestrator.test_client_tools import TOOL, called
-from tests.unit.fargate_handler.orchestrator.test_generation import Bench
+from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, Bench
 from tests.unit.fargate_handler.orchestrator.test_tenant_usage import (
     INPUT,
     LIMITS,
@@ -154,6 +154,20 @@ async def test_what_filters_keep_back_or_join_counts_piece_by_piece(mode: Filter
     await settle()
     assert bench.stream.finish_reason == "length"
     assert bench.stream.counted == len(call.pushed) == LONGEST + 1
+
+
+async def test_a_filtered_attempt_that_begins_again_has_the_whole_length() -> None:
+    bench = Bench(filters=ContentFilters(Filtering.HOLD, Tenants(), Metrics(), lambda: 0.0))
+    call = await bench.start()
+    bench.stream.limit(LONGEST)
+    call.push(*["x"] * (LONGEST - 1))
+    call.fail(BROKEN)
+    await settle()
+    again = bench.source.calls[1]
+    again.push(*["y"] * LONGEST)
+    again.finish()
+    await settle()
+    assert (bench.stream.finish_reason, bench.stream.counted) == ("stop", LONGEST)
 
 
 # -- tools of the client ---------------------------------------------------------------------------
