@@ -14,8 +14,8 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_core.ports.usage_store import UsageStore
 from evenflow.stream_core.tenants.budget import day_of
-from evenflow.stream_core.tenants.usage import LATE_SECONDS
-from evenflow.stream_core.tenants.usage_report import day_file
+from evenflow.stream_core.tenants.usage import LATE_SECONDS, file_of
+from evenflow.stream_core.tenants.usage_report import day_records
 
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +59,9 @@ class UsageFiles:
 
     async def _write(self, day: str) -> None:
         try:
-            lines = await day_file(self._store, sorted(self._tenants.known_ids), day)
+            records = await day_records(self._store, sorted(self._tenants.known_ids), day)
+            # Seconds of work where there were many answers.
+            lines = await asyncio.to_thread(file_of, records)
             if lines:
                 await asyncio.to_thread(_replace, self._folder / f"{day}.jsonl", lines)
             self._written = day

@@ -12,7 +12,7 @@ from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.http_bodies import BudgetLeft, UsageReport, UsedOfDay
 from evenflow.stream_core.tenants.budget import Budget, budgets_of
 from evenflow.stream_core.tenants.tenant import Tenant
-from evenflow.stream_core.tenants.usage import DayTotals, file_of
+from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord
 
 MOST_DAYS = 366
 MOST_DAYS_OF_A_USER = 31
@@ -79,16 +79,14 @@ def days_asked(first: str | None, last: str | None, now: float, most: int) -> tu
     return since, until
 
 
-async def day_file(store: UsageStore, tenants: Iterable[str], day: str) -> bytes:
-    """The file of a day: a JSON line for each usage record of these tenants.
-
-    The same records always make the same bytes.
+async def day_records(store: UsageStore, tenants: Iterable[str], day: str) -> list[UsageRecord]:
+    """The usage records of these tenants on a day. `file_of` makes the day's file of them.
 
     Raises:
         StoreUnavailable: the store can't be reached.
     """
     found = [await store.records(tenant, day) for tenant in dict.fromkeys(tenants)]
-    return file_of(record for records in found for record in records)
+    return [record for records in found for record in records]
 
 
 def _day(name: str, given: str | None) -> date | None:
