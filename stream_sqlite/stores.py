@@ -60,8 +60,9 @@ class SQLiteStores:
             ) from error
         # Others take over when nothing more of this process is written.
         self._writes = Writes(path, kept_open=(self._lock.descriptor,))
-        # Reports of usage must not hold up what answers are read by.
-        self._reads, self._reports = Reads(path), Reads(path)
+        self._reads = Reads(path)
+        # Reports of usage hold up nothing that an answer waits for.
+        self._reports = Reads(path)
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
         self.sessions = SQLiteSessionStore(self._writes, self._reads, lifetime)
         self.usage = SQLiteUsageStore(self._writes, self._reads, self._reports, usage_kept)
