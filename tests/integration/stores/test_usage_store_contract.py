@@ -36,7 +36,10 @@ def tasks(request: pytest.FixtureRequest) -> Iterator[tuple[UsageStore, UsageSto
     else:
         stores: DynamoDBStores = request.getfixturevalue("dynamodb_stores")
         table = str(stores.tables.tenants)
-        one, other = (DynamoDBUsageStore(stores.client, table, lambda: None) for _ in range(2))
+        one, other = (
+            DynamoDBUsageStore(stores.client, table, lambda: None, wall_time=lambda: NOW)
+            for _ in range(2)
+        )
         yield one, other
 
 
