@@ -14,7 +14,12 @@ from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.http_bodies import UsageReport, UsedOfDay
 from evenflow.stream_core.tenants.tenant import Tenant
 from evenflow.stream_core.tenants.usage import file_of
-from evenflow.stream_core.tenants.usage_report import MOST_DAYS, day_records, days_asked, usage_report
+from evenflow.stream_core.tenants.usage_report import (
+    MOST_DAYS,
+    day_records,
+    days_asked,
+    usage_report,
+)
 from evenflow.tenant_listing import in_columns
 
 if TYPE_CHECKING:

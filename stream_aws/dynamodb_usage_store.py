@@ -174,9 +174,7 @@ class DynamoDBUsageStore:
         )
         return summed(map(totals_in, items))
 
-    async def _totals_of_user(
-        self, tenant: str, days: Sequence[str], user: str
-    ) -> list[DayTotals]:
+    async def _totals_of_user(self, tenant: str, days: Sequence[str], user: str) -> list[DayTotals]:
         """Summed of the user's records, which are side by side for each day: a row of its own would
         cost a write for each answer.
         """

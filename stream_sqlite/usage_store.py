@@ -72,9 +72,7 @@ class SQLiteUsageStore:
         return await self._reports.run(partial(_answers_reserved, tenant=tenant))
 
     async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
-        return await self._reports.run(
-            partial(_committed, tenant=tenant, counters=tuple(counters))
-        )
+        return await self._reports.run(partial(_committed, tenant=tenant, counters=tuple(counters)))
 
     async def totals(
         self, tenant: str, first_day: str, last_day: str, user: str | None = None

@@ -289,13 +289,15 @@ class ResponseStream:
             raise LogClosed("a part came after the end of its response; the log keeps what it held")
         if part.kind in JOINING and not part.text:
             return
+        full_at = self._full_at  # this part is taken whole, also where it is the last one
         self._count(part)
         if part.kind not in JOINING:
             self._cut()
             self.log.append_part(part)
             self._deliver_or_schedule()
         elif len(part.text) > _longest_batched(self._limits):
-            self._append_long(part.text, lambda text: self.log.append_part(part.with_text(text)))
+            append = partial(self._append_part, part)
+            self._append_long(part.text, append, full_at)
         else:
             self._hold(part)
             self._deliver_or_schedule()
@@ -426,17 +428,21 @@ class ResponseStream:
         if len(text) <= self._longest_batched:
             self.push(text)
             return
+        full_at = self._full_at
         self.tokens += tokens_in(text)
         if self.tokens >= self._ask_at:
             self._near_allowed()
-        self._append_long(text, self.log.append)
+        self._append_long(text, self.log.append, full_at)
 
-    def _append_long(self, text: str, append: Callable[[str], None]) -> None:
+    def _append_part(self, part: Part, text: str) -> None:
+        self.log.append_part(part.with_text(text))
+
+    def _append_long(self, text: str, append: Callable[[str], None], full_at: int) -> None:
         """Append a text that is too long for a batch. It becomes entries of its own."""
         self._cut()
         full = False
         for first in range(0, len(text), _LONGEST_DELTA):
-            full = self.log.text_bytes >= self._full_at
+            full = self.log.text_bytes >= full_at
             if full:
                 break
             append(text[first : first + _LONGEST_DELTA])

@@ -119,7 +119,7 @@ async def _settled(scene: Scene, key: str) -> int | None:
     """What is committed of the budget once nothing is reserved. None: something stays reserved."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_SETTLED_SECONDS):
-            while (report := await _report(scene, key)).get("answers_reserved") != 0:
+            while (report := await _report(scene, key)).get("answers_reserved") != 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
             budgets = report["budgets"]
             assert isinstance(budgets, list)

@@ -179,7 +179,7 @@ async def test_a_count_that_an_earlier_program_did_not_bound_opens_nevertheless(
     for number in range(3):
         change(
             path,
-            f"INSERT INTO usage_records VALUES ('t', 'r{number}', '2026-11-24', '', '{counted}', "
+            f"INSERT INTO usage_records VALUES ('t', 'r{number}', '2026-11-24', '', '{counted}', "  # noqa: S608
             "'{}', 9e12)",
         )
     with closing(SQLiteStores(path, lambda: NOW)) as opened:
@@ -204,10 +204,7 @@ def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path
         SQLiteStores(each, lambda: NOW).close()
         with closing(sqlite3.connect(each)) as connection:
             columns.append(
-                [
-                    connection.execute(f"PRAGMA table_info({table})").fetchall()
-                    for table in tables
-                ]
+                [connection.execute(f"PRAGMA table_info({table})").fetchall() for table in tables]
             )
     assert columns[0] == columns[1]
 
