@@ -102,6 +102,7 @@ async def _budgeted(scene: Scene, tenant: str) -> str:
         cwd=ROOT,
         env=clean_environment(scene.target.variables),
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
     )
     told, _ = await adding.communicate()
     key = told.decode().strip()
@@ -137,7 +138,6 @@ def _asking(path: str, behaviour: str) -> dict[str, object]:
 @attack(
     "lengths-by-other-names",
     Judged.BY_OUTCOME,
-    short=True,
     hostile_model=True,
     settings=KEYED | _PRICED,
 )
@@ -165,7 +165,6 @@ async def lengths_by_other_names(scene: Scene) -> None:
 @attack(
     "absurd-usage",
     Judged.BY_OUTCOME,
-    short=True,
     hostile_model=True,
     settings=KEYED | _PRICED,
 )
@@ -173,7 +172,7 @@ async def absurd_usage(scene: Scene) -> None:
     """The model counts 2^62 tokens, which are not believed, and then 10^12, which are: the ends of
     others are settled all the same.
     """
-    liar, other = await _budgeted(scene, "liar"), await _budgeted(scene, "other")
+    liar, other = await asyncio.gather(*[_budgeted(scene, name) for name in ("liar", "other")])
     honest = {"model": "demo", "messages": [{"role": "user", "content": "#demo tokens=1 seed=5"}]}
     for behaviour in ("impossible-usage", "absurd-usage"):
         body = {**_asking(_CHAT, behaviour), "max_tokens": _LONGEST}
