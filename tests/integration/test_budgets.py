@@ -244,7 +244,7 @@ async def test_no_parameter_has_more_spent_than_is_reserved(
 ) -> None:
     async with scripted_model() as model:
         model.will(Reply([*map(chunk, ENDLESS), END]))
-        capped = {} if cap is None else {"model_max_tokens": cap}
+        capped: dict[str, Any] = {} if cap is None else {"model_max_tokens": cap}
         server = await serve(model="openai", model_url=model.url, **capped)
         spender = Spender(http, server)
         await spender.begin(serve)

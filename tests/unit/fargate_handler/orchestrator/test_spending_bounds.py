@@ -84,7 +84,8 @@ async def test_an_answer_that_is_as_long_as_it_may_be_ends_as_its_model_says(
     stores = shared()
     task = await Task.join(stores, limits=LIMITS)
     stream = await ask(task, longest=LONGEST)
-    await give(task, *[beside, "x"] * LONGEST, beside)
+    pieces: list[Content] = [beside, "x"]
+    await give(task, *pieces * LONGEST, beside)
     await finish(task, Usage(5, LONGEST))
     assert (stream.finish_reason, stream.usage) == ("stop", Usage(5, LONGEST))
     (record,) = await used(stores)
