@@ -29,11 +29,15 @@ _LEAST = re.compile(r"min(?:imum)?[a-z]*?(?:tokens?|len(?:gth)?)")
 # More answers than are given and counted, or another model than the one that is priced.
 _MULTIPLYING = re.compile(
     r"bestof|(?:n|num|use)?beam(?:s|search|size|width)|candidatecount"
-    r"|(?:n|num)(?:candidates|choices|completions|generations|returnsequences)"
+    r"|(?:n|num)(?:answers|candidates|choices|completions|generations|responses|samples)"
+    r"|(?:n|num)(?:return)?sequences"
 )
 _OTHER_MODELS = ("models", "fallbacks")
-# Objects that describe an answer, or are data: their own `maxLength` is none of the answer's.
-_NO_OPTIONS = re.compile(r"schema|json|format|function|structured|guided|grammar|metadata|bias")
+# Objects that describe an answer, are data, or bound what of the answer is thought: their own
+# `maxLength` or `max_tokens` is none of the answer's.
+_NO_OPTIONS = re.compile(
+    r"schema|json|format|function|structured|guided|grammar|metadata|bias|reason|think"
+)
 # Of objects and lists in a parameter, and of entries in each of them.
 _MOST_LOOKED_AT = 64
 _SEPARATORS = str.maketrans("", "", "_-. ")
@@ -105,7 +109,9 @@ def _check_inside(name: str, value: Any) -> None:
         path, plain = f"{name}.{inner}", _plain(inner)
         if _is_number(found) and _LENGTH.fullmatch(plain):
             raise _not_served(path, "send `max_tokens`")
-        _check_cost(path, plain, found)
+        # Beside the messages it is counted.
+        is_choices = plain == "n" and _is_number(found)
+        _check_cost(path, "nchoices" if is_choices else plain, found)
 
 
 def _entries(value: Any) -> Iterator[tuple[str, Any]]:

@@ -87,6 +87,8 @@ def test_the_newer_name_stays_since_some_models_know_no_other() -> None:
         {"num_beams": 4},
         {"candidateCount": 3},
         {"num_return_sequences": "2"},
+        {"num_samples": 8},
+        {"extra_body": {"n": 8}},
         {"models": ["dear"]},
         {"fallbacks": ["dear"]},
     ],
@@ -105,7 +107,8 @@ def test_what_asks_for_nothing_more_is_passed_on(read: Any) -> None:
         "use_beam_search": False,
         "guided_json": {"type": "string", "maxLength": 9},
         "chat_template_kwargs": {"enable_thinking": False},
-        "options": {"num_ctx": 4_096, "tokens": ["a"]},
+        "thinking_config": {"max_tokens": 3},
+        "options": {"num_ctx": 4_096, "tokens": ["a"], "n": 1, "inner": {"n": "a"}},
         "min_tokens": 4,
     }
     assert read(max_tokens=4, **passed).passed == passed
