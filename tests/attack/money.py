@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from evenflow.stream_core.tenants.usage import UsageRecord
-from evenflow.stream_sqlite import usage_store
 from tests.attack.asking import BROKEN
 from tests.attack.attack import Judged, Scene, attack
 from tests.attack.tokens import HOSTILE, KEYED, TENANT_KEYS
@@ -20,9 +19,8 @@ from tests.attack.wire import bearer
 from tests.integration.server_process import ROOT, clean_environment
 
 _RECORDS, _DAYS, _USERS = 300_000, 30, 500
-_RECORDS_AT_ONCE = 250
+_ROWS_AT_ONCE, _PAUSE_SECONDS = 1_000, 0.02
 _REPORTERS = 32
-_DAY_SECONDS = 86_400.0
 _BOUND, _LONGEST = 1_200, 50
 # A server sees a new tenant within 5 s.
 _SEEN_SECONDS, _SETTLED_SECONDS = 10.0, 5.0
@@ -48,31 +46,57 @@ def _days() -> str:
     return f"from={last - timedelta(days=2 * _DAYS)}&to={last}"
 
 
-def _fill(path: str, records: int, done: Counter[str]) -> None:
-    """Put a tenant's answers of a month into the store, a few at a time, as a server does."""
+_RECORDS_OF = """
+WITH RECURSIVE
+    numbers (n) AS (SELECT :first UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < :last)
+INSERT INTO usage_records SELECT :tenant, printf('rsp_%032d', n),
+    date(:now - 86400 * (n % :days), 'unixepoch'), 'user-' || (n / :days % :users), :record, '{}',
+    :now + 7776000 FROM numbers
+"""
+_TOTALS_OF = """
+SELECT tenant, user, day, 'demo', count(*), 100 * count(*), 200 * count(*), 0, 0, 0, max(expires_at)
+FROM usage_records WHERE tenant = :tenant GROUP BY user, day
+UNION ALL
+SELECT tenant, '', day, 'demo', count(*), 100 * count(*), 200 * count(*), 0, 0, 0, max(expires_at)
+FROM usage_records WHERE tenant = :tenant GROUP BY day
+"""
+
+
+def _fill(path: str, records: int) -> None:
+    """Put a tenant's answers of a month into the store, in moments that hold up nobody."""
+    used = UsageRecord(
+        tenant=HOSTILE, response_id="rsp", agent="demo", user="user", key="", model="demo",
+        state="completed", ended_at=time.time(), input_tokens=100, output_tokens=200,
+    )  # fmt: skip
+    values: dict[str, object] = {
+        "tenant": HOSTILE,
+        "now": int(time.time()),
+        "days": _DAYS,
+        "users": _USERS,
+        "record": used.to_text(),
+    }
     with closing(sqlite3.connect(path, isolation_level=None, timeout=10.0)) as connection:
         connection.execute("PRAGMA synchronous=NORMAL")
-        for first in range(0, records, _RECORDS_AT_ONCE):
+        for first in range(0, records, _ROWS_AT_ONCE):
+            last = min(records, first + _ROWS_AT_ONCE)
+            connection.execute(_RECORDS_OF, values | {"first": first, "last": last})
+            time.sleep(_PAUSE_SECONDS)
+        totals = connection.execute(_TOTALS_OF, values).fetchall()
+        for first in range(0, len(totals), _ROWS_AT_ONCE):
             connection.execute("BEGIN IMMEDIATE")
-            for number in range(first, min(records, first + _RECORDS_AT_ONCE)):
-                used = UsageRecord(
-                    tenant=HOSTILE, response_id=f"rsp_{number:032}", agent="demo",
-                    user=f"user-{number % _USERS}", key="", model="demo", state="completed",
-                    ended_at=time.time() - _DAY_SECONDS * (number % _DAYS),
-                    input_tokens=100, output_tokens=200,
-                )  # fmt: skip
-                usage_store._settle(connection, used, (), time.time() + 90 * _DAY_SECONDS)
-                done["records"] += 1
+            connection.executemany(
+                f"INSERT INTO usage_totals VALUES ({', '.join('?' * 11)})",  # noqa: S608
+                totals[first : first + _ROWS_AT_ONCE],
+            )
             connection.execute("COMMIT")
-            time.sleep(0.02)
+            time.sleep(_PAUSE_SECONDS)
 
 
 @attack("usage-reports", short=True, settings=KEYED, stores_mib=640.0)
 async def usage_reports(scene: Scene) -> None:
     """A tenant with 300,000 answers in a month asks for reports of them, over 32 connections."""
-    done = Counter[str]()
-    path = scene.target.variables["EVENFLOW_STORE_PATH"]
-    await asyncio.to_thread(_fill, path, scene.scaled(_RECORDS), done)
+    done, records = Counter[str](), scene.scaled(_RECORDS)
+    await asyncio.to_thread(_fill, scene.target.variables["EVENFLOW_STORE_PATH"], records)
     headers = bearer(TENANT_KEYS[HOSTILE])
     request = scene.attacker.request("GET", f"/usage?{_days()}", headers=headers)
     over_at = monotonic() + scene.plan.strike_seconds
@@ -89,7 +113,8 @@ async def usage_reports(scene: Scene) -> None:
                             break
 
     await asyncio.gather(*[report() for _ in range(_REPORTERS)])
-    scene.did(", ".join(f"{what}: {count:,}" for what, count in done.items()))
+    told = ", ".join(f"{count:,} times {status}" for status, count in done.items())
+    scene.did(f"{records:,} records; {told}")
     scene.must(done["200"] > 0, "no report was given")
 
 
@@ -120,11 +145,12 @@ async def _settled(scene: Scene, key: str) -> int | None:
     """What is committed of the budget once nothing is reserved. None: something stays reserved."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_SETTLED_SECONDS):
-            while (report := await _report(scene, key)).get("answers_reserved") != 0:  # noqa: ASYNC110
+            while True:
+                report = await _report(scene, key)
+                budgets = report.get("budgets")
+                if report.get("answers_reserved") == 0 and isinstance(budgets, list):
+                    return int(budgets[0]["committed"])
                 await asyncio.sleep(0.2)
-            budgets = report["budgets"]
-            assert isinstance(budgets, list)
-            return int(budgets[0]["committed"])
     return None
 
 
