@@ -173,8 +173,8 @@ class HandlerSettings(Limits, BaseSettings):
         ge=1,
         description=(
             "the longest answer, in the model's tokens (model=openai, bedrock or sagemaker); one "
-            "that goes on is cut a piece behind it, with any model; Bedrock reserves as many of the "
-            "account's quota for each answer, by default the model's maximum"
+            "that goes on is cut a piece behind it, with any model; Bedrock reserves as many of "
+            "the account's quota for each answer, by default the model's maximum"
         ),
     )
     model_context_tokens: int | None = Field(
