@@ -13,7 +13,13 @@ from evenflow.opened_store import open_tenants
 from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.http_bodies import UsageReport, UsedOfDay
 from evenflow.stream_core.tenants.tenant import Tenant
-from evenflow.stream_core.tenants.usage_report import MOST_DAYS, day_file, days_asked, usage_report
+from evenflow.stream_core.tenants.usage import file_of
+from evenflow.stream_core.tenants.usage_report import (
+    MOST_DAYS,
+    day_records,
+    days_asked,
+    usage_report,
+)
 from evenflow.tenant_listing import in_columns
 
 if TYPE_CHECKING:
@@ -58,8 +64,8 @@ async def _usage(asked: argparse.Namespace) -> None:
 async def _usage_file(asked: argparse.Namespace) -> None:
     async with open_tenants() as opened:
         known = [record.id for record in (await opened.store.load()).records]
-        lines = await day_file(opened.usage, asked.tenants or known, asked.day)
-    sys.stdout.write(lines.decode())
+        records = await day_records(opened.usage, asked.tenants or known, asked.day)
+    sys.stdout.write(file_of(records).decode())
 
 
 def as_table(report: UsageReport) -> str:

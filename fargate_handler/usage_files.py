@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,8 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_core.ports.usage_store import UsageStore
 from evenflow.stream_core.tenants.budget import day_of
-from evenflow.stream_core.tenants.usage import LATE_SECONDS
-from evenflow.stream_core.tenants.usage_report import day_file
+from evenflow.stream_core.tenants.usage import LATE_SECONDS, file_of
+from evenflow.stream_core.tenants.usage_report import day_records
 
 _logger = logging.getLogger(__name__)
 
@@ -58,7 +59,9 @@ class UsageFiles:
 
     async def _write(self, day: str) -> None:
         try:
-            lines = await day_file(self._store, sorted(self._tenants.known_ids), day)
+            records = await day_records(self._store, sorted(self._tenants.known_ids), day)
+            # Seconds of work where there were many answers.
+            lines = await asyncio.to_thread(file_of, records)
             if lines:
                 await asyncio.to_thread(_replace, self._folder / f"{day}.jsonl", lines)
             self._written = day
@@ -69,9 +72,10 @@ class UsageFiles:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put a file in its place, whole."""
+    """Put a file in its place, whole, and at no time readable for others."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    partial.write_bytes(content)
-    partial.chmod(0o600)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
     partial.replace(path)

@@ -138,14 +138,25 @@ class SageMakerSettings(Settings):
 
 
 class ModelPrice(Settings):
-    """What a model costs, in dollars for a million tokens."""
+    """What a model costs, in dollars for a million tokens.
+
+    Args:
+        cached: of input from the prompt's cache. None: as other input.
+        written: of input that is written to that cache. None: as other input.
+    """
 
     input: float = Field(ge=0, lt=1_000_000)
     output: float = Field(ge=0, lt=1_000_000)
+    cached: float | None = Field(None, ge=0, lt=1_000_000)
+    written: float | None = Field(None, ge=0, lt=1_000_000)
 
     def entry(self, model: str) -> str:
         """The model's part of EVENFLOW_MODEL_PRICES."""
-        return f"{model}={self.input:.12g}/{self.output:.12g}"
+        prices = [self.input, self.output]
+        if self.cached is not None or self.written is not None:
+            cache = (self.cached, self.written)
+            prices += [self.input if price is None else price for price in cache]
+        return f"{model}={'/'.join(f'{price:.12g}' for price in prices)}"
 
 
 class InferenceSettings(Settings):

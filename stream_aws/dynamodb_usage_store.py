@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from botocore.exceptions import ClientError
 from evenflow.stream_aws.attributes import Item
 from evenflow.stream_aws.dynamodb import Client, condition_failed, get_all, query_all, transact
 from evenflow.stream_aws.dynamodb_counters import DynamoDBCounters
+from evenflow.stream_aws.ended_days import EndedDays, days_between
 from evenflow.stream_aws.grouped_calls import GroupedCalls
 from evenflow.stream_aws.pauses import Pauses
 from evenflow.stream_aws.usage_items import (
@@ -51,6 +53,8 @@ _ROWS_OF_A_TRANSACTION = 100
 _ASKS_AT_ONCE = 90
 _ROWS_OF_A_BATCH = 100  # that BatchGetItem takes
 _READ_AT_ONCE = _ROWS_OF_A_BATCH // 3  # three rows each
+# Of reports: a page is read within some milliseconds, and others have their turn behind it.
+_PAGE_ROWS = 250
 # The longest pauses, in seconds, before the next transaction after conflicts of tasks.
 _LONGEST_RESERVE_PAUSE, _LONGEST_SETTLE_PAUSE = 0.2, 1.0
 # Each try learns what was in its way.
@@ -74,6 +78,7 @@ class DynamoDBUsageStore:
         table: of tenants.
         on_retry: called before each retry.
         kept_seconds: how long usage records are kept.
+        wall_time: seconds since the epoch.
     """
 
     def __init__(
@@ -82,11 +87,13 @@ class DynamoDBUsageStore:
         table: str,
         on_retry: Callable[[], None],
         kept_seconds: float = KEPT_SECONDS,
+        wall_time: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._table = table
         self._on_retry = on_retry
         self._kept_seconds = kept_seconds
+        self._ended_days = EndedDays(wall_time)
         self._counters = DynamoDBCounters(client, table, on_retry)
         # A total is in several rows. A task writes one of them until a conflict.
         self._shard = random.randrange(TOTALS_SHARDS)
@@ -133,24 +140,53 @@ class DynamoDBUsageStore:
     async def reservation(self, tenant: str, response_id: str) -> Reservation | None:
         return await self._finding.do(tenant, response_id)
 
+    async def answers_reserved(self, tenant: str) -> int:
+        return len(await self.reservations(tenant))
+
     async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
         return await self._counters.committed(tenant, counters)
 
-    async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
-        days = {":first": first_of_totals(first_day), ":last": first_of_totals(last_day) + "\uffff"}
+    async def totals(
+        self, tenant: str, first_day: str, last_day: str, user: str | None = None
+    ) -> Sequence[DayTotals]:
+        owner, days = (tenant, user), days_between(first_day, last_day)
+        found = self._ended_days.find(owner, days)
+        unknown = [day for day in days if day not in found]
+        if unknown:
+            if user is None:
+                read = await self._totals_of_tenant(tenant, unknown)
+            else:
+                read = await self._totals_of_user(tenant, unknown, user)
+            self._ended_days.remember(owner, unknown, read)
+            found |= {day: [each for each in read if each.day == day] for day in unknown}
+        return [totals for day in days for totals in found[day]]
+
+    async def records(self, tenant: str, day: str) -> Sequence[UsageRecord]:
+        return await self._records(tenant, first_of_records(day))
+
+    async def _totals_of_tenant(self, tenant: str, days: Sequence[str]) -> list[DayTotals]:
+        """From the first to the last of these days."""
+        bounds = {":first": first_of_totals(days[0]), ":last": first_of_totals(days[-1]) + "\uffff"}
         condition = "#row BETWEEN :first AND :last"
         items = await self._query_all(
-            rows_request(self._table, partition, condition, days)
+            rows_request(self._table, partition, condition, bounds) | {"Limit": _PAGE_ROWS}
             for partition in usage_partitions(tenant)
         )
         return summed(map(totals_in, items))
 
-    async def records(
-        self, tenant: str, day: str, user: str | None = None
-    ) -> Sequence[UsageRecord]:
-        first = first_of_records(day, user)
+    async def _totals_of_user(self, tenant: str, days: Sequence[str], user: str) -> list[DayTotals]:
+        """Summed of the user's records, which are side by side for each day: a row of its own would
+        cost a write for each answer.
+        """
+        totals: list[DayTotals] = []
+        for day in days:
+            totals += map(totals_of, await self._records(tenant, first_of_records(day, user)))
+        return summed(totals)
+
+    async def _records(self, tenant: str, beginning: str) -> list[UsageRecord]:
         items = await self._query_all(
-            rows_beginning(self._table, partition, first) for partition in usage_partitions(tenant)
+            rows_beginning(self._table, partition, beginning) | {"Limit": _PAGE_ROWS}
+            for partition in usage_partitions(tenant)
         )
         return [record_in(item) for item in items]
 

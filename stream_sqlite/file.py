@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from evenflow.stream_sqlite.process_lock import is_in_use
 from evenflow.stream_sqlite.reserve import Reserve
+from evenflow.stream_sqlite.usage_tables import TOTALS_OF_RECORDS, USAGE_TABLES
 
 _logger = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ UPGRADES = {
     2: TENANT_TABLES,
     3: TASK_TABLES,
     4: ("ALTER TABLE messages ADD COLUMN parent_message_id TEXT", _BRANCHES_INDEX),
-    5: KEPT_TABLES,
+    5: (*KEPT_TABLES, *USAGE_TABLES, *TOTALS_OF_RECORDS),
 }
 """The statements that bring a file from each version to the next."""
 
@@ -209,7 +210,7 @@ CREATE TABLE signing_key (secret TEXT NOT NULL) STRICT;
 
 EXPIRING = (
     *("responses", "leases", "sessions", "messages", "large_texts", "dead_letters"),
-    *("tenant_activity", "budget_counters", "usage_records", "task_calls"),
+    *("tenant_activity", "budget_counters", "usage_records", "usage_totals", "task_calls"),
 )
 """The tables whose rows expire."""
 
@@ -337,7 +338,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if is_new:
-        later = (_BRANCHES_INDEX, *TENANT_TABLES, *TASK_TABLES, *KEPT_TABLES)
+        later = (_BRANCHES_INDEX, *TENANT_TABLES, *TASK_TABLES, *KEPT_TABLES, *USAGE_TABLES)
         for statement in (*TABLES.split(";"), *later):
             connection.execute(statement)
         connection.execute(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from math import inf
 from pathlib import Path
@@ -33,10 +34,12 @@ class FileWatch:
         lock: of this process.
     """
 
-    def __init__(self, path: Path, lock: ProcessLock, reads: Reads, writes: Writes) -> None:
+    def __init__(
+        self, path: Path, lock: ProcessLock, readers: Sequence[Reads], writes: Writes
+    ) -> None:
         self._path = path
         self._lock = lock
-        self._reads = reads
+        self._readers = readers
         self._writes = writes
         self._used: dict[str, FileId] = {}
         self._again_at = inf
@@ -89,7 +92,8 @@ class FileWatch:
             what,
         )
         # The last `close` saves the data if only a file beside the database was deleted.
-        self._reads.close(what)
+        for reads in self._readers:
+            reads.close(what)
         self._writes.close(what)
 
     def _open_again(self, *, needs_tenants: bool) -> str | None:
@@ -106,7 +110,8 @@ class FileWatch:
         except (FileUnusable, sqlite3.Error, OSError):
             return None
         self._writes.open((self._lock.descriptor,))
-        self._reads.open()
+        for reads in self._readers:
+            reads.open()
         self._begin()
         _logger.warning("EVENFLOW_STORE_PATH=%s: the file that is there now is used", self._path)
         return key

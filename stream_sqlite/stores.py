@@ -66,20 +66,23 @@ class SQLiteStores:
         # Others take over when nothing more of this process is written.
         self._writes = Writes(path, kept_open=(self._lock.descriptor,))
         self._reads = Reads(path)
+        # Reports of usage hold up nothing that an answer waits for.
+        self._reports = Reads(path)
         self.room = Room(path, state, most_bytes, self._writes, self._reads, wall_time)
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)
         self.sessions = SQLiteSessionStore(self._writes, self._reads, self.room, lifetime)
-        self.usage = SQLiteUsageStore(self._writes, self._reads, usage_kept)
+        self.usage = SQLiteUsageStore(self._writes, self._reads, self._reports, usage_kept)
         self.tenants = SQLiteTenantStore(self._writes, self._reads)
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
         self.activity = SQLiteTenantActivity(self._writes, self._reads)
         self.calls = SQLiteCallsOfTasks(self._writes, self._reads)
-        self.watch = FileWatch(path, self._lock, self._reads, self._writes)
+        self.watch = FileWatch(path, self._lock, (self._reads, self._reports), self._writes)
 
     def close(self) -> None:
         """Finish the operations that wait, and close the file."""
         self._reads.close()
+        self._reports.close()
         self._writes.close()
         self._lock.release()
 

@@ -14,24 +14,37 @@ from evenflow.stream_core.ports.usage_store import (
     ReservationGone,
 )
 from evenflow.stream_core.tenants.budget import Ask, Reservation, settlement, without_room
-from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
+from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord, totals_of
 from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES, Holder, add_kept
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
 
 _RESERVATION = "tenant, response_id, owner, created_at, amounts, step"
+_COUNTS = ", ".join(COUNTS)
+# Sums stay within it, whatever servers count: above 64 bits nothing could be settled any more.
+_MOST = 2**62
+_ADD_TO_TOTALS = (
+    f"INSERT INTO usage_totals (tenant, user, day, model, {_COUNTS}, expires_at) "
+    f"VALUES (?, ?, ?, ?, {', '.join('?' * len(COUNTS))}, ?) ON CONFLICT DO UPDATE SET "
+    + "".join(f"{name} = min({_MOST}, {name} + excluded.{name}), " for name in COUNTS)
+    + "expires_at = max(expires_at, excluded.expires_at)"
+)
 
 
 class SQLiteUsageStore:
     """What tenants have reserved and used, in SQLite (`UsageStore`).
 
     Args:
+        reports: reads what no answer waits for.
         kept_seconds: how long usage records are kept.
     """
 
-    def __init__(self, writes: Writes, reads: Reads, kept_seconds: float = KEPT_SECONDS) -> None:
+    def __init__(
+        self, writes: Writes, reads: Reads, reports: Reads, kept_seconds: float = KEPT_SECONDS
+    ) -> None:
         self._writes = writes
         self._reads = reads
+        self._reports = reports
         self._kept_seconds = kept_seconds
 
     async def reserve(self, ask: Ask) -> str | None:
@@ -56,18 +69,20 @@ class SQLiteUsageStore:
     async def reservation(self, tenant: str, response_id: str) -> Reservation | None:
         return await self._reads.run(partial(_reservation, tenant=tenant, response_id=response_id))
 
+    async def answers_reserved(self, tenant: str) -> int:
+        return await self._reports.run(partial(_answers_reserved, tenant=tenant))
+
     async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
-        return await self._reads.run(partial(_committed, tenant=tenant, counters=tuple(counters)))
+        return await self._reports.run(partial(_committed, tenant=tenant, counters=tuple(counters)))
 
-    async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
-        return await self._reads.run(
-            partial(_totals, tenant=tenant, first_day=first_day, last_day=last_day)
-        )
+    async def totals(
+        self, tenant: str, first_day: str, last_day: str, user: str | None = None
+    ) -> Sequence[DayTotals]:
+        days = first_day, last_day
+        return await self._reports.run(partial(_totals, tenant=tenant, days=days, user=user or ""))
 
-    async def records(
-        self, tenant: str, day: str, user: str | None = None
-    ) -> Sequence[UsageRecord]:
-        return await self._reads.run(partial(_records, tenant=tenant, day=day, user=user))
+    async def records(self, tenant: str, day: str) -> Sequence[UsageRecord]:
+        return await self._reports.run(partial(_records, tenant=tenant, day=day))
 
 
 def _reserve(connection: Connection, ask: Ask) -> str | ReservationGone | None:
@@ -110,7 +125,10 @@ def _settle(
         None if row is None else orjson.loads(row[1]),
     )
     _add(connection, record.tenant, settled.changes, record.ended_at)
+    if before is not None:
+        _add_to_totals(connection, before, expires_at, times=-1)
     record = record.in_place_of(before)
+    _add_to_totals(connection, record, expires_at)
     connection.execute("DELETE FROM reservations WHERE tenant = ? AND response_id = ?", place)
     connection.execute(
         "INSERT OR REPLACE INTO usage_records VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -133,9 +151,12 @@ def _release(connection: Connection, tenant: str, response_id: str) -> None:
 def _add(connection: Connection, tenant: str, changes: Mapping[str, int], now: float) -> None:
     connection.executemany(
         "INSERT INTO budget_counters (tenant, counter, committed, expires_at) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET committed = committed + excluded.committed, "
+        f"ON CONFLICT DO UPDATE SET committed = min({_MOST}, committed + excluded.committed), "
         "expires_at = max(expires_at, excluded.expires_at)",
-        [(tenant, name, added, now + COUNTERS_KEPT_SECONDS) for name, added in changes.items()],
+        [
+            (tenant, name, min(_MOST, added), now + COUNTERS_KEPT_SECONDS)
+            for name, added in changes.items()
+        ],
     )
 
 
@@ -164,24 +185,42 @@ def _reservation(connection: Connection, tenant: str, response_id: str) -> Reser
     return None if row is None else _read(*row)
 
 
-def _totals(connection: Connection, tenant: str, first_day: str, last_day: str) -> list[DayTotals]:
-    sums = ", ".join(
-        "count(*)" if name == "answers" else f"ifnull(sum(record ->> '{name}'), 0)"
-        for name in COUNTS
-    )
-    rows = connection.execute(
-        f"SELECT day, record ->> 'model' AS model, {sums} FROM usage_records WHERE tenant = ? "
-        "AND day BETWEEN ? AND ? GROUP BY day, model ORDER BY day, model",
-        (tenant, first_day, last_day),
-    )
-    return [DayTotals(day, model, *counts) for day, model, *counts in rows]
+def _answers_reserved(connection: Connection, tenant: str) -> int:
+    (answers,) = connection.execute(
+        "SELECT count(*) FROM reservations WHERE tenant = ?", (tenant,)
+    ).fetchone()
+    return int(answers)
 
 
-def _records(connection: Connection, tenant: str, day: str, user: str | None) -> list[UsageRecord]:
+def _add_to_totals(
+    connection: Connection, record: UsageRecord, expires_at: float, times: int = 1
+) -> None:
+    """Count a record to its day and model. With `times=-1` it counts there no more."""
+    totals = totals_of(record)
+    counts = [times * min(_MOST, number) for number in totals.counts.values()]
+    connection.executemany(
+        _ADD_TO_TOTALS,
+        [
+            (record.tenant, user, totals.day, totals.model, *counts, expires_at)
+            for user in {"", record.user}
+        ],
+    )
+
+
+def _totals(
+    connection: Connection, tenant: str, days: tuple[str, str], user: str
+) -> list[DayTotals]:
     rows = connection.execute(
-        "SELECT record FROM usage_records WHERE tenant = ? AND day = ? AND "
-        "user = coalesce(?, user)",
-        (tenant, day, user),
+        f"SELECT day, model, {_COUNTS} FROM usage_totals WHERE tenant = ? AND user = ? "
+        "AND day BETWEEN ? AND ? AND answers > 0 ORDER BY day, model",
+        (tenant, user, *days),
+    )
+    return [DayTotals(*row) for row in rows]
+
+
+def _records(connection: Connection, tenant: str, day: str) -> list[UsageRecord]:
+    rows = connection.execute(
+        "SELECT record FROM usage_records WHERE tenant = ? AND day = ?", (tenant, day)
     )
     return [UsageRecord.from_text(text) for (text,) in rows]
 

@@ -16,7 +16,7 @@ from evenflow.fargate_handler.token_sources.port import (
     ModelOptions,
     ModelRequest,
 )
-from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
+from evenflow.fargate_handler.token_sources.usage_counts import cache_written, checked_usage
 from evenflow.stream_core.log.conversation import ToolCall, Turn
 from evenflow.stream_core.log.entries import Content, Kind, NotAPart, Part, text_of
 
@@ -136,7 +136,7 @@ def finish_message(finish: ModelFinish) -> wire.Finish:
         return wire.Finish(reason=finish.finish_reason)
     return wire.Finish(
         reason=finish.finish_reason,
-        usage=wire.Usage(**usage.counted()),
+        usage=wire.Usage(**usage.counted(), cache_write_tokens=finish.cache_written or None),
     )
 
 
@@ -161,7 +161,7 @@ def finish_of(message: wire.Finish) -> ModelFinish:
         cached=known.get("cached_tokens"),
         reasoning=known.get("reasoning_tokens"),
     )
-    return ModelFinish(reason, usage)
+    return ModelFinish(reason, usage, cache_written(counted.cache_write_tokens, usage))
 
 
 def _caller_message(caller: Caller) -> wire.Caller:

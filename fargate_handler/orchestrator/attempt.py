@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
-from evenflow.stream_core.log.entries import JOINING, Kind, Part
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Kind, Part
+from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream, tokens_in
 from evenflow.stream_core.log.tool_steps import ToolSteps
 from evenflow.stream_core.policy.circuit_breaker import Call
 from evenflow.stream_core.policy.limits import Limits
@@ -66,6 +66,7 @@ class ReplacingSink:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
+            self._stream.discount_attempt()
             self._stream.restart()
 
 
@@ -104,6 +105,46 @@ class FirstTokenSink:
     def _begin(self) -> None:
         self.push, self.push_part = self._sink.push, self._sink.push_part
         self._tell()
+
+
+class CountingSink:
+    """A `TokenSink` before content filters, which keep pieces back, join or drop them.
+
+    It counts what the model gives, so that an answer has no more than its limit whatever of it is
+    shown.
+    """
+
+    __slots__ = ("_sink", "_stream")
+
+    def __init__(self, sink: TokenSink, stream: ResponseStream) -> None:
+        self._sink = sink
+        self._stream = stream
+
+    @property
+    def paused(self) -> bool:
+        """Whether the source should not read its model."""
+        return self._sink.paused
+
+    def push(self, token: str) -> None:
+        """Take a token. It raises as the filters do, and as the response does."""
+        self._pass(lambda: self._sink.push(token), tokens_in(token) if token else 0)
+
+    def push_part(self, part: Part) -> None:
+        """Take a part. It raises as `push` does."""
+        counts = part.kind in OF_TOKENS and (part.text or part.kind not in JOINING)
+        self._pass(lambda: self._sink.push_part(part), tokens_in(part.text) if counts else 0)
+
+    def alive(self) -> None:
+        """Note a sign of life."""
+        self._sink.alive()
+
+    def _pass(self, push: Callable[[], None], tokens: int) -> None:
+        stream = self._stream
+        if stream.is_full:
+            raise ResponseFull
+        counted, replaced = stream.counted + tokens, stream.replaced
+        push()
+        stream.count_to(counted - (stream.replaced - replaced))
 
 
 class ClientCalls:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
@@ -233,6 +234,8 @@ class Dispatcher:
         stream.figures.model = asked.model or self._model_name
         stream.figures.key = terms.key
         stream.figures.input_estimate = asks.input_tokens
+        if self._longest is not None:
+            stream.limit(self._longest * asks.choices)
         tenant, wanted_ms = self._tenants.of(line.tenant), terms.slo_ttft_ms
         if self._tenants.is_known(stream.channel.tenant):
             self._note_for_usage(stream, asks, terms, inherited=inherited)
@@ -258,6 +261,7 @@ class Dispatcher:
             on_end=workload.generations.ended,
             repeatable=self._repeats_broken,
             filters=self._filters,
+            reserve_call=partial(self._usage.reserve_call, stream),
         )
         workload.generations.add(generation)
         if gone is None and inherited and stream.epoch > 1 and not self._repeats_lost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
@@ -53,6 +53,11 @@ _QUEUE_RETRY_AFTER_MS = 5_000
 _CALLING = ("tool_calls", "stop")
 
 
+async def _unbounded(_input_tokens: int) -> bool:
+    """There is room for any call."""
+    return True
+
+
 class Generation:
     """Generates one response.
 
@@ -74,6 +79,8 @@ class Generation:
         on_attempt: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
+        reserve_call: reserves what one more call of the model may cost, by its tokens of input.
+            Returns whether there is room for it.
         repeatable: whether the model may be asked again for an answer that broke off.
         filters: stand before the response's log. None: there are none.
     """
@@ -102,6 +109,7 @@ class Generation:
         input_tokens: int = 1,
         repeatable: bool = True,
         filters: ContentFilters | None = None,
+        reserve_call: Callable[[int], Awaitable[bool]] = _unbounded,
     ) -> None:
         self.stream = stream
         self.kind = kind
@@ -142,6 +150,7 @@ class Generation:
             sender=self.sender,
         )
         self._tools = ClientTools(stream)
+        self._reserve_call, self._is_over_budget = reserve_call, False
         self._last_attempt = stream.attempt + limits.model_retries
         # The refusal for want of quota that it waits after, and since when there are refusals.
         self._throttled: EvenflowError | None = None
@@ -296,9 +305,10 @@ class Generation:
             Whether the response is complete.
         """
         usage = self._tools.count(finish.usage)
+        self.stream.figures.cache_written += finish.cache_written
         if finish.finish_reason in _CALLING and await self._await_results():
             return False
-        self.stream.complete(finish.finish_reason, usage)
+        self.stream.complete("budget" if self._is_over_budget else finish.finish_reason, usage)
         return True
 
     def _asks_for_less(self, outcome: ModelFinish | EvenflowError) -> bool:
@@ -423,21 +433,28 @@ class Generation:
             self._calls.begin_step(steps)
         if not steps.awaits_results or await self._await_results():
             return True
-        self.stream.complete("tool_calls", None)
+        self.stream.complete("budget" if self._is_over_budget else "tool_calls", None)
         return False
 
     async def _await_results(self) -> bool:
         """Wait for the results of the model's calls, without a slot, and then for a slot.
 
         Returns:
-            Whether the model continues: there were calls, and their results came in time.
+            Whether the model continues: there were calls, their results came in time, and there is
+            budget for another call.
         """
         if not (self._calls.has_client_tools and self._tools.may_continue):
             return False
         self._wait_for_tools(self)
         if not await self._tools.results():
             return False
-        self._calls.begin_step(self._tools.steps)
+        steps = self._tools.steps
+        tokens = self._calls.input_tokens(steps)
+        if not await self._reserve_call(tokens):
+            self._is_over_budget = True
+            return False
+        self.stream.figures.input_estimate += tokens
+        self._calls.begin_step(steps)
         self._last_attempt = self.stream.attempt + self._limits.model_retries
         self.waits_since = self._monotonic()
         await self._place_again()

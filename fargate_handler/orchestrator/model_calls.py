@@ -12,6 +12,7 @@ from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered
 from evenflow.fargate_handler.orchestrator.attempt import (
     ClientCalls,
+    CountingSink,
     FirstTokenSink,
     ModelWatch,
     ReplacingSink,
@@ -176,10 +177,14 @@ class ModelCalls:
         self._asked = replace(self._asked, turns=turns)
         return left_out
 
+    def input_tokens(self, steps: ToolSteps) -> int:
+        """About how many tokens the model is given behind these steps."""
+        return replace(self._asked, turns=(*self._asked.turns, *steps.turns)).asks.input_tokens
+
     def begin_step(self, steps: ToolSteps) -> None:
         """Continue after these steps: they are kept, and the model receives their results."""
         self._steps, self._prefix = steps, ""
-        self._stream.kept_index = steps.last_index
+        self._stream.keep(steps.last_index)
 
     def forget(self) -> None:
         """Let go of the request, which may have megabytes. No call follows."""
@@ -306,7 +311,7 @@ class ModelCalls:
         if self._filters is not None:
             standing = () if replaces else stream.log.read(0).standing
             filtered = self._filters.of(stream, self._kind, sink, standing)
-            sink = sink if filtered is None else filtered.sink
+            sink = sink if filtered is None else CountingSink(filtered.sink, stream)
         if self.has_client_tools:
             sink = ClientCalls(sink, stream, self._steps)
         spoken = None if self._kind.brings_conversation else SpokenRefusals(sink)

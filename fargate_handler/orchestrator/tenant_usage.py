@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from evenflow.fargate_handler.background import Background
@@ -44,13 +44,15 @@ class _Held:
     """What this task has reserved for an answer.
 
     Args:
-        expected: what the answer is expected to cost. Without an `output_tokens` the reservation
-            grows while the answer does.
+        expected: what one call of the model is expected to cost. Without an `output_tokens` the
+            reservation grows while the answer does.
+        lock: of whoever has it grow.
     """
 
     reservation: Reservation
     bounds: dict[str, int]
     expected: ExpectedCost
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class TenantUsage:
@@ -138,7 +140,7 @@ class TenantUsage:
     ) -> None:
         if not shadow and any(budget.in_dollars for budget in budgets):
             self._check_price(expected.model)
-        most = self._most(expected, 0)
+        most = self._most(expected)
         reservation = Reservation(
             stream.channel.tenant,
             stream.response_id,
@@ -160,11 +162,10 @@ class TenantUsage:
             raise _exhausted(next(each for each in budgets if each.counter == full), most, now)
         self._hold(store, stream, _Held(reservation, bounds, expected))
 
-    def _most(self, expected: ExpectedCost, step: int) -> Cost:
-        output = expected.output_tokens
-        if output is None:
-            output = self._step * (step + 1)
-        dollars = self.prices.nanodollars(expected.model, expected.input_tokens, output)
+    def _most(self, expected: ExpectedCost) -> Cost:
+        """The most that one call of the model may cost, or its first step if it has no length."""
+        output = self._step if expected.output_tokens is None else expected.output_tokens
+        dollars = self.prices.most_nanodollars(expected.model, expected.input_tokens, output)
         return Cost(expected.input_tokens + output, dollars or 0)
 
     def _check_price(self, model: str) -> None:
@@ -185,6 +186,9 @@ class TenantUsage:
             grow = partial(self._grow, store, stream)
             stream.on_allowance = lambda: self._background.run(grow())
             self._allow(stream, held)
+        elif held.bounds:
+            # Its server may read another name, or none.
+            stream.limit(held.expected.output_tokens)
 
     def _allow(self, stream: ResponseStream, held: _Held) -> None:
         allowed = self._step * (held.reservation.step + 1)
@@ -196,24 +200,49 @@ class TenantUsage:
         held = self._held.get(stream.response_id)
         if held is None or stream.log.closed:
             return
-        before = held.reservation
-        most = self._most(held.expected, before.step + 1)
-        amounts = {name: most.of(name) for name in before.amounts}
-        wanted = replace(before, amounts=amounts, step=before.step + 1)
-        while not stream.log.closed:
-            try:
-                full = await store.reserve(Ask(wanted, held.bounds, before))
-            except StoreUnavailable:
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            except ReservationGone:
-                full = "gone"
-            if full is not None:
-                stream.allow_no_more()
-            else:
-                held.reservation = wanted
-                self._allow(stream, held)
-            return
+        if await self._reserve_more(store, stream, held, input_tokens=0):
+            self._allow(stream, held)
+        elif not stream.log.closed:
+            stream.allow_no_more()
+
+    async def reserve_call(self, stream: ResponseStream, input_tokens: int) -> bool:
+        """Reserve what one more call of the model may cost, for the next step of an answer.
+
+        Args:
+            input_tokens: estimated.
+
+        Returns:
+            Whether there is room for it, or nothing is reserved for the answer.
+        """
+        held, store = self._held.get(stream.response_id), self.store
+        if held is None or store is None:
+            return True
+        has_room = await self._reserve_more(store, stream, held, input_tokens)
+        if has_room and held.expected.output_tokens is None:
+            self._allow(stream, held)
+        return has_room
+
+    async def _reserve_more(
+        self, store: UsageStore, stream: ResponseStream, held: _Held, input_tokens: int
+    ) -> bool:
+        """Reserve one more call, or with no input one more step of one. Returns whether it may."""
+        async with held.lock:
+            before = held.reservation
+            more = self._most(replace(held.expected, input_tokens=input_tokens))
+            amounts = {name: most + more.of(name) for name, most in before.amounts.items()}
+            wanted = replace(before, amounts=amounts, step=before.step + 1)
+            while not stream.log.closed:
+                try:
+                    full = await store.reserve(Ask(wanted, held.bounds, before))
+                except StoreUnavailable:
+                    await asyncio.sleep(_RETRY_SECONDS)
+                    continue
+                except ReservationGone:
+                    return False
+                if full is None:
+                    held.reservation = wanted
+                return full is None
+            return False
 
     def go_on(self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost) -> None:
         """Go on with an answer of another task, which may have a reservation."""

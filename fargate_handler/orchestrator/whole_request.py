@@ -105,8 +105,10 @@ def line_of(channel: Channel, kind: MessageKind, sender: tuple[str, str] | None 
 
 AGENT = "openai/chat"
 """The agent in the channels of such requests."""
-# Parameters that a model reads.
-_DESCRIBED = ("functions", "prediction", "response_format")
+# Parameters that are no part of a prompt. Any other may be: a schema, documents, a template.
+_NOT_READ = ("metadata", "user", "logit_bias", "stream_options")
+# Characters. A shorter one is a setting.
+_LONGEST_SETTING = 64
 _INSTRUCTING = ("system", "developer")
 TRANSLATED: Mapping[str, Any] = {"translated": True}
 """The `echo` of a request whose protocol names parameters differently and has no `echo` of its own.
@@ -137,7 +139,11 @@ class WholeRequest:
     def asks(self) -> Asked:
         """How much it asks for."""
         options = self.options
-        described = [options.passed[name] for name in _DESCRIBED if name in options.passed]
+        described = [
+            value
+            for name, value in options.passed.items()
+            if name not in _NOT_READ and _may_be_read(value)
+        ]
         tokens = estimated_tokens(self.turns, [*options.tools, *described])
         # What is no length is for the model's server to refuse. Counted, it would give tokens back.
         longest = options.longest
@@ -177,6 +183,13 @@ class WholeRequest:
             ModelOptions(**options | lists),
             echo=known.get("echo", {}),
         )
+
+
+def _may_be_read(value: Any) -> bool:
+    """Whether a parameter's value may be a part of the prompt."""
+    if isinstance(value, str):
+        return len(value) > _LONGEST_SETTING
+    return isinstance(value, dict | list)
 
 
 def _row(turn: Turn) -> list[Any]:

@@ -10,7 +10,7 @@ from evenflow.fargate_handler.token_sources.aws_client import Event
 from evenflow.fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
 from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
-from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
+from evenflow.fargate_handler.token_sources.usage_counts import cache_written, checked_usage
 from evenflow.stream_core.log.entries import Kind
 from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocol.errors import UpstreamFailed
@@ -85,6 +85,7 @@ class BedrockAnswer:
         """The content blocks that are calls, in order, and whether they have arguments."""
         self._reason: str | None = None
         self._usage: Usage | None = None
+        self._written = 0
 
     def take(self, event: Event) -> None:
         """Take one event.
@@ -116,7 +117,9 @@ class BedrockAnswer:
         elif "messageStop" in event:
             self._reason = event["messageStop"]["stopReason"]
         elif "metadata" in event:
-            self._usage = _usage(event["metadata"]["usage"])
+            counted = event["metadata"]["usage"]
+            self._usage = _usage(counted)
+            self._written = cache_written(counted.get("cacheWriteInputTokens"), self._usage)
 
     def _delta(self, delta: dict[str, Any]) -> None:
         text = delta.get("text")
@@ -174,7 +177,7 @@ class BedrockAnswer:
                 code="upstream_failed",
             )
         self._parts.finish()
-        return ModelFinish(model_end(self._reason), self._usage)
+        return ModelFinish(model_end(self._reason), self._usage, self._written)
 
 
 def _usage(counted: dict[str, Any]) -> Usage | None:

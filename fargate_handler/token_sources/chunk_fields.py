@@ -9,7 +9,11 @@ from typing import Any, TypeVar
 
 import orjson
 
-from evenflow.fargate_handler.token_sources.usage_counts import MOST_COUNTED, checked_usage
+from evenflow.fargate_handler.token_sources.usage_counts import (
+    MOST_COUNTED,
+    cache_written,
+    checked_usage,
+)
 from evenflow.stream_core.log.entries import LONGEST_VALUE, Kind
 from evenflow.stream_core.protocol.messages import Usage
 
@@ -20,6 +24,8 @@ _MOST_SAMPLE = 120
 _T = TypeVar("_T")
 # OpenAI's documented log probability of a very unlikely token. Clients' types allow no null.
 _UNLIKELY = -9999.0
+# By the names of OpenRouter and OpenAI, of LiteLLM, and of Anthropic.
+_WRITTEN = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
 _TEXT_FIELDS = ("text", "content", "thinking", "reasoning")
 _THOUGHTS = ("thinking", "reasoning", "reasoning_content")
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\(?:u[0-9a-fA-F]{4}|[^u])[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL)
@@ -207,6 +213,17 @@ def usage_of(counted: Any) -> Usage | None:
         cached=_detail(counted, "prompt_tokens_details", "cached_tokens"),
         reasoning=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
     )
+
+
+def written_of(counted: dict[str, Any], usage: Usage) -> int:
+    """The tokens of the prompt that the server wrote to its cache, where it says so."""
+    details = counted.get("prompt_tokens_details")
+    for holder in (details, counted):
+        for name in _WRITTEN:
+            written = number_in(holder.get(name), None) if isinstance(holder, dict) else None
+            if written:
+                return cache_written(written, usage)
+    return 0
 
 
 def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:

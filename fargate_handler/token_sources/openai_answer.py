@@ -16,6 +16,7 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     parsed,
     sample_of,
     usage_of,
+    written_of,
 )
 from evenflow.fargate_handler.token_sources.error_objects import error_in
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
@@ -54,6 +55,7 @@ class OpenAIAnswer:
         self._is_done = self._says_messages = False
         self._reason: str | None = None
         self._usage: Usage | None = None
+        self._written = 0
 
     @property
     def has_ended(self) -> bool:
@@ -138,7 +140,7 @@ class OpenAIAnswer:
                 "Evenflow can't deliver; use a model that answers with text",
                 code="upstream_failed",
             )
-        return ModelFinish(model_end(self._reason), self._usage)
+        return ModelFinish(model_end(self._reason), self._usage, self._written)
 
     def _take_other(self, data: bytes) -> bool:
         """Take an event that is no plain text chunk."""
@@ -188,5 +190,6 @@ class OpenAIAnswer:
 
     def _count(self, holder: Any) -> None:
         """Take the usage of a chunk, of a choice, or of Groq's field beside them."""
-        if holder and isinstance(holder, dict) and (counted := holder.get("usage")):
-            self._usage = usage_of(counted) or self._usage
+        counted = holder.get("usage") if holder and isinstance(holder, dict) else None
+        if counted and (usage := usage_of(counted)) is not None:
+            self._usage, self._written = usage, written_of(counted, usage)

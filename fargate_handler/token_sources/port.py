@@ -47,7 +47,7 @@ class ModelOptions:
 
     def within(self, most: int | None) -> ModelOptions:
         """The same options with an answer of at most `most` tokens. None: no limit."""
-        if most is None or (self.longest is not None and self.longest <= most):
+        if most is None or (self.longest is not None and 0 < self.longest <= most):
             return self
         if self.max_completion_tokens is None:
             return replace(self, max_tokens=most)
@@ -107,10 +107,15 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinish:
-    """How a model ended by itself."""
+    """How a model ended by itself.
+
+    Args:
+        cache_written: tokens of the prompt that its server wrote to its cache, as it counts.
+    """
 
     finish_reason: ModelEnd
     usage: Usage | None
+    cache_written: int = 0
 
 
 class TokenSink(Protocol):

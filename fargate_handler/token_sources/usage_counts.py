@@ -34,3 +34,11 @@ def _count(number: object) -> int | None:
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return int(number) if 0 <= number <= MOST_COUNTED and number == int(number) else None
+
+
+def cache_written(count: object, usage: Usage | None) -> int:
+    """The tokens of the prompt that were written to the server's cache. 0: it doesn't say."""
+    written = _count(count)
+    if written is None or usage is None:
+        return 0
+    return min(written, usage.prompt_tokens - (usage.cached_tokens or 0))

@@ -50,6 +50,8 @@ class Kind(StrEnum):
 
 JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
 """The kinds whose text is a delta. Neighbours with the same place join."""
+OF_TOKENS = JOINING | {Kind.CALL}
+"""The kinds that a model makes of its tokens. Its server tells the others beside them."""
 MOST_CALLS = 128
 """The most calls of one choice: as many as a request may bring tools."""
 MOST_CHOICES = 128

@@ -11,7 +11,15 @@ from evenflow.stream_core.delivery.audience import AT_ONCE, Audience
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
 from evenflow.stream_core.delivery.paced_cursor import Batcher, Reader
 from evenflow.stream_core.delivery.presence import Listener, Presence, present_readers
-from evenflow.stream_core.log.entries import JOINING, LogEntry, Part, Restart, same_place, size_of
+from evenflow.stream_core.log.entries import (
+    JOINING,
+    OF_TOKENS,
+    LogEntry,
+    Part,
+    Restart,
+    same_place,
+    size_of,
+)
 from evenflow.stream_core.log.folded_entries import FoldedEntries
 from evenflow.stream_core.log.response_log import (
     LogClosed,
@@ -41,6 +49,8 @@ _END_EVENTS = {
 }
 # Characters. Longer pieces are cut: a delta must fit into a frame and an item of any store.
 _LONGEST_DELTA = 4_096
+# Characters. A longer piece is of several tokens, and few tokens are longer than this.
+_LONGEST_PIECE, _LONGEST_TOKEN = 256, 16
 _NONE_SHARED: Mapping[Hashable, SharedEncoder[Any]] = {}
 _NO_TOKENS = Batcher(1)  # of all responses that have ended
 _NO_PARTS: tuple[Part, ...] = ()
@@ -79,6 +89,8 @@ class ResponseStream:
         "_full_at",
         "_held",
         "_interval",
+        "_kept_tokens",
+        "_limit",
         "_limits",
         "_longest_batched",
         "_monotonic",
@@ -119,11 +131,13 @@ class ResponseStream:
         "place",
         "polls",
         "readers",
+        "replaced",
         "response_id",
         "signs_of_life",
         "state",
         "takes_back",
         "tokens",
+        "uncounted",
         "unread_since",
         "usage",
         "via",
@@ -167,9 +181,11 @@ class ResponseStream:
         """Since when the generation has no place, in seconds. None: it has one, or never had."""
         self.place: QueuePlace | None = None
         """Where it waits for the model, as readers were told. None: it doesn't, or not for long."""
-        self.attempt, self.kept_index, self.takes_back = 1, -1, False
-        # Tokens that the model has given, in all attempts.
-        self.tokens = 0
+        self.attempt, self.kept_index, self._kept_tokens = 1, -1, 0
+        self.takes_back = False
+        # Pieces that the model has given, in all attempts; those of them that are no tokens of the
+        # answer that stands; and of these the ones of attempts that were replaced.
+        self.tokens = self.uncounted = self.replaced = 0
         self.signs_of_life = 0
         """How often the model has shown, without a token, that it is alive."""
         # Whether a fallback took the model's place; whether tokens wait for a slot of the clock.
@@ -204,7 +220,7 @@ class ResponseStream:
         self._limits, self._longest_batched = limits, _longest_batched(limits)
         self._window = slots_of(limits.window_ms(kind))
         # How many tokens it may have; when it asks for more, and when it waits for the reply.
-        self._allowed = self._ask_at = self._waits_at = maxsize
+        self._allowed = self._ask_at = self._waits_at = self._limit = maxsize
         self.on_allowance, self.cut_by, self.history_dropped_by = None, "length", None
         # Slots from one delivery to the next (0: it has not begun); the slot of the next one.
         self._interval = self._due = 0
@@ -278,15 +294,15 @@ class ResponseStream:
             raise LogClosed("a part came after the end of its response; the log keeps what it held")
         if part.kind in JOINING and not part.text:
             return
-        self.tokens += 1
-        if self.tokens >= self._ask_at:
-            self._near_allowed()
+        full_at = self._full_at  # this part is taken whole, also where it is the last one
+        self._count(part)
         if part.kind not in JOINING:
             self._cut()
             self.log.append_part(part)
             self._deliver_or_schedule()
         elif len(part.text) > _longest_batched(self._limits):
-            self._append_long(part.text, lambda text: self.log.append_part(part.with_text(text)))
+            append = partial(self._append_part, part)
+            self._append_long(part.text, append, full_at)
         else:
             self._hold(part)
             self._deliver_or_schedule()
@@ -300,14 +316,40 @@ class ResponseStream:
         changes, self._full_at = self._full_at > 0, 0
         return changes
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no more of the model: the next piece raises `ResponseFull`."""
+        return self.log.text_bytes >= self._full_at
+
+    @property
+    def counted(self) -> int:
+        """The tokens of the answer that stands, by our own count: what is billed and bounded."""
+        return self.tokens - self.uncounted
+
+    def limit(self, tokens: int) -> None:
+        """Let each call of the model have at most this many tokens: then it ends with `length`.
+
+        They are counted here, whatever the model's server makes of the request. Of two limits the
+        lower one counts.
+        """
+        if tokens < self._limit:
+            self._limit = tokens
+            self._begin_limit()
+
+    def _begin_limit(self) -> None:
+        if self._limit < maxsize:
+            self._allowed = self.tokens + self._limit
+            # The first one too many shows that the server goes on.
+            self._ask_at = self._allowed + 1
+
     def allow(self, tokens: int, ask_at: int) -> None:
         """Let it have so many tokens. With `ask_at` of them it asks for more, once.
 
         If there is no reply when it has all of them, the model pauses.
         """
-        self._allowed = self._waits_at = tokens
-        self._ask_at = ask_at
-        if self.tokens >= ask_at:
+        self._allowed = self._waits_at = tokens + self.uncounted
+        self._ask_at = ask_at + self.uncounted
+        if self.tokens >= self._ask_at:
             self._near_allowed()
         if self.paused:
             self.hold_or_release()
@@ -321,8 +363,9 @@ class ResponseStream:
             self.hold_or_release()
 
     def _near_allowed(self) -> None:
-        if self._waits_at == maxsize:
-            self._full_at, self.cut_by = 0, "budget"
+        if self._waits_at >= maxsize:
+            self._full_at = 0
+            self.cut_by = "length" if self._limit < maxsize else "budget"
             return
         if self._ask_at < self._waits_at:
             self._ask_at = self._waits_at
@@ -330,6 +373,28 @@ class ResponseStream:
                 self.on_allowance()
         if self.tokens >= self._waits_at:
             self.hold_or_release()
+
+    def count_to(self, counted: int) -> None:
+        """Count what filters keep back, too: from now on it has `counted` tokens."""
+        self.tokens = counted + self.uncounted
+        if self.tokens >= self._ask_at:
+            self._near_allowed()
+
+    def _count(self, part: Part) -> None:
+        if part.kind in OF_TOKENS:
+            self.tokens += tokens_in(part.text)
+        else:
+            self.tokens += 1
+            self._discount(1)
+        if self.tokens >= self._ask_at:
+            self._near_allowed()
+
+    def _discount(self, tokens: int) -> None:
+        """Let tokens count to no bound, and to no bill."""
+        self.uncounted += tokens
+        self._allowed += tokens
+        self._ask_at += tokens
+        self._waits_at += tokens
 
     def drop_history(self, messages: int, by: HistoryBound) -> None:
         """Record that the model does not receive the oldest messages, and notify the readers.
@@ -368,17 +433,21 @@ class ResponseStream:
         if len(text) <= self._longest_batched:
             self.push(text)
             return
-        self.tokens += 1
+        full_at = self._full_at
+        self.tokens += tokens_in(text)
         if self.tokens >= self._ask_at:
             self._near_allowed()
-        self._append_long(text, self.log.append)
+        self._append_long(text, self.log.append, full_at)
 
-    def _append_long(self, text: str, append: Callable[[str], None]) -> None:
+    def _append_part(self, part: Part, text: str) -> None:
+        self.log.append_part(part.with_text(text))
+
+    def _append_long(self, text: str, append: Callable[[str], None], full_at: int) -> None:
         """Append a text that is too long for a batch. It becomes entries of its own."""
         self._cut()
         full = False
         for first in range(0, len(text), _LONGEST_DELTA):
-            full = self.log.text_bytes >= self._full_at
+            full = self.log.text_bytes >= full_at
             if full:
                 break
             append(text[first : first + _LONGEST_DELTA])
@@ -457,6 +526,19 @@ class ResponseStream:
         if self.log.next_index > self.kept_index + 1:
             self.log.restart(self.kept_index, self.attempt, withdraws=self.takes_back)
             self._deliver("")
+
+    def discount_attempt(self) -> None:
+        """What the attempt before gave is replaced, and counts no more."""
+        replaced = self.counted - self._kept_tokens
+        self.replaced += replaced
+        self._discount(replaced)
+        if self.paused:
+            self.hold_or_release()
+
+    def keep(self, index: int) -> None:
+        """Keep all up to `index`: a step of the model. Another call follows, with its own limit."""
+        self.kept_index, self._kept_tokens = index, self.counted
+        self._begin_limit()
 
     def add_result(self, part: Part) -> None:
         """Append the result of a client's tool. It is delivered and stored at once.
@@ -811,3 +893,8 @@ class ResponseStream:
 def _longest_batched(limits: Limits) -> int:
     """Characters of the longest token that is batched. A delta has a limit, too."""
     return max(1, _LONGEST_DELTA // limits.batch_tokens)
+
+
+def tokens_in(piece: str) -> int:
+    """How many tokens a piece of a model counts as: one, unless it is long."""
+    return 1 if len(piece) <= _LONGEST_PIECE else len(piece) // _LONGEST_TOKEN

@@ -11,14 +11,28 @@ NANODOLLARS = 1_000_000_000
 """In a dollar."""
 
 _MILLION = 1_000_000
+# Of one answer: a million dollars. Stores add costs up in 64 bits.
+_MOST_NANODOLLARS = 1_000_000 * NANODOLLARS
+_FEWEST_NUMBERS, _MOST_NUMBERS = 2, 4
 
 
 class Price(NamedTuple):
-    """Dollars per million tokens: of input, of output, and of input from a cache."""
+    """Dollars per million tokens: of input, of output, of input from the prompt's cache, and of
+    input that is written to it.
+    """
 
     input: float
     output: float
     cached: float
+    written: float
+
+    def dollars(self, input_tokens: int, output_tokens: int, cached: int, written: int) -> float:
+        """The dollars of one call. Tokens from the cache, and written to it, are of the input."""
+        cached = min(cached, input_tokens)
+        written = min(written, input_tokens - cached)
+        computed = (input_tokens - cached - written) * self.input
+        stored = cached * self.cached + written * self.written
+        return (computed + stored + output_tokens * self.output) / _MILLION
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +43,7 @@ class ModelPrices:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `name=input/output,other=input/output/cached`.
+        """Read `name=input/output,other=input/output/cached/written`.
 
         Raises:
             ValueError: a name is missing or there twice, or a price is no number from 0 on.
@@ -42,33 +56,45 @@ class ModelPrices:
             price = _price(all_of_it)
             if price is None:
                 raise ValueError(
-                    f"has {entry!r}, whose prices are not two or three numbers of dollars for a "
-                    "million tokens: name=input/output or name=input/output/cached"
+                    f"has {entry!r}, whose prices are not two to four numbers of dollars for a "
+                    "million tokens: name=input/output, name=input/output/cached or "
+                    "name=input/output/cached/written"
                 )
             prices[name] = price
         return cls(prices)
 
     def cost(
-        self, model: str, input_tokens: int, output_tokens: int, cached_tokens: int = 0
+        self, model: str, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0
     ) -> float | None:
         """The dollars of one call. None for a model without a price.
 
         Args:
-            cached_tokens: the input tokens that came from a cache.
+            cached: tokens of the input that came from the prompt's cache.
+            written: tokens of the input that were written to it.
         """
         price = self.by_model.get(model)
         if price is None:
             return None
-        cached = min(cached_tokens, input_tokens)
-        computed = (input_tokens - cached) * price.input + cached * price.cached
-        return (computed + output_tokens * price.output) / _MILLION
+        return price.dollars(input_tokens, output_tokens, cached, written)
 
     def nanodollars(
-        self, model: str, input_tokens: int, output_tokens: int, cached_tokens: int = 0
+        self, model: str, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0
     ) -> int | None:
         """The same in billionths of a dollar, rounded up, so that sums are exact."""
-        cost = self.cost(model, input_tokens, output_tokens, cached_tokens)
-        return None if cost is None else ceil(round(cost * NANODOLLARS, 3))
+        cost = self.cost(model, input_tokens, output_tokens, cached, written)
+        return None if cost is None else _nanodollars(cost)
+
+    def most_nanodollars(self, model: str, input_tokens: int, output_tokens: int) -> int | None:
+        """The most that a call can cost, whatever of its input is cached. None: as of `cost`."""
+        price = self.by_model.get(model)
+        if price is None:
+            return None
+        dearest = max(price.input, price.cached, price.written)
+        return _nanodollars((input_tokens * dearest + output_tokens * price.output) / _MILLION)
+
+
+def _nanodollars(cost: float) -> int:
+    return min(_MOST_NANODOLLARS, ceil(round(cost * NANODOLLARS, 3)))
 
 
 def _price(text: str) -> Price | None:
@@ -76,6 +102,9 @@ def _price(text: str) -> Price | None:
         numbers = [*map(float, text.split("/"))]
     except ValueError:
         return None
-    if len(numbers) not in (2, 3) or not all(0 <= number < _MILLION for number in numbers):
+    if not _FEWEST_NUMBERS <= len(numbers) <= _MOST_NUMBERS:
         return None
-    return Price(numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else numbers[0])
+    if not all(0 <= number < _MILLION for number in numbers):
+        return None
+    # What has no price of its own costs as any input.
+    return Price(*numbers, *[numbers[0]] * (_MOST_NUMBERS - len(numbers)))

@@ -19,11 +19,28 @@ class _Used:
 
 @dataclass(slots=True)
 class _Account:
-    """All of one tenant."""
+    """All of one tenant.
+
+    Args:
+        totals: by day and model, of each user by name, and of all by an empty one.
+    """
 
     counters: Counter[str] = field(default_factory=Counter)
     reserved: dict[str, Reservation] = field(default_factory=dict)
     used: dict[str, _Used] = field(default_factory=dict)
+    totals: dict[str, dict[tuple[str, str], DayTotals]] = field(default_factory=dict)
+
+    def add_to_totals(self, record: UsageRecord, times: int = 1) -> None:
+        """Count a record to its day and model. With `times=-1` it counts there no more."""
+        added = totals_of(record)
+        place = added.day, added.model
+        for user in {"", record.user}:
+            totals = self.totals.setdefault(user, {})
+            totals[place] = totals.get(place, DayTotals(*place)).plus(added, times)
+            if not totals[place].answers:
+                del totals[place]
+            if not totals:
+                del self.totals[user]
 
 
 class MemoryUsageStore:
@@ -61,7 +78,10 @@ class MemoryUsageStore:
             None if before is None else before.counted,
         )
         account.counters.update(settled.changes)
+        if before is not None:
+            account.add_to_totals(before.record, times=-1)
         record = record.in_place_of(None if before is None else before.record)
+        account.add_to_totals(record)
         account.used[record.response_id] = _Used(record, settled.counted)
         self._forget_old(account, record.ended_at)
 
@@ -77,25 +97,28 @@ class MemoryUsageStore:
     async def reservation(self, tenant: str, response_id: str) -> Reservation | None:
         return self._accounts[tenant].reserved.get(response_id)
 
+    async def answers_reserved(self, tenant: str) -> int:
+        return len(self._accounts[tenant].reserved)
+
     async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
         account = self._accounts[tenant]
         return {name: account.counters[name] for name in counters}
 
-    async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
-        used = self._accounts[tenant].used.values()
-        return summed(
-            totals_of(each.record) for each in used if first_day <= each.record.day <= last_day
-        )
+    async def totals(
+        self, tenant: str, first_day: str, last_day: str, user: str | None = None
+    ) -> Sequence[DayTotals]:
+        found = self._accounts[tenant].totals.get(user or "", {})
+        return summed(each for each in found.values() if first_day <= each.day <= last_day)
 
-    async def records(
-        self, tenant: str, day: str, user: str | None = None
-    ) -> Sequence[UsageRecord]:
-        records = (each.record for each in self._accounts[tenant].used.values())
-        return [record for record in records if record.day == day and user in (None, record.user)]
+    async def records(self, tenant: str, day: str) -> Sequence[UsageRecord]:
+        used = self._accounts[tenant].used.values()
+        return [each.record for each in used if each.record.day == day]
 
     def _forget_old(self, account: _Account, now: float) -> None:
         """Forget the oldest records, which are first."""
-        for response_id, each in tuple(account.used.items()):
-            if each.record.ended_at > now - self._kept_seconds:
+        while account.used:
+            response_id, oldest = next(iter(account.used.items()))
+            if oldest.record.ended_at > now - self._kept_seconds:
                 break
+            account.add_to_totals(oldest.record, times=-1)
             del account.used[response_id]

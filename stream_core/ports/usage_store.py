@@ -8,6 +8,8 @@ What every implementation must guarantee (tests/integration/stores checks it):
   many tasks ask at once.
 - **Once.** An answer has one usage record. One of a later epoch takes its place, one of an earlier
   epoch changes nothing, and a repetition changes nothing.
+- **Reports hold up nothing.** Totals are kept as answers end, so that reading them costs as many
+  rows as there are days and models, and no answer waits for a report.
 """
 
 from __future__ import annotations
@@ -62,17 +64,20 @@ class UsageStore(Protocol):
     async def reservation(self, tenant: str, response_id: str) -> Reservation | None:
         """What is reserved for an answer. None: nothing is."""
 
+    async def answers_reserved(self, tenant: str) -> int:
+        """How many of the tenant's answers have something reserved."""
+
     async def committed(self, tenant: str, counters: Iterable[str]) -> Mapping[str, int]:
         """What is spent and reserved, by counter. A counter without anything may be missing."""
 
-    async def totals(self, tenant: str, first_day: str, last_day: str) -> Sequence[DayTotals]:
-        """The totals of these days by day and model, in that order."""
-
-    async def records(
-        self, tenant: str, day: str, user: str | None = None
-    ) -> Sequence[UsageRecord]:
-        """The records of a day, in no order.
+    async def totals(
+        self, tenant: str, first_day: str, last_day: str, user: str | None = None
+    ) -> Sequence[DayTotals]:
+        """The totals of these days by day and model, in that order.
 
         Args:
-            user: those of this user alone.
+            user: those of this named user alone.
         """
+
+    async def records(self, tenant: str, day: str) -> Sequence[UsageRecord]:
+        """The records of a day, in no order."""

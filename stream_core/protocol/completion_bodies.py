@@ -30,8 +30,9 @@ _FLEX = "flex"
 
 _INT64 = 2**63
 
-# The model's server judges these values. The bounds are those of the formats that carry them there.
-_Tokens = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
+# The model's server judges these values, but for the length, which budgets are reserved by. The
+# bounds are those of the formats that carry them there.
+_Tokens = Annotated[int, Field(ge=1, lt=_INT64)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Stop = Annotated[str, Field(min_length=1)]
 _Stops = Annotated[Annotated[_Stop, Tag(TEXT)] | Annotated[list[_Stop], Tag(LIST)], TEXT_OR_LIST]

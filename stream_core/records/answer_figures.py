@@ -12,6 +12,7 @@ class AnswerFigures:
         model: the model's name at its server. Empty: not known.
         user, key: whom it is for, and the id of the key that its message came with. Empty: none.
         input_estimate: about how many tokens its model is given.
+        cache_written: how many tokens of that its server wrote to its cache, as it counts.
         trace: the id of the trace that it is part of. Empty: of none.
         began_at: when its generation began at this task, in seconds on the monotonic clock.
         gaps: the time between its tokens, when it has ended. None: there were too few.
@@ -24,6 +25,7 @@ class AnswerFigures:
     __slots__ = (
         "_last_transport",
         "began_at",
+        "cache_written",
         "delivered",
         "first_reader",
         "gaps",
@@ -39,7 +41,7 @@ class AnswerFigures:
     def __init__(self) -> None:
         self.model = ""
         self.trace = self.user = self.key = ""
-        self.input_estimate = 0
+        self.input_estimate = self.cache_written = 0
         self.began_at: float | None = None
         self.gaps: GapSummary | None = None
         self.retries = 0

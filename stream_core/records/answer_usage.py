@@ -22,7 +22,7 @@ def pieces_used(stream: ResponseStream) -> tuple[int, int]:
     asked = stream.figures.began_at is not None
     if stream.state is ResponseState.ERROR and not stream.tokens:
         asked = asked and stream.error is not None and stream.error["code"] in _TIMEOUTS
-    return (stream.figures.input_estimate if asked else 0), stream.tokens
+    return (stream.figures.input_estimate if asked else 0), stream.counted
 
 
 def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -> UsageRecord:
@@ -33,11 +33,12 @@ def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -
     """
     figures, usage = stream.figures, stream.usage
     if usage is None:
-        counted = "pieces", *pieces_used(stream), 0, 0
+        counted = "pieces", *pieces_used(stream), 0, 0, 0
     else:
         cached, reasoning = usage.cached_tokens or 0, usage.reasoning_tokens or 0
-        counted = "model", usage.prompt_tokens, usage.completion_tokens, cached, reasoning
-    counted_by, given, gave, cached, reasoning = counted
+        written = figures.cache_written
+        counted = "model", usage.prompt_tokens, usage.completion_tokens, cached, written, reasoning
+    counted_by, given, gave, cached, written, reasoning = counted
     return UsageRecord(
         tenant=stream.channel.tenant,
         response_id=stream.response_id,
@@ -53,9 +54,10 @@ def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -
         input_tokens=given,
         output_tokens=gave,
         cached_tokens=cached,
+        cache_write_tokens=written,
         reasoning_tokens=reasoning,
         tokens_counted_by=counted_by,
-        nanodollars=prices.nanodollars(figures.model, given, gave, cached),
+        nanodollars=prices.nanodollars(figures.model, given, gave, cached, written),
     )
 
 

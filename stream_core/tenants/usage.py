@@ -27,6 +27,8 @@ class UsageRecord:
         model: its name at its server.
         ended_at: seconds since the epoch. Its day of UTC is the record's.
         epoch: of the owner that ended it. A record of a later one takes its place.
+        cached_tokens, cache_write_tokens: of the input, what came from the cache of the prompt, and
+            what was written to it.
         tokens_counted_by: `model`, or `pieces` where its server told no usage: then the output is
             the pieces that came, and the input an estimate.
         nanodollars: by the operator's prices. None: the model has none.
@@ -46,6 +48,7 @@ class UsageRecord:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     tokens_counted_by: str = "model"
     nanodollars: int | None = None

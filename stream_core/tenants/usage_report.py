@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Literal, cast
 
 from evenflow.stream_core.policy.model_prices import NANODOLLARS, ModelPrices
@@ -12,7 +12,7 @@ from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.http_bodies import BudgetLeft, UsageReport, UsedOfDay
 from evenflow.stream_core.tenants.budget import Budget, budgets_of
 from evenflow.stream_core.tenants.tenant import Tenant
-from evenflow.stream_core.tenants.usage import DayTotals, file_of, summed, totals_of
+from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord
 
 MOST_DAYS = 366
 MOST_DAYS_OF_A_USER = 31
@@ -40,11 +40,8 @@ async def usage_report(
     Raises:
         StoreUnavailable: the store can't be reached.
     """
-    if user is None:
-        first, last = (day.isoformat() for day in days)
-        totals = list(await store.totals(tenant.id, first, last))
-    else:
-        totals = await _totals_of_user(store, tenant.id, days, user)
+    first, last = (day.isoformat() for day in days)
+    totals = await store.totals(tenant.id, first, last, user)
     budgets = budgets_of(tenant, key_id, user or "", now)
     if user is not None:
         budgets = tuple(budget for budget in budgets if _whose(budget) == "user")
@@ -54,7 +51,7 @@ async def usage_report(
         user=user,
         days=[_used(each, prices) for each in totals],
         budgets=[_left(budget, committed.get(budget.counter, 0)) for budget in budgets],
-        answers_reserved=len(await store.reservations(tenant.id)) if user is None else 0,
+        answers_reserved=await store.answers_reserved(tenant.id) if user is None else 0,
     )
 
 
@@ -82,16 +79,14 @@ def days_asked(first: str | None, last: str | None, now: float, most: int) -> tu
     return since, until
 
 
-async def day_file(store: UsageStore, tenants: Iterable[str], day: str) -> bytes:
-    """The file of a day: a JSON line for each usage record of these tenants.
-
-    The same records always make the same bytes.
+async def day_records(store: UsageStore, tenants: Iterable[str], day: str) -> list[UsageRecord]:
+    """The usage records of these tenants on a day. `file_of` makes the day's file of them.
 
     Raises:
         StoreUnavailable: the store can't be reached.
     """
     found = [await store.records(tenant, day) for tenant in dict.fromkeys(tenants)]
-    return file_of(record for records in found for record in records)
+    return [record for records in found for record in records]
 
 
 def _day(name: str, given: str | None) -> date | None:
@@ -101,15 +96,6 @@ def _day(name: str, given: str | None) -> date | None:
         raise InvalidRequest(
             f"`{name}` must be a day such as 2026-11-24", code="invalid_field", param=name
         ) from None
-
-
-async def _totals_of_user(
-    store: UsageStore, tenant: str, days: tuple[date, date], user: str
-) -> list[DayTotals]:
-    first, last = days
-    every = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-    found = [await store.records(tenant, day.isoformat(), user) for day in every]
-    return summed(totals_of(record) for records in found for record in records)
 
 
 def _whose(budget: Budget) -> Literal["tenant", "key", "user"]:

@@ -22,12 +22,16 @@ class Answer:
 
     Args:
         first_at: when the first text came (`time.monotonic` seconds); None when none came.
+        last_at: when the last text came.
+        gap: the longest time between two texts that followed each other, in seconds.
         error: the code of what ended it, or of what refused it; empty when it completed.
         raw: every byte of the answer that says more than text, for attacks that look for words.
     """
 
     text: str = ""
     first_at: float | None = None
+    last_at: float = 0.0
+    gap: float = 0.0
     error: str = ""
     accepted: bool = False
     raw: str = ""
@@ -35,8 +39,14 @@ class Answer:
 
     def add(self, text: str) -> None:
         """More text came."""
-        if text and self.first_at is None:
-            self.first_at = monotonic()
+        if not text:
+            return
+        now = monotonic()
+        if self.first_at is None:
+            self.first_at = now
+        else:
+            self.gap = max(self.gap, now - self.last_at)
+        self.last_at = now
         self.text += text
 
 

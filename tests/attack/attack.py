@@ -14,6 +14,8 @@ from tests.attack.wire import Client
 
 _BESIDE_MIB = 64.0
 """For connections, and what is on its way."""
+_STORES_MIB = 64.0
+"""For what was accepted of some seconds."""
 
 
 class Judged(StrEnum):
@@ -67,6 +69,7 @@ class Attack:
 
     Args:
         fills: the limits that it fills. What they take may come on top of the memory at its peak.
+        stores_mib: by how much it may make the store grow on the disk.
         short: whether it is part of the short form.
         hostile_model: whether the model is `tests.attack.hostile_model`, not the demo model.
     """
@@ -77,6 +80,7 @@ class Attack:
     judged: Judged
     short: bool
     fills: tuple[str, ...]
+    stores_mib: float
     settings: Mapping[str, str]
     hostile_model: bool
 
@@ -93,6 +97,7 @@ def attack(
     *,
     short: bool = False,
     fills: tuple[str, ...] = (),
+    stores_mib: float = _STORES_MIB,
     settings: Mapping[str, str] | None = None,
     hostile_model: bool = False,
 ) -> Callable[[Strike], Attack]:
@@ -107,6 +112,7 @@ def attack(
             judged,
             short,
             fills,
+            stores_mib,
             settings or {},
             hostile_model,
         )

@@ -8,6 +8,7 @@ from tests.attack import (
     ends,
     filtered,
     memory,
+    money,
     origins,
     parsing,
     shares,
@@ -29,6 +30,7 @@ ATTACKS = {
         origins,
         closed,
         filtered,
+        money,
     )
     for value in vars(area).values()
     if isinstance(value, Attack)

@@ -1,8 +1,8 @@
-"""Honest readers, in a process of their own: `python -m tests.attack.honest PORT`.
+"""Honest readers, in a process of their own: `python -m tests.attack.honest PORT [TENANT]`.
 
 Each asks a small question several times a second, over its own transport, and looks whether the
 answer is whole. What became of each question is a line of JSON on stdout. They stop when stdin
-ends. The key of tokens comes in the environment.
+ends. The key of tokens comes in the environment. With a tenant they show its key.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from bench.demo_model import Script
 from bench.machine import LOAD_CORE, pin
 from bench.processes import end_with_parent
 from tests.attack.asking import BROKEN, Answer, ask_events, ask_openai, ask_socket
-from tests.attack.tokens import session_token
-from tests.attack.wire import Client
+from tests.attack.tokens import TENANT_KEYS, session_token
+from tests.attack.wire import Client, bearer
 from tests.integration.raw_websocket import RawWebSocket
 
 EVERY_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
 _RETURNS_AFTER_SECONDS = 120.0
-_TOKENS, _GAP_MS = 4, 10
+# An answer takes most of the time until the next question, so that a stop falls into some.
+_TOKENS, _GAP_MS = 8, 20
 
 
 @dataclass(frozen=True)
@@ -39,20 +40,23 @@ class Question:
         asked_at: `time.monotonic` seconds, which are comparable between processes.
         seconds: to the first text, from before anything was connected for it; the whole patience
             where none came.
+        gap: the longest time between two of its texts, in seconds.
         error: why there is no whole answer; empty when there is one.
     """
 
     reader: str
     asked_at: float
     seconds: float
+    gap: float
     error: str
 
 
 class SocketReader:
     """One WebSocket for a whole conversation; a new conversation after an error."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, tenant: str) -> None:
         self._client = client
+        self._tenant = tenant
         self._websocket: RawWebSocket | None = None
         self._previous: str | None = None
         self._asked = 0
@@ -60,7 +64,7 @@ class SocketReader:
     async def ask(self, question: str) -> Answer:
         """Ask the next question."""
         if self._websocket is None:
-            self._websocket = await self._client.websocket(session_token())
+            self._websocket = await self._client.websocket(session_token(tenant=self._tenant))
             self._previous = None
             if self._websocket.status != 101:
                 return self._dropped(Answer(error=str(self._websocket.status)))
@@ -83,12 +87,13 @@ class SocketReader:
 class ReturningReader:
     """Comes back with an older token for each question, as after a lost network."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, tenant: str) -> None:
         self._client = client
+        self._tenant = tenant
 
     async def ask(self, question: str) -> Answer:
         """Ask the next question."""
-        token = session_token(age_seconds=_RETURNS_AFTER_SECONDS)
+        token = session_token(age_seconds=_RETURNS_AFTER_SECONDS, tenant=self._tenant)
         try:
             websocket = await self._client.websocket(token)
             if websocket.status != 101:
@@ -105,13 +110,14 @@ class ReturningReader:
 class EventsReader:
     """A conversation over HTTP, each question on new connections."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, tenant: str) -> None:
         self._client = client
+        self._tenant = tenant
         self.begin_again()
 
     def begin_again(self) -> None:
         """A new session."""
-        self._token = session_token()
+        self._token = session_token(tenant=self._tenant)
         self._previous: str | None = None
         self._asked = 0
 
@@ -130,19 +136,21 @@ class EventsReader:
 class OpenAIReader:
     """A request of OpenAI's API, each on a new connection."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, tenant: str) -> None:
         self._client = client
+        self._tenant = tenant
 
     async def ask(self, question: str) -> Answer:
         """Ask the next question."""
-        return await ask_openai(self._client, question)
+        headers = bearer(TENANT_KEYS[self._tenant]) if self._tenant else {}
+        return await ask_openai(self._client, question, headers)
 
     def begin_again(self) -> None:
         """Nothing is kept."""
 
 
 Reader = SocketReader | ReturningReader | EventsReader | OpenAIReader
-READERS: dict[str, Callable[[Client], Reader]] = {
+READERS: dict[str, Callable[[Client, str], Reader]] = {
     "socket": SocketReader,
     "returning": ReturningReader,
     "events": EventsReader,
@@ -168,25 +176,25 @@ async def _asked(name: str, reader: Reader, script: Script) -> Question:
             answer = await reader.ask(script.question)
     except BROKEN as error:
         reader.begin_again()
-        return Question(name, began, PATIENCE_SECONDS, type(error).__name__)
+        return Question(name, began, PATIENCE_SECONDS, 0.0, type(error).__name__)
     if answer.error:
-        return Question(name, began, PATIENCE_SECONDS, answer.error)
+        return Question(name, began, PATIENCE_SECONDS, answer.gap, answer.error)
     first = answer.first_at or monotonic()
     wrong = "" if answer.text == script.answer else "wrong text"
-    return Question(name, began, first - began, wrong)
+    return Question(name, began, first - began, answer.gap, wrong)
 
 
-async def _main(port: int) -> None:
+async def _main(port: int, tenant: str = "") -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     waiting = loop.run_in_executor(None, sys.stdin.read)
     waiting.add_done_callback(lambda _: stopped.set())
     async with asyncio.TaskGroup() as group:
         for name, make in READERS.items():
-            group.create_task(_read_on(name, make(Client(port)), stopped))
+            group.create_task(_read_on(name, make(Client(port), tenant), stopped))
 
 
 if __name__ == "__main__":
     end_with_parent()
     pin(LOAD_CORE)
-    uvloop.run(_main(int(sys.argv[1])))
+    uvloop.run(_main(int(sys.argv[1]), *sys.argv[2:]))

@@ -16,7 +16,7 @@ import sys
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import uvloop
 
@@ -36,10 +36,12 @@ _INTERIM_SECONDS = 20.0
 _ENDLESS_SECONDS = 120.0
 _BEGINNINGS_SECONDS = 20.0
 _turns = itertools.count()
+_DEAF_TOKENS = 20_000
 _ERROR_TEXT = f"could not connect to postgres://admin:{SECRET_IN_ERROR}@db.internal/models"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TOKENS = re.compile(r"tokens=(\d+)")
 _SEED = re.compile(r"seed=(\d+)")
+_GAP_MS = re.compile(r"gap_ms=(\d+)")
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
 
 Writer = asyncio.StreamWriter
@@ -58,9 +60,14 @@ def end(choice: int = 0) -> bytes:
     return event("", choice, "stop") + b"data: [DONE]\n\n"
 
 
+def chunk(data: bytes) -> bytes:
+    """A chunk of a body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
 def chunked(data: bytes) -> bytes:
-    """A body of one chunk."""
-    return b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data)
+    """The last chunk of a body, and its end."""
+    return chunk(data) + b"0\r\n\r\n"
 
 
 def answer(*texts: str) -> bytes:
@@ -138,8 +145,7 @@ async def _endless_answer(writer: Writer) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_ENDLESS_SECONDS):
             while not writer.is_closing():
-                data = event(text)
-                writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+                writer.write(chunk(event(text)))
                 await writer.drain()
                 await asyncio.sleep(0.2)
     writer.close()
@@ -173,6 +179,16 @@ async def _key_around_a_source(writer: Writer) -> None:
     writer.write(_HEAD + b"\r\n" + chunked(b"".join(pieces) + end()))
 
 
+async def _deaf_to_lengths(writer: Writer) -> None:
+    writer.write(_HEAD + b"\r\n" + chunked(event("x ") * _DEAF_TOKENS + end()))
+
+
+async def _counts(count: int, writer: Writer) -> None:
+    usage = {"prompt_tokens": count, "completion_tokens": count}
+    told = b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
+    writer.write(_HEAD + b"\r\n" + chunked(event(BEGINNING) + told + end()))
+
+
 BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
     "gzip-bomb": _gzip_bomb,
     "interim-answers": _interim_answers,
@@ -188,7 +204,15 @@ BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
     "beginnings-of-matches": _beginnings_of_matches,
     "key-by-letters": _key_by_letters,
     "key-around-a-source": _key_around_a_source,
+    "deaf-to-lengths": _deaf_to_lengths,
+    "impossible-usage": partial(_counts, 2**62),
+    "absurd-usage": partial(_counts, 10**12),
 }
+
+
+def _stated(parameter: re.Pattern[str], question: str, otherwise: int) -> int:
+    found = parameter.search(question)
+    return int(found[1]) if found else otherwise
 
 
 @cache
@@ -231,9 +255,13 @@ class _Model:
         if directive == "#attack":
             await BEHAVIOURS[name](writer)
             return
-        tokens, seed = _TOKENS.search(question), _SEED.search(question)
-        count = int(tokens[1]) if tokens else 1
-        writer.write(answer(*demo_tokens(int(seed[1]) if seed else 1, count)))
+        tokens = demo_tokens(_stated(_SEED, question, 1), _stated(_TOKENS, question, 1))
+        gap_seconds = _stated(_GAP_MS, question, 0) / 1_000
+        writer.write(_HEAD + b"\r\n")
+        for token in tokens:
+            writer.write(chunk(event(token)))
+            await asyncio.sleep(gap_seconds)
+        writer.write(chunked(end()))
 
 
 async def _serve(port: int) -> None:

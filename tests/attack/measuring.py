@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
@@ -17,7 +17,8 @@ from tests.attack.attack import Attack, Judged, Scene
 from tests.attack.honest import PATIENCE_SECONDS, READERS, Question, Reader
 from tests.attack.plan import Plan
 from tests.attack.target import Target
-from tests.attack.verdict import BACK_WITHIN, MIB, Measured, Memory
+from tests.attack.tokens import HONEST, KEYED
+from tests.attack.verdict import BACK_WITHIN, MIB, Disk, Measured, Memory
 from tests.attack.wire import ATTACKER, Client
 from tests.aws.child_process import ChildProcess
 from tests.chaos.waiting import until
@@ -26,6 +27,7 @@ from tests.integration.server_process import ROOT, clean_environment, free_port
 _START_SECONDS = 40.0
 _ASK_AT_ONCE = 8
 _HELD = "memory_held_bytes"
+_DISK_LOOK_SECONDS = 0.5
 
 
 @asynccontextmanager
@@ -73,13 +75,14 @@ class HonestReaders:
 
 
 @asynccontextmanager
-async def honest_readers(port: int) -> AsyncIterator[HonestReaders]:
-    """Honest readers of the server at this port."""
+async def honest_readers(port: int, tenant: str) -> AsyncIterator[HonestReaders]:
+    """Honest readers of the server at this port. `tenant`: whose key they show; empty: nobody's."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "tests.attack.honest",
         str(port),
+        tenant,
         cwd=ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -99,16 +102,21 @@ async def measure(attacks: Sequence[Attack], plan: Plan, folder: Path) -> list[M
     """Carry out attacks of like needs that are judged by what honest readers notice, one after
     the other on one server.
     """
-    began = list[float]()
-    async with target(attacks[0], folder) as server, honest_readers(server.port) as readers:
+    began, tenant = list[float](), _honest_tenant(attacks[0])
+    async with (
+        target(attacks[0], folder) as server,
+        honest_readers(server.port, tenant) as readers,
+    ):
         await until(lambda: bool(readers.questions), _START_SECONDS)
-        await _warm_up(server.port, plan)
+        await _warm_up(server.port, tenant, plan)
         measured = list[Measured]()
         for attack in attacks:
             await asyncio.sleep(plan.warm_seconds)
             began.append(monotonic())
+            used = server.cpu_seconds
             await asyncio.sleep(plan.calm_seconds)
-            measured.append(await _strike_and_settle(attack, plan, server))
+            calm = (server.cpu_seconds - used) / plan.calm_seconds
+            measured.append(await _strike_and_settle(attack, plan, server, calm))
         await asyncio.sleep(plan.calm_seconds)
         await readers.stop()
     ends = [begin - plan.warm_seconds for begin in began[1:]]
@@ -117,14 +125,18 @@ async def measure(attacks: Sequence[Attack], plan: Plan, folder: Path) -> list[M
     return measured
 
 
-async def _warm_up(port: int, plan: Plan) -> None:
+def _honest_tenant(attack: Attack) -> str:
+    return HONEST if attack.settings.keys() >= KEYED.keys() else ""
+
+
+async def _warm_up(port: int, tenant: str, plan: Plan) -> None:
     """Have questions answered: pages of the store and tables that are filled once are filled then,
     and not counted as an attack's.
     """
     numbers = iter(range(plan.warm_questions))
 
-    async def ask(make: Callable[[Client], Reader]) -> None:
-        reader = make(Client(port))
+    async def ask(make: Callable[[Client, str], Reader]) -> None:
+        reader = make(Client(port), tenant)
         for number in numbers:
             try:
                 await reader.ask(Script(1, 0, number).question)
@@ -134,7 +146,9 @@ async def _warm_up(port: int, plan: Plan) -> None:
     await asyncio.gather(*[ask(make) for make in READERS.values() for _ in range(_ASK_AT_ONCE)])
 
 
-async def _strike_and_settle(attack: Attack, plan: Plan, server: Target) -> Measured:
+async def _strike_and_settle(
+    attack: Attack, plan: Plan, server: Target, calm_cpu: float
+) -> Measured:
     before, held = server.resident_bytes, await server.metric(_HELD)
     server.forget_peak()
     measured = await strike(attack, plan, server)
@@ -143,6 +157,9 @@ async def _strike_and_settle(attack: Attack, plan: Plan, server: Target) -> Meas
     await until(lambda: server.resident_bytes <= enough, plan.settle_seconds)
     kept = max(0, round(await server.metric(_HELD) - held))
     measured.memory = Memory(before, peak, server.resident_bytes, kept)
+    measured.cpu_before = calm_cpu
+    if measured.disk is not None:
+        measured.disk = replace(measured.disk, after=server.stored_bytes)
     return measured
 
 
@@ -150,7 +167,39 @@ async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
     """Carry out an attack; what it leaves open is reset at its end."""
     attacker, other = Client(server.port, ATTACKER), Client(server.port)
     scene = Scene(plan, server, attacker, other)
-    logged, began_at = server.log_bytes, monotonic()
+    logged, used, stored = server.log_bytes, server.cpu_seconds, server.stored_bytes
+    async with _largest_store(server) as sizes:
+        began_at = monotonic()
+        await _carry_out(attack, scene)
+        ended_at = monotonic()
+    serves = server.process.poll() is None
+    for client in (attacker, other):
+        client.close()
+    if attack.judged is not Judged.ALONE and not serves:
+        scene.misses.append(f"the server ended with {server.process.poll()}")
+    if b"Traceback" in server.log_file.read_bytes()[logged:]:
+        scene.misses.append("a traceback was logged")
+    opened = attacker.opened + other.opened
+    return Measured(
+        attack.name,
+        slower_seconds=plan.slower_seconds,
+        grows_mib=attack.grows_mib,
+        stores_mib=attack.stores_mib,
+        slack_mib=plan.slack_mib,
+        began_at=began_at,
+        ended_at=ended_at,
+        did="; ".join([*scene.deeds, f"{opened:,} connections"]),
+        disk=Disk(stored, max(sizes), server.stored_bytes),
+        cpu_during=(server.cpu_seconds - used) / (ended_at - began_at) if serves else None,
+        sent_bytes=attacker.sent_bytes + other.sent_bytes,
+        log_bytes=server.log_bytes - logged,
+        log_lines=server.log_lines(logged),
+        misses=scene.misses,
+    )
+
+
+async def _carry_out(attack: Attack, scene: Scene) -> None:
+    plan, began_at = scene.plan, monotonic()
     try:
         async with asyncio.timeout(plan.patience_seconds):
             await attack.strike(scene)
@@ -163,27 +212,24 @@ async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
         scene.must(attack.judged is Judged.BY_READERS, late)
     except (OSError, asyncio.IncompleteReadError) as error:
         scene.misses.append(f"the server ended a connection: {type(error).__name__} {error}")
-    ended_at = monotonic()
-    for client in (attacker, other):
-        client.close()
-    if attack.judged is not Judged.ALONE and server.process.poll() is not None:
-        scene.misses.append(f"the server ended with {server.process.poll()}")
-    if b"Traceback" in server.log_file.read_bytes()[logged:]:
-        scene.misses.append("a traceback was logged")
-    opened, sent = attacker.opened + other.opened, attacker.sent_bytes + other.sent_bytes
-    deeds = [*scene.deeds, f"{opened:,} connections, {sent:,} bytes"]
-    return Measured(
-        attack.name,
-        slower_seconds=plan.slower_seconds,
-        grows_mib=attack.grows_mib,
-        slack_mib=plan.slack_mib,
-        began_at=began_at,
-        ended_at=ended_at,
-        did="; ".join(deeds),
-        log_bytes=server.log_bytes - logged,
-        log_lines=server.log_lines(logged),
-        misses=scene.misses,
-    )
+
+
+@asynccontextmanager
+async def _largest_store(server: Target) -> AsyncIterator[list[int]]:
+    """Note how large the store is, again and again until the end of the block."""
+    sizes = list[int]()
+
+    async def look() -> None:
+        while True:
+            sizes.append(server.stored_bytes)
+            await asyncio.sleep(_DISK_LOOK_SECONDS)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield sizes
+    finally:
+        looking.cancel()
+        sizes.append(server.stored_bytes)
 
 
 async def strike_together(

@@ -16,17 +16,22 @@ REQUESTS = "requests_held_bytes"
 BODIES = "bodies_per_node"
 _SENDERS = 64
 _KIB = 1_024
-_CONVERSATION_KIB = 96
+_CONVERSATIONS, _CONVERSATION_KIB = 12_000, 96
 # The text, a byte for each delta, what is in the conversation, and what each answer takes.
 _ANSWER_KIB = 6
 # The first ones also fill what is filled once.
 _WARM = 1_000
 
 
-@attack("conversations", short=True, fills=(REQUESTS, "conversations_held_bytes"))
+@attack(
+    "conversations",
+    short=True,
+    fills=(REQUESTS, "conversations_held_bytes"),
+    stores_mib=_CONVERSATIONS * _CONVERSATION_KIB / _KIB,
+)
 async def conversations(scene: Scene) -> None:
     """12,000 sessions without a key say 32 KB each, with an emoji in it, and never come back."""
-    numbers = iter(range(scene.scaled(12_000)))
+    numbers = iter(range(scene.scaled(_CONVERSATIONS)))
     question = "what does this mean: 🙂" + "x" * (32_000 - 30)
     before, accepted = scene.target.resident_bytes, 0
 

@@ -16,8 +16,8 @@ class Plan:
         calm_seconds: that honest readers are watched for, before and after.
         strike_seconds: how long an attack lasts that may last as long as one likes.
         settle_seconds: until memory must be back.
-        slower_seconds: by which the first token may come later during an attack, beside twice its
-            time before.
+        slower_seconds: by which the first token and the longest gap may be later during an attack,
+            where a tenth of what they were before is less.
         slack_mib: that memory may keep besides, where it is given little time for that.
         patience_seconds: for an attack; then it is over, whatever it has done.
         watch_seconds: how long an attack may wait for a bound of time to be kept.
@@ -31,7 +31,7 @@ class Plan:
     calm_seconds: float = 5.0
     strike_seconds: float = 10.0
     settle_seconds: float = 60.0
-    slower_seconds: float = 0.1
+    slower_seconds: float = 0.05
     slack_mib: float = 0.0
     patience_seconds: float = 120.0
     watch_seconds: float = 90.0

@@ -99,7 +99,7 @@ async def returning_clients(scene: Scene) -> None:
     scene.did(f"{came:,} returns, {admitted:,} let in")
 
 
-@attack("made-up-keys", fills=(REQUESTS, "responses_held_bytes"))
+@attack("made-up-keys", fills=(REQUESTS, "responses_held_bytes"), stores_mib=256)
 async def made_up_keys(scene: Scene) -> None:
     """58,000 requests with idempotency keys that nobody will send again."""
     honest_key, session = {"Idempotency-Key": secrets.token_hex(8)}, session_token()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,8 @@ from tests.integration.server_process import ServerProcess
 # An answer's line costs a message that was accepted, and of readers' at most 500 a second are
 # written.
 _BOUNDED_EVENTS = (b'{"event":"answer"', b'{"event":"reader"')
+# Of `stat`: a file may have fewer blocks than its length says.
+_BLOCK_BYTES = 512
 
 
 class Target(ServerProcess):
@@ -34,8 +37,30 @@ class Target(ServerProcess):
             "EVENFLOW_TOKEN_KEYS": f"{KEY_ID}:{SECRET}",
             "EVENFLOW_DRAIN_SECONDS": "110",
         }
-        super().__init__(self.log_file, defaults | dict(variables))
+        self.variables = defaults | dict(variables)
+        super().__init__(self.log_file, self.variables)
         pin(SERVER_CORE, self.process.pid)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of its processes since their start."""
+        server = psutil.Process(self.process.pid)
+        used = 0.0
+        for process in (server, *server.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                used += times.user + times.system
+        return used
+
+    @property
+    def stored_bytes(self) -> int:
+        """What its store takes of the disk: the SQLite file, its WAL and their like."""
+        store = Path(self.variables["EVENFLOW_STORE_PATH"])
+        size = 0
+        for file in store.parent.glob(f"{store.name}*"):
+            with suppress(FileNotFoundError):
+                size += file.stat().st_blocks * _BLOCK_BYTES
+        return size
 
     @property
     def log_bytes(self) -> int:

@@ -1,25 +1,37 @@
-"""Session tokens, signed here with the server's key, also aged ones."""
+"""Session tokens, signed here with the server's key, also aged ones; and tenants' keys."""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import time
 
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.tenants.registry import GIVEN_KEY
 
 KEY_ID = "attack"
 KEY_VARIABLE = "ATTACK_TOKEN_KEY"
 """Where a child process finds the key of this run."""
 SECRET = os.environ.setdefault(KEY_VARIABLE, secrets.token_urlsafe(32))
+HONEST, HOSTILE = "honest", "hostile"
+"""Two tenants."""
+TENANT_KEYS = {tenant: f"{tenant}-{SECRET}" for tenant in (HONEST, HOSTILE)}
+KEYED = {"EVENFLOW_TENANT_KEYS": json.dumps(TENANT_KEYS)}
+"""The setting of a server on which each of them has a key: honest readers are `HONEST`."""
 
 _TOKEN_SECONDS = 3_600
 _TOKENS = SessionTokens({KEY_ID: SECRET.encode()})
 
 
-def session_token(session_id: str = "", *, age_seconds: float = 0.0) -> str:
-    """A token of a session, which is new where it isn't named; issued so long ago."""
-    channel = Channel("public", "demo", session_id or f"ses_{secrets.token_hex(12)}")
-    token, _ = _TOKENS.issue(channel, time.time() - age_seconds, _TOKEN_SECONDS)
+def session_token(session_id: str = "", *, age_seconds: float = 0.0, tenant: str = "") -> str:
+    """A token of a session, which is new where it isn't named; issued so long ago.
+
+    Args:
+        tenant: whose key opened the session. Empty: nobody's.
+    """
+    channel = Channel(tenant or "public", "demo", session_id or f"ses_{secrets.token_hex(12)}")
+    key = GIVEN_KEY if tenant else ""
+    token, _ = _TOKENS.issue(channel, time.time() - age_seconds, _TOKEN_SECONDS, key=key)
     return token

@@ -51,19 +51,34 @@ NO_REPLY = Reply(0, {}, b"")
 """The connection ended without an answer."""
 
 
+class _CountedWriter(asyncio.StreamWriter):
+    """Counts what is written, by whatever writes it."""
+
+    def __init__(
+        self,
+        client: Client,
+        transport: asyncio.WriteTransport,
+        protocol: asyncio.StreamReaderProtocol,
+        reader: asyncio.StreamReader,
+    ) -> None:
+        super().__init__(transport, protocol, reader, asyncio.get_running_loop())
+        self._client = client
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes."""
+        self._client.sent_bytes += len(data)
+        super().write(data)
+
+
 class Connection:
     """One connection. What is sent is counted by its client."""
 
-    def __init__(
-        self, client: Client, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._client = client
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
 
     def send(self, data: bytes) -> None:
         """Send bytes."""
-        self._client.sent_bytes += len(data)
         with suppress(ConnectionError):
             self.writer.write(data)
 
@@ -184,11 +199,14 @@ class Client:
             sock.setblocking(False)
             loop = asyncio.get_running_loop()
             await loop.sock_connect(sock, ("127.0.0.1", self._port))
-            reader, writer = await asyncio.open_connection(sock=sock, limit=_READ_AHEAD)
+            reader = asyncio.StreamReader(_READ_AHEAD, loop)
+            protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+            transport, _ = await loop.create_connection(lambda: protocol, sock=sock)
         except OSError:
             sock.close()
             raise
-        connection = Connection(self, reader, writer)
+        writer = _CountedWriter(self, transport, protocol, reader)
+        connection = Connection(reader, writer)
         self.opened += 1
         self._connections.append(connection)
         return connection

@@ -67,7 +67,7 @@ def test_the_price_has_the_name_that_handlers_look_it_up_by(
     for name, value in _variables(_changed(kind=kind, price=_PRICE), workers=workers).items():
         monkeypatch.setenv(name, value)
     settings = HandlerSettings()
-    assert settings.prices.by_model == {settings.own_model_name: (1.0, 5.25, 1.0)}
+    assert settings.prices.by_model == {settings.own_model_name: (1.0, 5.25, 1.0, 1.0)}
 
 
 def test_of_a_profile_it_is_the_id_which_is_made_at_the_deployment() -> None:
@@ -120,6 +120,18 @@ def test_models_that_agents_and_clients_name_have_prices_of_their_own() -> None:
     assert _variables(settings)["EVENFLOW_MODEL_PRICES"] == (
         "evenflow-dev-model=1/5.25,big=2/10,small=0/0"
     )
+
+
+@pytest.mark.parametrize(
+    ("cache", "entry"),
+    [
+        ({"cached": 0.1}, "1/5.25/0.1/1"),
+        ({"written": 1.25}, "1/5.25/1/1.25"),
+        ({"cached": 0.1, "written": 1.25}, "1/5.25/0.1/1.25"),
+    ],
+)
+def test_the_prompt_s_cache_has_prices_of_its_own(cache: dict[str, float], entry: str) -> None:
+    assert ModelPrice(input=1, output=5.25, **cache).entry("m") == f"m={entry}"
 
 
 def test_handlers_are_told(choosy: Synthesis) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
+import aiohttp
 import psutil
 import pytest
 
@@ -30,6 +31,7 @@ from tests.integration.chat_client import checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer
 from tests.integration.server_process import free_port
+from tests.integration.spending import ENDLESS, INPUT, Spender
 
 _TEXTS = ["Größe ", "流れ", " 🙂 ", '"quoted" ', "back\\slash\n", "end."]
 _WHOLE = "".join(_TEXTS)
@@ -320,3 +322,21 @@ async def test_cancel_breaks_the_connection_to_a_model_that_only_writes(
                 break
             await asyncio.sleep(0.01)
     assert failed_at, "the model still speaks after 5 s"
+
+
+async def test_a_model_that_goes_on_spends_no_more_than_is_reserved(
+    serve: Serve,
+    server: LocalServer,
+    service: Service,
+    model: ModelServer,
+    http: aiohttp.ClientSession,
+) -> None:
+    spender = Spender(http, server)
+    await spender.begin(serve)
+    model.will(sends(*service.answer(ENDLESS), headers=service.headers))
+    body = {"model": "a-model", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 50}
+    answer = await spender.ask("/v1/chat/completions", **body)
+    assert answer.json["choices"][0]["finish_reason"] == "length", answer.body
+    assert await spender.committed() <= INPUT + 50 + 1
+    refused = await spender.ask("/v1/chat/completions", **body, n_predict=20_000)
+    assert (refused.status, len(model.requests)) == (400, 1)

@@ -18,9 +18,9 @@ from tests.integration.chat_client import HttpAnswer, call, demo, open_session
 from tests.integration.conftest import Serve
 from tests.integration.deployment import AwsDeployment, LocalDeployment
 from tests.integration.local_server import LocalServer
+from tests.integration.scripted_model import END, Reply, chunk, scripted_model
+from tests.integration.spending import BEARER, BOUND, ENDLESS, INPUT, KEY, Spender
 
-KEY = "evf_acme_0123456789abcdef"
-BEARER = {"Authorization": f"Bearer {KEY}"}
 PRICES = "demo=100000/200000"
 """Ten cents for a token of input, and twenty for one of output."""
 ROOM = 100
@@ -202,3 +202,77 @@ async def test_of_a_thousand_at_once_two_tasks_accept_exactly_as_many_as_there_i
     await asyncio.gather(*asking, return_exceptions=True)
     assert refused == {(429, "budget_exhausted"): 9 * ROOM}
     assert sum(reserved) == ROOM
+
+
+_CHAT, _RESPONSES, _MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
+_HI = [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize("cap", [None, 100])
+@pytest.mark.parametrize(
+    ("path", "parameters", "longest"),
+    [
+        (_CHAT, {"max_tokens": 50}, 50),
+        (_CHAT, {"max_completion_tokens": 50}, 50),
+        (_CHAT, {"n_predict": 50}, 50),
+        (_CHAT, {"maxNewTokens": 50}, 50),
+        (_CHAT, {"max_tokens": 50, "a_length_of_tomorrow": 20_000}, 50),
+        (_CHAT, {"max_tokens": 50, "n": 2}, 100),
+        (_CHAT, {}, None),
+        (_RESPONSES, {"max_output_tokens": 50}, 50),
+        (_RESPONSES, {"max_completion_tokens": 20_000}, 20_000),
+        (_MESSAGES, {"max_tokens": 50}, 50),
+        (_CHAT, {"max_tokens": -1}, 0),
+        (_CHAT, {"max_tokens": 0}, 0),
+        (_CHAT, {"max_completion_tokens": -1}, 0),
+        (_CHAT, {"max_tokens": 50, "n_predict": 20_000}, 0),
+        (_CHAT, {"max_tokens": 50, "max_new_tokens": 20_000}, 0),
+        (_CHAT, {"max_tokens": 50, "options": {"num_predict": 20_000}}, 0),
+        (_CHAT, {"max_tokens": 50, "min_tokens": 20_000}, 0),
+        (_CHAT, {"max_tokens": 50, "best_of": 20}, 0),
+        (_RESPONSES, {"max_output_tokens": 50, "max_tokens": 20_000}, 0),
+        (_RESPONSES, {"max_tokens": -1}, 0),
+    ],
+)
+async def test_no_parameter_has_more_spent_than_is_reserved(
+    serve: Serve,
+    http: aiohttp.ClientSession,
+    path: str,
+    parameters: dict[str, Any],
+    longest: int | None,
+    cap: int | None,
+) -> None:
+    async with scripted_model() as model:
+        model.will(Reply([*map(chunk, ENDLESS), END]))
+        capped: dict[str, Any] = {} if cap is None else {"model_max_tokens": cap}
+        server = await serve(model="openai", model_url=model.url, **capped)
+        spender = Spender(http, server)
+        await spender.begin(serve)
+        asked = {"input": "hi"} if path == _RESPONSES else {"messages": _HI}
+        answer = await spender.ask(path, model="openai", **asked, **parameters)
+        if longest == 0:
+            assert (answer.status, model.requests) == (400, []), answer.body
+            return
+        choices = parameters.get("n", 1)
+        most = min(longest or BOUND - INPUT, BOUND if cap is None else cap * choices)
+        if INPUT + (longest or 0) > BOUND and cap is None:
+            assert (answer.status, model.requests) == (429, [])
+            return
+        assert answer.status == 200, answer.body
+        assert await spender.committed() <= INPUT + most + 1
+
+
+async def test_a_chat_of_an_agent_spends_no_more_than_is_reserved(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    async with scripted_model() as model:
+        model.will(Reply([*map(chunk, ENDLESS), END]))
+        agents = '{"demo": {"max_tokens": 50}}'
+        server = await serve(model="openai", model_url=model.url, agents_json=agents)
+        spender = Spender(http, server)
+        await spender.begin(serve)
+        session = await spender.session()
+        posted = await session.post("m1", None, "hi")
+        assert posted.status == 202, posted.body
+        assert await spender.committed() <= INPUT + 50 + 1
+        assert model.requests[0]["max_tokens"] == 50

@@ -10,6 +10,7 @@ from evenflow.fargate_handler.gateway.openai.request_messages import (
     tool_options,
     turn_of,
 )
+from evenflow.fargate_handler.gateway.requests.answer_length import take_length
 from evenflow.fargate_handler.gateway.requests.carried_parameters import check_carried
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
@@ -77,19 +78,22 @@ def read_call(body: bytes | bytearray) -> CompletionCall:
 
 
 def _options(request: CompletionRequest) -> ModelOptions:
-    if request.max_tokens is not None and request.max_completion_tokens is not None:
-        raise _unsupported(
-            "max_tokens and max_completion_tokens mean the same: give one of them", "max_tokens"
-        )
-    stop = request.stop or ()
+    stop, passed = request.stop or (), _passed(request)
+    names = {
+        "max_tokens": request.max_tokens,
+        "max_completion_tokens": request.max_completion_tokens,
+    }
+    longest = take_length(passed, names)
+    # Of these two some models know only one. All other names become the one that most know.
+    is_newer = request.max_completion_tokens is not None
     return ModelOptions(
-        max_tokens=request.max_tokens,
-        max_completion_tokens=request.max_completion_tokens,
+        max_tokens=None if is_newer else longest,
+        max_completion_tokens=longest if is_newer else None,
         temperature=request.temperature,
         top_p=request.top_p,
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         seed=request.seed,
-        passed=_passed(request),
+        passed=passed,
         **tool_options(request),
     )
 

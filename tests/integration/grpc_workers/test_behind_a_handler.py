@@ -12,15 +12,17 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.protocol.messages import Usage
 from tests.integration.answer import Answer, Frame
 from tests.integration.chat_client import ChatSession, Connection, checked_error, demo, open_session
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.grpc_workers.conftest import Lines, Serving, Workers
 from tests.integration.grpc_workers.line import PING_SECONDS, short_pings
-from tests.integration.grpc_workers.scripted_source import FINISH, ScriptedSource
+from tests.integration.grpc_workers.scripted_source import FINISH, ScriptedSource, goes_on
 from tests.integration.grpc_workers.workers import WorkerInLoop
 from tests.integration.local_server import LocalServer
 from tests.integration.server_process import Server
+from tests.integration.spending import BOUND, INPUT, Spender
 
 _CANCEL_MS = 200.0
 # More on one connection than some servers of HTTP/2 allow.
@@ -257,3 +259,37 @@ async def test_what_a_leaving_worker_has_no_time_to_finish_is_continued_elsewher
     assert [answer.restarts for answer in answers] == [[]] * 4, (
         "the other worker went on with the text"
     )
+
+
+async def test_a_worker_that_goes_on_spends_no_more_than_is_reserved(
+    serve: Serve, serving: Serving, http: aiohttp.ClientSession
+) -> None:
+    worker = await serving(ScriptedSource(goes_on))
+    server = await _in_front_of(serve, [worker.address])
+    spender = Spender(http, server)
+    await spender.begin(serve)
+    body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 50}
+    answer = await spender.ask("/v1/chat/completions", **body)
+    assert answer.json["choices"][0]["finish_reason"] == "length", answer.body
+    assert await spender.committed() <= INPUT + 50 + 1
+
+
+async def test_absurd_counts_of_a_worker_charge_and_stop_nobody(
+    serve: Serve, serving: Serving, http: aiohttp.ClientSession
+) -> None:
+    counts = Usage(2**63 - 1, 2**63 - 1), Usage(10**12, 10**12)
+    ends = [ModelFinish("stop", usage, cache_written=2**63 - 1) for usage in counts]
+
+    async def absurd(request: ModelRequest, sink: TokenSink) -> ModelFinish:
+        sink.push("hello")
+        return ends.pop(0)
+
+    worker = await serving(ScriptedSource(absurd))
+    server = await _in_front_of(serve, [worker.address], model_prices="default=900000/900000")
+    spender = Spender(http, server)
+    await spender.begin(serve)
+    body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 50}
+    assert (await spender.ask("/v1/chat/completions", **body)).status == 200
+    assert await spender.committed() == INPUT + 1
+    assert (await spender.ask("/v1/chat/completions", **body)).status == 200
+    assert await spender.committed(2) > BOUND

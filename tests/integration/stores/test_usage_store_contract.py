@@ -36,7 +36,10 @@ def tasks(request: pytest.FixtureRequest) -> Iterator[tuple[UsageStore, UsageSto
     else:
         stores: DynamoDBStores = request.getfixturevalue("dynamodb_stores")
         table = str(stores.tables.tenants)
-        one, other = (DynamoDBUsageStore(stores.client, table, lambda: None) for _ in range(2))
+        one, other = (
+            DynamoDBUsageStore(stores.client, table, lambda: None, wall_time=lambda: NOW)
+            for _ in range(2)
+        )
         yield one, other
 
 
@@ -90,6 +93,7 @@ async def test_what_is_reserved_is_committed_until_it_is_settled_or_released(
     assert (await usage.reserve(one), await usage.reserve(two)) == (None, None)
     assert await committed(other, acme) == (70, 700)
     found = await other.reservations(acme)
+    assert await other.answers_reserved(acme) == 2
     assert sorted(found, key=str) == sorted((one.wanted, two.wanted), key=str)
     await other.settle(record(one, 25))
     assert await committed(usage, acme) == (55, 550)
@@ -179,6 +183,12 @@ async def test_an_answer_is_used_once_however_often_its_end_is_told(
     assert list(await usage.totals(acme, DAY, "2026-11-25")) == [
         DayTotals(DAY, "m", 1, 15, 15, 0, 0, 300)
     ]
+    # What another owner asked is another model's, of the whole tenant and of its user.
+    await other.settle(record(one, 40, epoch=3, model="n"))
+    for user in (None, "ann"):
+        assert list(await usage.totals(acme, DAY, "2026-11-25", user)) == [
+            DayTotals(DAY, "n", 1, 20, 20, 0, 0, 400)
+        ]
 
 
 async def test_what_was_not_reserved_counts_to_the_counters_that_are_named(
@@ -193,7 +203,7 @@ async def test_what_was_not_reserved_counts_to_the_counters_that_are_named(
     assert await committed(usage, acme) == (30, 0)
 
 
-async def test_records_are_found_by_day_and_user_and_totals_by_days_and_model(
+async def test_records_are_found_by_day_and_totals_by_days_model_and_user(
     tasks: tuple[UsageStore, UsageStore],
 ) -> None:
     usage, other = tasks
@@ -204,14 +214,19 @@ async def test_records_are_found_by_day_and_user_and_totals_by_days_and_model(
     for each in (of_none, of_ann, of_bob):
         await usage.settle(each)
     assert await other.records(acme, DAY) == [of_ann]
-    assert await other.records(acme, "2026-11-25", "bob#/ä") == [of_bob]
-    assert list(await other.records(acme, "2026-11-25", "ann")) == []
-    assert await other.records(acme, "2026-11-26", "") == [of_none]
+    assert await other.records(acme, "2026-11-25") == [of_bob]
+    assert await other.records(acme, "2026-11-26") == [of_none]
     assert list(await other.totals(acme, DAY, "2026-11-25")) == [
         DayTotals(DAY, "m", 1, 2, 2, 1, 2, 0),
         DayTotals("2026-11-25", "meta/m#1", 1, 3, 3, 0, 0, 60),
     ]
     assert list(await other.totals(new_name("zeta"), DAY, DAY)) == []
+    days, users = (DAY, "2026-11-26"), ("ann", "bob#/ä")
+    of_users = [list(await other.totals(acme, *days, user)) for user in users]
+    assert [totals for each in of_users for totals in each] == list(
+        await other.totals(acme, DAY, "2026-11-25")
+    )
+    assert list(await other.totals(acme, DAY, "2026-11-26", "cid")) == []
 
 
 async def test_counters_are_always_the_sum_of_what_is_reserved_and_what_ended_answers_used(
@@ -308,3 +323,16 @@ async def test_counters_add_up_while_tasks_begin_end_and_give_back(
 
     counts = await asyncio.gather(*map(one, range(250)))
     assert await committed(tasks[0], acme) == (sum(counts), 10 * sum(counts))
+
+
+async def test_an_absurd_count_stops_no_settlement(tasks: tuple[UsageStore, UsageStore]) -> None:
+    usage, other = tasks
+    acme = new_name("acme")
+    for _ in range(5):
+        absurd = record(ask(acme, 1), 10, input_tokens=2**61, nanodollars=2**61)
+        await usage.settle(absurd, [TOKENS, DOLLARS])
+    await other.settle(record(ask(acme, 1), 10), [TOKENS, DOLLARS])
+    assert min(await committed(usage, acme)) >= 2**62
+    (totals,) = await other.totals(acme, DAY, DAY)
+    assert (totals.answers, totals.output_tokens) == (6, 30)
+    assert min(totals.input_tokens, totals.nanodollars) >= 2**62

@@ -73,6 +73,13 @@ def test_how_the_model_ended(reason: str, usage: Usage | None) -> None:
     assert finish_of(wire.Finish.FromString(finish_message(finish).SerializeToString())) == finish
 
 
+def test_what_was_written_to_the_prompt_s_cache() -> None:
+    finish = ModelFinish("stop", Usage(9, 1, cached_tokens=2), cache_written=4)
+    assert finish_of(wire.Finish.FromString(finish_message(finish).SerializeToString())) == finish
+    usage = wire.Usage(prompt_tokens=9, completion_tokens=1, cache_write_tokens=2**62)
+    assert finish_of(wire.Finish(reason="stop", usage=usage)).cache_written == 0
+
+
 def test_a_reason_of_tomorrow_is_an_end() -> None:
     assert finish_of(wire.Finish(reason="tired")) == ModelFinish("stop", None)
 

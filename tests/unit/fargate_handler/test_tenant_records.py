@@ -12,7 +12,7 @@ from evenflow.stream_core.ports.memory_tenant_store import MemoryTenantStore
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 
-PRICES = ModelPrices({"large": Price(2.5, 10.0, 2.5)})
+PRICES = ModelPrices({"large": Price(2.5, 10.0, 2.5, 2.5)})
 SERVED = {"fast": "org/small", "large": "large"}
 DOLLARS = QuotaLimits(dollars_per_month=5)
 

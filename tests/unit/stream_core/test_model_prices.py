@@ -20,6 +20,25 @@ def test_input_from_a_cache_has_its_own_price() -> None:
     assert prices.nanodollars("m", 5, 0, 100) == 1_250, "more than there was is no refund"
 
 
+def test_input_that_is_written_to_the_cache_has_its_own_price() -> None:
+    prices = ModelPrices.parse("m=3/15/0.30/3.75")
+    assert prices.nanodollars("m", 1_000, 0, 500, 400) == 100 * 3_000 + 500 * 300 + 400 * 3_750
+    assert prices.nanodollars("m", 1_000, 0, 900, 400) == 900 * 300 + 100 * 3_750
+    assert ModelPrices.parse("m=3/15/0.30").nanodollars("m", 10, 0, 0, 10) == 10 * 3_000
+
+
+def test_the_most_that_a_call_can_cost_is_by_the_dearest_input() -> None:
+    prices = ModelPrices.parse("dear=3/15/0.30/3.75,cheap=3/15")
+    assert prices.most_nanodollars("dear", 100, 10) == 100 * 3_750 + 10 * 15_000
+    assert prices.most_nanodollars("cheap", 100, 10) == 100 * 3_000 + 10 * 15_000
+    assert prices.most_nanodollars("unknown", 100, 10) is None
+
+
+def test_a_cost_fits_into_64_bits_whatever_a_server_counts() -> None:
+    prices = ModelPrices.parse("m=999999/999999")
+    assert prices.nanodollars("m", 10**12, 10**12) == 10**15
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -30,7 +49,7 @@ def test_input_from_a_cache_has_its_own_price() -> None:
         "small=-1/2",
         "small=nan/1",
         "a=1/2,a=1/3",
-        "a=1/2/3/4",
+        "a=1/2/3/4/5",
         "a=1/2/x",
     ],
 )

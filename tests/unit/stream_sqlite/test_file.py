@@ -4,6 +4,7 @@ later.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -11,8 +12,11 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -24,6 +28,8 @@ from evenflow.stream_core.ports.response_store import (
     StoreUnavailable,
     Unwritable,
 )
+from evenflow.stream_core.tenants.budget import day_of
+from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_sqlite import file
 from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, prepare
 from evenflow.stream_sqlite.process_lock import ProcessLock
@@ -31,6 +37,10 @@ from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
 
 LETTER = DeadLetter("r1", "t:a:s", "m1", 3, "attempts_exhausted", NOW)
+USED = UsageRecord(
+    tenant="t", response_id="r", agent="a", user="", key="", model="m", state="completed",
+    ended_at=NOW,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -100,6 +110,7 @@ LAST_TABLES = re.findall(r"CREATE TABLE (\w+)", LAST_UPGRADE)
 
 
 def make_file_of_version_5(path: Path) -> None:
+    """A file as the program before this one has left it."""
     SQLiteStores(path, lambda: NOW).close()
     for index in re.findall(r"CREATE INDEX (\w+)", LAST_UPGRADE):
         change(path, f"DROP INDEX {index}")
@@ -166,6 +177,51 @@ def test_a_large_file_of_the_version_before_is_used_as_it_is(
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (0,)
 
 
+async def test_totals_are_those_of_the_records_that_an_earlier_program_wrote(path: Path) -> None:
+    used = [
+        UsageRecord(
+            tenant=tenant, response_id=f"r{number}", agent="a", user=user, key="k", model=model,
+            state="completed", ended_at=NOW + 86_400 * (number % 2), input_tokens=number,
+            output_tokens=1, cached_tokens=1, nanodollars=None if number % 3 else number,
+        )
+        for number, (tenant, user, model) in enumerate(
+            product(("acme", "zeta"), ("", "ann", "bob"), ("m", "n", "m"))
+        )
+    ]  # fmt: skip
+    days = day_of(NOW), day_of(NOW + 86_400)
+
+    async def totals(stores: SQLiteStores) -> list[object]:
+        users = product(("acme", "zeta"), (None, "ann", "bob", "cid"))
+        return [await stores.usage.totals(tenant, *days, user) for tenant, user in users]
+
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        for record in used:
+            await opened.usage.settle(record)
+        kept = await totals(opened)
+    make_file_of_version_5(path)
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        assert await totals(opened) == kept
+        assert len(await opened.usage.records("acme", days[0])) == 5
+        await opened.usage.settle(replace(used[4], epoch=2, model="other"))
+        (_, of_ann, *_) = await totals(opened)
+        assert of_ann != kept[1]
+
+
+async def test_a_count_that_an_earlier_program_did_not_bound_opens_nevertheless(path: Path) -> None:
+    SQLiteStores(path, lambda: NOW).close()
+    make_file_of_version_5(path)
+    counted = '{"model": "m", "input_tokens": 9223372036854775807, "nanodollars": null}'
+    for number in range(3):
+        change(
+            path,
+            f"INSERT INTO usage_records VALUES ('t', 'r{number}', '2026-11-24', '', '{counted}', "  # noqa: S608
+            "'{}', 9e12)",
+        )
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        (totals,) = await opened.usage.totals("t", "2026-11-24", "2026-11-24")
+    assert (totals.answers, totals.input_tokens, totals.nanodollars) == (3, 3 * 10**12, 0)
+
+
 def test_a_file_that_the_version_before_uses_is_left_to_it(path: Path) -> None:
     make_file_of_version_1(path)
     lock = ProcessLock(path)
@@ -177,6 +233,7 @@ def test_a_file_that_the_version_before_uses_is_left_to_it(path: Path) -> None:
 
 def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path) -> None:
     make_file_of_version_1(path)
+    tables = ("responses", "sessions", "messages", "usage_totals", *LATER_TABLES)
     columns = []
     for each in (path, tmp_path / "new.db"):
         SQLiteStores(each, lambda: NOW).close()
@@ -247,6 +304,31 @@ async def test_while_another_process_writes_for_long_the_store_is_unavailable(
     await stores.write(lease, 0, ["a"])
     assert await stores.read(lease.response_id) == ["a"]
     assert (await opened.sessions.load(channel, NOW)).last_message_id is None
+
+
+async def test_reads_of_answers_do_not_wait_for_a_report(
+    opened: SQLiteStores, stores: Stores
+) -> None:
+    lease, gate = await stores.begin("a"), Event()
+    await opened.usage.settle(USED)
+    held = asyncio.create_task(opened.usage._reports.run(lambda _: gate.wait(10)))
+    reports = [
+        asyncio.create_task(report)
+        for report in (
+            opened.usage.totals("t", USED.day, USED.day),
+            opened.usage.committed("t", ["c"]),
+            opened.usage.answers_reserved("t"),
+            opened.usage.records("t", USED.day),
+        )
+    ]
+    async with asyncio.timeout(5):
+        assert await stores.read(lease.response_id) == []
+        assert await opened.usage.reservation("t", "r") is None
+    assert not any(report.done() for report in reports)
+    gate.set()
+    await asyncio.gather(*reports, held)
+    (totals,) = await opened.usage.totals("t", USED.day, USED.day)
+    assert totals.answers == 1
 
 
 def allow(connection: sqlite3.Connection, pages: int) -> None:

@@ -14,6 +14,7 @@ from evenflow.fargate_handler.gateway.openai.responses.tools import (
     kept_tools,
     told_tools,
 )
+from evenflow.fargate_handler.gateway.requests.answer_length import take_length
 from evenflow.fargate_handler.gateway.requests.carried_parameters import check_carried
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
@@ -179,14 +180,15 @@ def _options(request: ResponseRequest) -> ModelOptions:
     tools = chat_tools(request.tools or ())
     names = {tool[tool["type"]]["name"] for tool in tools}
     choice = chat_choice(request.tool_choice, names)
+    passed = _passed(request)
     return ModelOptions(
-        max_completion_tokens=request.max_output_tokens,
+        max_completion_tokens=take_length(passed, {"max_output_tokens": request.max_output_tokens}),
         temperature=request.temperature,
         top_p=request.top_p,
         tools=tools,
         tool_choice=choice if tools else None,
         parallel_tool_calls=request.parallel_tool_calls if tools else None,
-        passed=_passed(request),
+        passed=passed,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import (
@@ -180,6 +182,23 @@ async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> No
     await task.orchestrator.submit(event)
     assert left(task) == [9, 10_000 - 41 - 300]
     await task.leave()
+
+
+@pytest.mark.parametrize(
+    ("passed", "tokens"),
+    [
+        ({"response_format": {"type": "json_object"}}, 8),
+        ({"documents": ["abc" * 100]}, 102),
+        ({"chat_template": "abc" * 100}, 101),
+        ({"reasoning_effort": "low", "top_k": 5, "store": False}, 0),
+        ({"metadata": {"a": "b" * 300}, "logit_bias": {"1": 5}, "user": "c" * 100}, 0),
+    ],
+)
+def test_what_the_model_may_read_of_a_parameter_is_estimated(
+    passed: dict[str, Any], tokens: int
+) -> None:
+    asked = WholeRequest((Turn("user", "abc"),), ModelOptions(passed=passed))
+    assert asked.asks.input_tokens == 9 + tokens
 
 
 @pytest.mark.parametrize("longest", [0, -10_000_000])

@@ -184,7 +184,11 @@ def test_what_was_cached_is_part_of_the_prompt() -> None:
         "cacheWriteInputTokens": 100,
     }
     _, finish = finished(stop("end_turn"), {"metadata": {"usage": counted}})
-    assert finish.usage == Usage(prompt_tokens=123, completion_tokens=4, cached_tokens=20)
+    assert finish == ModelFinish(
+        "stop",
+        Usage(prompt_tokens=123, completion_tokens=4, cached_tokens=20),
+        cache_written=100,
+    )
 
 
 @pytest.mark.parametrize(

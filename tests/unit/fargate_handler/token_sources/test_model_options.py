@@ -25,6 +25,8 @@ def test_the_parameters_of_a_request() -> None:
         (ModelOptions(), None, ModelOptions()),
         (ModelOptions(), 9, ModelOptions(max_tokens=9)),
         (ModelOptions(max_tokens=5), 9, ModelOptions(max_tokens=5)),
+        (ModelOptions(max_tokens=-1), 9, ModelOptions(max_tokens=9)),
+        (ModelOptions(max_completion_tokens=0), 9, ModelOptions(max_completion_tokens=9)),
         (ModelOptions(max_tokens=50), 9, ModelOptions(max_tokens=9)),
         (ModelOptions(max_completion_tokens=50), 9, ModelOptions(max_completion_tokens=9)),
         (ModelOptions(max_completion_tokens=50), None, ModelOptions(max_completion_tokens=50)),

@@ -472,6 +472,25 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
         assert answer.finish().usage == usage
 
 
+@pytest.mark.parametrize(
+    ("details", "written"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 5}}, 5),
+        ({"prompt_tokens_details": {"cache_creation_tokens": 5.0}}, 5),
+        ({"cache_creation_input_tokens": 7}, 7),
+        ({"prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 90}}, 8),
+        ({"prompt_tokens_details": {"cache_write_tokens": 2**63}}, 0),
+        ({"prompt_tokens_details": [], "cache_creation_input_tokens": None}, 0),
+    ],
+)
+def test_what_was_written_to_the_prompt_s_cache(details: dict[str, Any], written: int) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    counted = {"prompt_tokens": 10, "completion_tokens": 4, **details}
+    answer.take(orjson.dumps({"choices": [], "usage": counted}))
+    answer.take(chat_chunk(finish_reason="stop").encode())
+    assert answer.finish().cache_written == written
+
+
 @pytest.mark.parametrize("count", [None, -1, 2.5, "three", True, [], 2**63])
 def test_a_usage_that_is_no_count_is_unknown_and_takes_nothing_of_the_answer_with_it(
     count: object,

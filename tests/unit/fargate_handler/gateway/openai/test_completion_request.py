@@ -190,8 +190,8 @@ def test_of_the_stream_s_options_one_is_ours() -> None:
 
 
 def test_what_the_model_s_server_judges() -> None:
-    options = call(temperature=7, top_p=-1, max_tokens=0, stop=list("abcdefgh")).asked.options
-    assert options == ModelOptions(max_tokens=0, temperature=7, top_p=-1, stop=tuple("abcdefgh"))
+    options = call(temperature=7, top_p=-1, stop=list("abcdefgh")).asked.options
+    assert options == ModelOptions(temperature=7, top_p=-1, stop=tuple("abcdefgh"))
 
 
 @pytest.mark.parametrize(
