@@ -20,7 +20,7 @@ from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease
+from evenflow.stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease, ResponseHead
 from evenflow.stream_core.ports.session_store import LedgerEntry
 from evenflow.stream_core.protocol.part_objects import part_object
 from tests.integration.answer import Answer, Frame
@@ -56,9 +56,13 @@ class StoredResponse:
         )
         assert lease is not None
         self.lease = lease
-        head = await self._responses.head(lease.response_id, time.time())
+        return (await self.head()).starts[lease.epoch]
+
+    async def head(self) -> ResponseHead:
+        """What the store has of it."""
+        head = await self._responses.head(self.lease.response_id, time.time())
         assert head is not None
-        return head.starts[lease.epoch]
+        return head
 
     async def finish(self, next_index: int) -> None:
         """It is completed."""
@@ -101,6 +105,32 @@ def poll(tables: Tables, emulated_aws: AwsEmulator) -> Poll:
         return function.call("GET", path, headers={"Authorization": f"Bearer {token}"})
 
     return poll
+
+
+@pytest.mark.parametrize("query", ["from_index=999999999", "from_index=10003"])
+async def test_an_index_that_the_log_never_had_is_refused_before_the_poll_waits(
+    poll: Poll, response: StoredResponse, query: str
+) -> None:
+    await response.write(0, "Hello", " you")
+    began_at = time.monotonic()
+    answer = poll(response, f"{query}&timeout_ms=25000")
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (
+        400,
+        "invalid_field",
+        "from_index",
+    )
+    assert "next index is 2" in answer.error["message"]
+    assert time.monotonic() - began_at < 3
+
+
+async def test_polls_of_the_function_are_counted_for_the_session_and_for_shares(
+    poll: Poll, response: StoredResponse
+) -> None:
+    await response.write(0, "Hello")
+    poll(response, "from_index=0")
+    poll(response, "from_index=0")
+    head = await response.head()
+    assert (head.polls, head.session_polls, head.share_polls) == (2, 2, 0)
 
 
 MALFORMED = [
