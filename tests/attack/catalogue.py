@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.attack import connections, ends, memory, origins, shares, upstream
+from tests.attack import connections, ends, memory, origins, requests, shares, upstream
 from tests.attack.attack import Attack
 
 ATTACKS = {
     value.name: value
-    for area in (memory, connections, shares, ends, upstream, origins)
+    for area in (memory, connections, requests, shares, ends, upstream, origins)
     for value in vars(area).values()
     if isinstance(value, Attack)
 }
