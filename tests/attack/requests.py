@@ -33,12 +33,12 @@ async def reads(scene: Scene) -> None:
     token = session_token(session_id)
     previous, response_id = None, ""
     for number in range(_MESSAGES):
-        answer = await ask_events(scene.attacker, token, f"m{number}", previous, _SHORT)
+        answer = await ask_events(scene.stranger, token, f"m{number}", previous, _SHORT)
         scene.must(not answer.error, f"nothing can be read: {answer.error}")
         previous, response_id = f"m{number}", answer.response_id
     over_at, statuses = monotonic() + scene.plan.strike_seconds, Counter[int]()
     requests = [
-        scene.attacker.request("GET", path, headers=bearer(credential))
+        scene.stranger.request("GET", path, headers=bearer(credential))
         for credential in (token, f"{token[:-3]}abc")
         for path in _readable(session_id, response_id)
     ]
@@ -47,7 +47,7 @@ async def reads(scene: Scene) -> None:
         each = itertools.cycle(requests[first:] + requests[:first])
         while monotonic() < over_at:
             with suppress(*BROKEN):
-                async with scene.attacker.connection() as connection:
+                async with scene.stranger.connection() as connection:
                     while monotonic() < over_at:
                         connection.send(next(each))
                         if not (status := (await connection.reply()).status):
@@ -141,7 +141,7 @@ async def unclear_requests(scene: Scene) -> None:
 async def _statuses(scene: Scene, data: bytes) -> list[int]:
     """The statuses of all answers to these bytes."""
     statuses = list[int]()
-    async with scene.attacker.connection() as connection:
+    async with scene.stranger.connection() as connection:
         connection.send(data)
         with suppress(TimeoutError):
             while True:
@@ -172,7 +172,7 @@ async def odd_bodies(scene: Scene) -> None:
         async for request in _odd_requests(scene, numbers):
             began_at = monotonic()
             with suppress(*BROKEN):
-                async with scene.attacker.connection() as connection:
+                async with scene.stranger.connection() as connection:
                     connection.send(request)
                     statuses[(await connection.reply()).status] += 1
             slowest = max(slowest, monotonic() - began_at)
@@ -188,7 +188,7 @@ async def _odd_requests(scene: Scene, numbers: Iterator[int]) -> AsyncIterator[b
     for first in numbers:
         name = f"ses_{secrets.token_hex(12)}"
         token = session_token(name)
-        answer = await ask_events(scene.attacker, token, "m1", None, _SHORT)
+        answer = await ask_events(scene.stranger, token, "m1", None, _SHORT)
         session = OpenSession(token.encode(), answer.response_id.encode(), name.encode())
         for number in (first, *itertools.islice(numbers, _OF_ONE_SESSION - 1)):
             yield protocol_request(random.Random(number), session)
@@ -206,7 +206,7 @@ _COMMANDS = ("\x1b", "\u2028", "\u202e")
 @attack("words-for-the-log", Judged.BY_OUTCOME, short=True)
 async def words_for_the_log(scene: Scene) -> None:
     """Names, texts, paths and origins have line ends and a terminal's commands in them."""
-    began_at, client = scene.target.log_bytes, scene.attacker
+    began_at, client = scene.target.log_bytes, scene.stranger
     session = bearer(session_token())
     message = chat_message(_WORDS[:100], None, "hi")
     message["payload"]["metadata"] = {"a": _WORDS}
