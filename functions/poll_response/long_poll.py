@@ -26,8 +26,8 @@ from evenflow.stream_core.protocol.long_poll import (
 # How long the first news may wait to be seen, and an end while the poll lingers: on average half of
 # it. A look costs a read unit.
 _LOOK_SECONDS, _LINGERING_LOOK_SECONDS = 0.08, 0.2
-# Of a reader that was told entries by their owner. The owner writes them within a second.
-_MOST_UNRECORDED_ENTRIES, _UNRECORDED_SECONDS = 10_000, 3.0
+# A reader may have been given entries by their owner that the buffer doesn't have yet.
+_MOST_UNRECORDED_ENTRIES = 10_000
 _RETRY_AFTER_MS = 3_000
 
 
@@ -171,13 +171,12 @@ class LongPoll:
             )
 
     def _check_first_index(self, look: _Look) -> None:
-        """Wait only for what may follow: the entry before `from_index` should be on record."""
-        if self._from_index == 0 or self._chunks or look.first_news < self._from_index:
-            return
-        next_index = self._responses.next_index(self._response_id)
-        if self._from_index > next_index + _MOST_UNRECORDED_ENTRIES:
-            check_from_index(self._from_index, next_index)
-        self._patience.end_by(self._wall_time() + _UNRECORDED_SECONDS)
+        """Check that `from_index` may follow what is on record, where the entry before it isn't."""
+        is_ahead = look.first_news == self._from_index > _MOST_UNRECORDED_ENTRIES
+        if is_ahead and not self._chunks:
+            next_index = self._responses.next_index(self._response_id)
+            if self._from_index > next_index + _MOST_UNRECORDED_ENTRIES:
+                check_from_index(self._from_index, next_index)
 
     def _first_news(self, head: ResponseHead) -> int:
         later_owner_begins_at = head.first_index_after(self._epoch)

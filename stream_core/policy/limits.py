@@ -295,9 +295,9 @@ class Limits(BaseModel):
         10,
         1,
         1_000_000,
-        "503 upstream_unavailable, or the fallback answer, where one is set, for the sender whose "
-        "attempts at one model failed so often in a row before a token came, and for all where half "
-        "of them are others'; throttled and refused ones don't count",
+        "503 upstream_unavailable, or the fallback answer, where one is set: attempts of one sender "
+        "at one model, or of several senders, in a row that its server failed before a token came; "
+        "throttled and refused ones don't count",
     )
     breaker_open_seconds: float = _limit(
         10,

@@ -103,9 +103,7 @@ class Firewall(Construct):
             rules=[
                 _rate_rule(0, _RATES[0], firewall.sessions_without_key, _without_key()),
                 _rate_rule(1, _RATES[1], firewall.requests, _sending()),
-                _rate_rule(
-                    2, _RATES[2], firewall.polls, _polling(), seconds=_POLLS_WINDOW_SECONDS
-                ),
+                _rate_rule(2, _RATES[2], firewall.polls, _polling(), seconds=_POLLS_WINDOW_SECONDS),
                 *(
                     _managed_rule(
                         priority, group, (*counted, *firewall.counted_rules.get(group, ()))

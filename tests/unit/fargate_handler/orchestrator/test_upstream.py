@@ -7,7 +7,6 @@ from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
 from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
-
 SENDER = ("acme", "10.0.0.1")
 
 
