@@ -106,9 +106,6 @@ _UNCLEAR = {
     "a lone CR": b"GET /health HTTP/1.1\r\n" + _HOST + b"X: a\rX-Y: b\r\n\r\n",
     "a NUL": b"GET /health HTTP/1.1\r\n" + _HOST + b"X: a\0b\r\n\r\n",
     "two hosts": b"GET /health HTTP/1.1\r\n" + _HOST + b"Host: attacker.example\r\n\r\n",
-    "another host in the first line": b"GET http://attacker.example/health HTTP/1.1\r\n"
-    + _HOST
-    + b"\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }
 """Requests whose end or host two readers could see differently."""
@@ -208,7 +205,7 @@ async def words_for_the_log(scene: Scene) -> None:
     """Names, texts, paths and origins have line ends and a terminal's commands in them."""
     began_at, client = scene.target.log_bytes, scene.stranger
     session = bearer(session_token())
-    message = chat_message(_WORDS[:100], None, "hi")
+    message = chat_message(_WORDS[:100], None, _SHORT)
     message["payload"]["metadata"] = {"a": _WORDS}
     await client.call("POST", "/chat/message", message, session)
     for name in ("user", "agent", "tenant", "session_id"):
