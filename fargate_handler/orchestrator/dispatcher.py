@@ -121,7 +121,7 @@ class Dispatcher:
         Raises:
             NotFound: the channel's agent no longer exists.
             NotPermitted: its tenant has been removed.
-            Overloaded: its model has failed its sender too often, and there is no fallback answer.
+            Overloaded: its model's server has failed too often, and there is no fallback answer.
             RateLimited: that server takes no calls for longer than a message may wait.
         """
         channel, kind, terms = event.channel, event.kind, event.terms

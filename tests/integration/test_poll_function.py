@@ -107,6 +107,24 @@ def poll(tables: Tables, emulated_aws: AwsEmulator) -> Poll:
     return poll
 
 
+MALFORMED = [
+    *(("epoch", value) for value in ("", "0", "-1", "1.5", "x", "1,2", "1e3", "ä")),
+    *((name, value) for name in ("from_index", "timeout_ms") for value in ("", "-1", "0.5", "x")),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), MALFORMED)
+def test_a_parameter_that_is_no_number_is_refused(
+    poll: Poll, response: StoredResponse, name: str, value: str
+) -> None:
+    answer = poll(response, f"{name}={value}")
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (
+        400,
+        "invalid_field",
+        name,
+    )
+
+
 @pytest.mark.parametrize("query", ["from_index=999999999", "from_index=10003"])
 async def test_an_index_that_the_log_never_had_is_refused_before_the_poll_waits(
     poll: Poll, response: StoredResponse, query: str
@@ -131,24 +149,6 @@ async def test_polls_of_the_function_are_counted_for_the_session_and_for_shares(
     poll(response, "from_index=0")
     head = await response.head()
     assert (head.polls, head.session_polls, head.share_polls) == (2, 2, 0)
-
-
-MALFORMED = [
-    *(("epoch", value) for value in ("", "0", "-1", "1.5", "x", "1,2", "1e3", "ä")),
-    *((name, value) for name in ("from_index", "timeout_ms") for value in ("", "-1", "0.5", "x")),
-]
-
-
-@pytest.mark.parametrize(("name", "value"), MALFORMED)
-def test_a_parameter_that_is_no_number_is_refused(
-    poll: Poll, response: StoredResponse, name: str, value: str
-) -> None:
-    answer = poll(response, f"{name}={value}")
-    assert (answer.status, answer.error["code"], answer.error["param"]) == (
-        400,
-        "invalid_field",
-        name,
-    )
 
 
 async def test_a_form_that_the_function_does_not_know_is_refused_until_it_does(
