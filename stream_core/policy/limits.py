@@ -295,8 +295,8 @@ class Limits(BaseModel):
         10,
         1,
         1_000_000,
-        "503 upstream_unavailable, or the fallback answer, where one is set: attempts of one sender "
-        "at one model, or of several senders, in a row that its server failed before a token came; "
+        "503 upstream_unavailable, or the fallback answer, where one is set: attempts of one "
+        "sender at one model, or of several, in a row that its server failed before a token came; "
         "throttled and refused ones don't count",
     )
     breaker_open_seconds: float = _limit(

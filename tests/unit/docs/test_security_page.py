@@ -1,4 +1,4 @@
-"""What docs/security.md says holds an attacker is there, under that name, and something shows it."""
+"""What docs/security.md says holds an attacker is there under that name, and something shows it."""
 
 from __future__ import annotations
 
