@@ -84,7 +84,7 @@ _STAGING = EnvironmentSettings(
         session_rate=50,
         session_burst=100,
     ),
-    edge=EdgeSettings(price_class="PRICE_CLASS_100", firewall=FirewallSettings()),
+    edge=EdgeSettings(price_class="PRICE_CLASS_100", firewall=FirewallSettings(polls=120)),
     inference=InferenceSettings(kind="bedrock"),
     canary=CanarySettings(),
 )

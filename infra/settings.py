@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
@@ -206,7 +207,7 @@ class EnvironmentSettings(Settings):
 
     def _ordered_settings(self) -> tuple[tuple[float, float, str], ...]:
         """What must be below what, and what happens otherwise."""
-        handler, limits = self.handler, self.limits
+        handler, limits, functions = self.handler, self.limits, self.functions
         return (
             (
                 limits.heartbeat_seconds,
@@ -230,7 +231,7 @@ class EnvironmentSettings(Settings):
             ),
             (
                 limits.poll_timeout_max_ms / 1000,
-                self.functions.poll_response_timeout_seconds,
+                functions.poll_response_timeout_seconds,
                 "polls are cut off",
             ),
             (
@@ -245,10 +246,24 @@ class EnvironmentSettings(Settings):
             ),
             (
                 limits.sessions_per_address_per_second,
-                self.functions.session_rate,
+                functions.session_rate,
                 "one address keeps all others from opening sessions",
             ),
+            (
+                self._polls_of_one_address,
+                functions.reserved_concurrency.poll_response
+                if functions.reserved_concurrency
+                else math.inf,
+                "one address keeps all others from polling",
+            ),
         )
+
+    @property
+    def _polls_of_one_address(self) -> float:
+        """How many polls of one address wait at once, as often as the web ACL lets them come."""
+        firewall = self.edge.firewall
+        polls_per_second = firewall.polls / 60 if firewall else 0.0
+        return polls_per_second * self.limits.poll_timeout_max_ms / 1000
 
     def _check_region(self) -> None:
         region, throttle = self.region, self.functions.throttle_rate

@@ -29,6 +29,9 @@ from evenflow.stream_core.ports.stored_json import (
 from evenflow.stream_core.protocol.errors import written_by_newer_version
 
 HEAD_POSITION = "~head"
+# Behind those of all chunks, which are digits.
+_BEHIND_CHUNKS = "~"
+_SESSION_POLLS, _SHARE_POLLS = "session_polls", "share_polls"
 
 # Longer than the head, which expires by the end of the answer, and says whether there is one.
 _CHUNK_SECONDS = LIFETIME_SECONDS + 3_600.0
@@ -88,11 +91,17 @@ def read_head(item: Item) -> ResponseHead:
         created_at=float(item["created_at"]["N"]),
         expires_at=float(item[TTL_ATTRIBUTE]["N"]),
         starts={int(epoch): int(start["N"]) for epoch, start in item["starts"]["M"].items()},
-        polls=int(item["polls"]["N"]),
+        polls=_count(item, "polls"),
+        session_polls=_count(item, _SESSION_POLLS),
+        share_polls=_count(item, _SHARE_POLLS),
         hand_overs=len(item["handed_over"]["NS"]) if "handed_over" in item else 0,
         ending=read_ending(ending["S"]) if ending is not None else None,
         form=form,
     )
+
+
+def _count(item: Item, name: str) -> int:
+    return int(item[name]["N"]) if name in item else 0
 
 
 def chunk_item(chunk: Chunk) -> Item:
@@ -152,6 +161,17 @@ def note_read(table: str, response_id: str) -> Request:
     }
 
 
+def note_poll(table: str, response_id: str, *, shared: bool) -> Request:
+    """UpdateItem: the same of a poll that came to the function.
+
+    Args:
+        shared: whether it came with a share token.
+    """
+    request = note_read(table, response_id)
+    counted = _SHARE_POLLS if shared else _SESSION_POLLS
+    return {**request, "UpdateExpression": f"{request['UpdateExpression']}, {counted} :one"}
+
+
 def query_from(table: str, response_id: str, from_index: int) -> Request:
     """Query: the chunks from the one with the index before `from_index` on, and then the head."""
     return {
@@ -165,6 +185,28 @@ def query_from(table: str, response_id: str, from_index: int) -> Request:
             ":head": text(HEAD_POSITION),
         },
     }
+
+
+def query_newest(table: str, response_id: str) -> Request:
+    """Query: the position of the chunk with the newest entry, whoever wrote it."""
+    return {
+        "TableName": table,
+        "ConsistentRead": True,
+        "KeyConditionExpression": "response_id = :response AND #position < :behind",
+        "ProjectionExpression": "#position",
+        "ExpressionAttributeNames": {"#position": "position"},
+        "ExpressionAttributeValues": {
+            ":response": text(response_id),
+            ":behind": text(_BEHIND_CHUNKS),
+        },
+        "ScanIndexForward": False,
+        "Limit": 1,
+    }
+
+
+def last_index(item: Item) -> int:
+    """The index of the last entry of a chunk, by its position."""
+    return int(item["position"]["S"].partition("#")[0])
 
 
 def query_keys(table: str, response_id: str) -> Request:

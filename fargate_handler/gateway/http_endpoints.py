@@ -245,7 +245,10 @@ class HttpEndpoints:
         head = _head_of(request)
         fault = head_fault(head)
         if fault is not None:
-            raise fault
+            # A proxy that doesn't look at the answer takes what follows for a WebSocket's.
+            answer = error_in_shape(request, fault)
+            answer.force_close()
+            return answer
         await request.writer.drain()
         transport, received_behind = _let_go(request)
         if not transport.is_closing():

@@ -128,12 +128,12 @@ class Dispatcher:
         """
         channel, kind, terms = event.channel, event.kind, event.terms
         self._tenants.check_there(channel.tenant, terms.key)
-        model, now = self._requests.model(channel, terms, kind), self._monotonic()
-        ceiling = self.upstreams.of(model).ceiling
+        upstream = self.upstreams.of(self._requests.model(channel, terms, kind))
+        sender = sender_of(event.line, terms.user)
+        ceiling, now = upstream.ceiling, self._monotonic()
         closed_for = ceiling.opens_in(now)
         if not kind.is_told_at_once:
-            held_until = ceiling.held_until(sender_of(event.line, terms.user))
-            closed_for = max(closed_for, held_until - now)
+            closed_for = max(closed_for, ceiling.held_until(sender) - now)
         if closed_for > self._limits.queue_deadline_seconds:
             raise RateLimited(
                 "the model's server takes no calls for now; the message was not accepted, send it "
@@ -141,7 +141,7 @@ class Dispatcher:
                 code="upstream_throttled",
                 retry_after_ms=math.ceil(closed_for * 1000),
             )
-        seconds = self.upstreams.of(model).breaker.refuses_for(now)
+        seconds = upstream.breaker.refuses_for(sender, now)
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
@@ -20,6 +20,7 @@ from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.fairness.token_counters import AnswerMeter
 from evenflow.stream_core.log.response_stream import Cancelled, ResponseStream
 from evenflow.stream_core.policy.channel import MessageKind
+from evenflow.stream_core.policy.circuit_breaker import Sender
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
@@ -329,7 +330,7 @@ class Generation:
             # An agent must not do its work twice.
             or (self._calls.gave_tokens and not self._repeatable)
             or self._throttled is not None  # its longest wait for quota is over
-            or self.upstream.breaker.refuses_for(self._monotonic()) > 0
+            or self.upstream.breaker.refuses_for(self.sender, self._monotonic()) > 0
         ):
             return False
         kind, delivered = self.kind, self._calls.delivered
@@ -533,9 +534,11 @@ class Generation:
         return max(0.0, min(time for time in times if time > now) - now)
 
 
-def sender_of(line: Line, user: str) -> Hashable:
-    """The sender of a question. If a model's server rejects several of its questions, it waits."""
-    return (*line.sender, line.session, user)
+def sender_of(line: Line, user: str) -> Sender:
+    """The sender of a question. If a model's server rejects or fails several of its questions, it
+    waits.
+    """
+    return (*line.sender, user, line.session)
 
 
 def _pause_before_retry(error: EvenflowError) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
@@ -33,7 +33,7 @@ from evenflow.stream_core.log.entries import NotAPart
 from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream
 from evenflow.stream_core.log.tool_steps import ToolSteps, tool_steps
 from evenflow.stream_core.policy.channel import MessageKind
-from evenflow.stream_core.policy.circuit_breaker import Call, CircuitOpen
+from evenflow.stream_core.policy.circuit_breaker import Call, CircuitOpen, Sender
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.refused_questions import Question
 from evenflow.stream_core.policy.token_estimate import estimated_tokens
@@ -79,7 +79,7 @@ class ModelCalls:
         monotonic: Callable[[], float],
         filters: ContentFilters | None,
         on_failure: Callable[[EvenflowError], None],
-        sender: Hashable,
+        sender: Sender,
     ) -> None:
         self._stream = stream
         self._kind = kind
@@ -193,7 +193,7 @@ class ModelCalls:
     async def call(
         self, is_over: Callable[[], bool], on_begin: Callable[[], None]
     ) -> ModelFinish | EvenflowError:
-        """Call the model, unless its server has failed too often. Returns how the call ended.
+        """Call the model, unless it failed too often for its sender. Returns how the call ended.
 
         Args:
             is_over: whether the response has ended, or another task goes on with it.
@@ -201,7 +201,7 @@ class ModelCalls:
         """
         upstream = self._upstream
         try:
-            call = self._call = upstream.breaker.call(self._monotonic())
+            call = self._call = upstream.breaker.call(self._sender, self._monotonic())
         except CircuitOpen as refused:
             return upstream_unavailable(
                 refused.seconds, "what was delivered was kept, ask again then"

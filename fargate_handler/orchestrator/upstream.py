@@ -21,7 +21,7 @@ class Upstream:
 
     Args:
         name: the model's, at its server.
-        breaker: refuses calls while the server fails.
+        breaker: refuses calls while they fail.
         ceiling: how many calls it takes at once.
         prefills: the answers that have no token yet.
         calls_of: how many of its calls run, by tenants.
@@ -115,8 +115,8 @@ class Upstreams:
 
     @property
     def breakers_open(self) -> int:
-        """How many are not asked, or only to find out whether they answer again."""
-        return sum(not it.breaker.closed for it in self.by_name.values())
+        """How many refuse calls, and have answered nobody since."""
+        return sum(it.breaker.failing for it in self.by_name.values())
 
     @property
     def lowest_ceiling(self) -> int:

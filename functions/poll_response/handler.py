@@ -85,13 +85,16 @@ def _poll(request: HttpApiRequest) -> HttpApiAnswer:
     timeout_ms = whole_number("timeout_ms", request.query.get("timeout_ms"), DEFAULT_TIMEOUT_MS)
     from_index = whole_number("from_index", request.query.get("from_index"), 0)
     began_at = time.monotonic()
+    limits = _settings.limits
     result = LongPoll(
         _responses,
         response_id=response_id,
         channel=str(claims.channel),
         from_index=from_index,
         epoch=whole_number("epoch", request.query.get("epoch"), 1, lowest=1),
-        patience=min(timeout_ms, _settings.limits.poll_timeout_max_ms) / 1000,
+        patience=min(timeout_ms, limits.poll_timeout_max_ms) / 1000,
+        shared=claims.shared,
+        most_waiting=limits.connections_per_session,
         wall_time=time.time,
         sleep=time.sleep,
     ).run()

@@ -15,6 +15,7 @@ from evenflow.stream_core.ports.response_store import (
     StoredEntries,
     gapless,
 )
+from evenflow.stream_core.protocol.errors import RateLimited
 from evenflow.stream_core.protocol.long_poll import (
     Polled,
     PollPatience,
@@ -25,6 +26,9 @@ from evenflow.stream_core.protocol.long_poll import (
 # How long the first news may wait to be seen, and an end while the poll lingers: on average half of
 # it. A look costs a read unit.
 _LOOK_SECONDS, _LINGERING_LOOK_SECONDS = 0.08, 0.2
+# A reader may have been given entries by their owner that the buffer doesn't have yet.
+_MOST_UNRECORDED_ENTRIES = 10_000
+_RETRY_AFTER_MS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,9 @@ class LongPoll:
         epoch: the newest epoch that the reader was told of, 1 if it doesn't say. Where a later
             owner began before `from_index`, the reader begins again.
         patience: how many seconds the reader waits.
+        shared: whether it came with a share token.
+        most_waiting: how many polls of the response may wait that came with share tokens, and how
+            many that came with the session's.
         wall_time: seconds since the epoch, like the times in the buffer.
         sleep: waits for so many seconds.
     """
@@ -83,6 +90,8 @@ class LongPoll:
         from_index: int,
         epoch: int,
         patience: float,
+        shared: bool,
+        most_waiting: int,
         wall_time: Callable[[], float],
         sleep: Callable[[float], None],
     ) -> None:
@@ -91,6 +100,8 @@ class LongPoll:
         self._channel = channel
         self._from_index = from_index
         self._epoch = epoch
+        self._shared = shared
+        self._most_waiting = most_waiting
         self._wall_time = wall_time
         self._sleep = sleep
         self._patience = PollPatience(from_index, wall_time(), patience)
@@ -104,10 +115,13 @@ class LongPoll:
             NotFound: there is no such response, or it is another session's.
             Gone: the response ended too long ago.
             InvalidRequest: `from_index` is after the end of the log.
+            RateLimited: as many newer polls of the response have come as may wait.
             Overloaded: DynamoDB can't be read.
         """
-        head = self._responses.note_read(self._response_id, self._channel, self._wall_time())
-        next_index = self._first_index(head)
+        head = self._responses.note_poll(
+            self._response_id, self._channel, self._wall_time(), shared=self._shared
+        )
+        number, next_index, is_checked = self._polls(head), self._first_index(head), False
         while True:
             new, head = self._responses.chunks_and_head(
                 self._response_id, next_index, self._wall_time()
@@ -122,6 +136,10 @@ class LongPoll:
                 look, waits = self._look(self._responses.head(self._response_id, self._wall_time()))
             if waits <= 0:
                 return self._answer(look)
+            self._check_waiting(self._polls(look.head) - number)
+            if not is_checked:
+                self._check_first_index(look)
+                is_checked = True
             next_index = look.found.next_index
             self._sleep(min(_LINGERING_LOOK_SECONDS if look.has_news else _LOOK_SECONDS, waits))
 
@@ -137,6 +155,27 @@ class LongPoll:
             first_delta_at=found.began_at,
         )
         return look, due - now
+
+    def _polls(self, head: ResponseHead) -> int:
+        return head.share_polls if self._shared else head.session_polls
+
+    def _check_waiting(self, newer: int) -> None:
+        """Leave when too many polls wait. What came last goes on waiting: its reader is there."""
+        if newer >= self._most_waiting:
+            raise RateLimited(
+                "too many polls of this response wait; nothing is lost, poll again from the same "
+                "index",
+                code="session_streams",
+                retry_after_ms=_RETRY_AFTER_MS,
+            )
+
+    def _check_first_index(self, look: _Look) -> None:
+        """Check that `from_index` may follow what is on record, where the entry before it isn't."""
+        is_ahead = look.first_news == self._from_index > _MOST_UNRECORDED_ENTRIES
+        if is_ahead and not self._chunks:
+            next_index = self._responses.next_index(self._response_id)
+            if self._from_index > next_index + _MOST_UNRECORDED_ENTRIES:
+                check_from_index(self._from_index, next_index)
 
     def _first_news(self, head: ResponseHead) -> int:
         later_owner_begins_at = head.first_index_after(self._epoch)

@@ -34,14 +34,19 @@ class StoredResponses:
         self._client = client
         self._table = table
 
-    def note_read(self, response_id: str, channel: str, now: float) -> ResponseHead:
+    def note_poll(
+        self, response_id: str, channel: str, now: float, *, shared: bool
+    ) -> ResponseHead:
         """Count a poll, which tells the response's owner that somebody reads. Returns the head.
+
+        Args:
+            shared: whether it came with a share token.
 
         Raises:
             NotFound: there is no such response, or it is another session's.
             Gone: it ended too long ago.
         """
-        item = self._counted(response_id)
+        item = self._counted(response_id, shared=shared)
         if item is None or item["channel"]["S"] != channel:
             raise NotFound(
                 f"this session has no response {response_id[:64]!r}", code="response_not_found"
@@ -80,10 +85,17 @@ class StoredResponses:
         chunks = [read_chunk(item) for item in items if is_chunk(item) and alive(item, now)]
         return chunks, head
 
-    def _counted(self, response_id: str) -> Item | None:
+    def next_index(self, response_id: str) -> int:
+        """The index behind the newest entry on record. 0 if there is none."""
+        with _failures_as_overloaded():
+            answer = self._client.query(**requests.query_newest(self._table, response_id))
+        return max((requests.last_index(item) + 1 for item in answer["Items"]), default=0)
+
+    def _counted(self, response_id: str, *, shared: bool) -> Item | None:
         try:
             with _failures_as_overloaded():
-                answer = self._client.update_item(**requests.note_read(self._table, response_id))
+                request = requests.note_poll(self._table, response_id, shared=shared)
+                answer = self._client.update_item(**request)
         except self._client.exceptions.ConditionalCheckFailedException:
             return None
         item: Item = answer["Attributes"]

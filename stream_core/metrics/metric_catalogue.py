@@ -420,7 +420,7 @@ BREAKERS_OPEN = Metric(
     "upstream.open_breakers",
     _G,
     "upstreams",
-    "models whose server failed so often in a row that it is not called, or only probed",
+    "models that refuse calls after failures in a row, and have answered nobody since",
     "0",
     Alarm(
         Statistic.MAXIMUM,

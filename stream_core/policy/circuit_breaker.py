@@ -1,13 +1,21 @@
-"""Circuit breakers: what fails again and again is not called for a while."""
+"""Circuit breakers: what fails again and again is not called for a while, by those it fails for."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+Sender = tuple[str, ...]
+"""Whose call it is: names from the widest group to the narrowest, as tenant, address and user."""
+
 # When to ask again while a probe is under way.
 _PROBE_SECONDS = 1.0
+# So many breakers are kept of groups of one length. The oldest is forgotten first.
+_MOST_OF_A_LENGTH = 1_024
 
 
 class CircuitOpen(Exception):
-    """The call must not be made: the breaker is open.
+    """The call must not be made: a breaker is open.
 
     Args:
         seconds: when to ask again.
@@ -18,110 +26,243 @@ class CircuitOpen(Exception):
         self.seconds = seconds
 
 
-class CircuitBreaker:
-    """Refuses calls to an upstream that has failed many times in a row.
+class _Breaker:
+    """Refuses the calls of one group of senders that have failed many times in a row.
 
     | state | calls | until |
     |---|---|---|
-    | closed | go out | `failures` calls in a row have failed: open |
+    | closed | go out | enough calls in a row have failed: open |
     | open | are refused | `open_seconds` have passed, and a call comes, the probe: half open |
     | half open | are refused, but for the probe | the probe answers: closed; it fails: open |
 
-    A call that was made in an earlier state says nothing about this one.
+    A group has members, which are narrower groups. One member alone opens it never: of the failures
+    that do, at most half are one member's. The member whose call failed last may send the probe
+    only after another `open_seconds`. The narrowest group is one sender, and has no members (None).
 
-    Args:
-        failures: how many failures in a row open it.
-        open_seconds: how long it is open before it lets a probe out.
+    A call that was made in an earlier state says nothing about this one.
     """
 
-    __slots__ = ("_failed", "_failures", "_open_seconds", "_open_until", "_probing", "_state")
+    __slots__ = (
+        "_failed",
+        "_failures",
+        "_last_failed",
+        "_of_members",
+        "_open_seconds",
+        "_open_until",
+        "_probing",
+        "opened_at",
+        "state",
+    )
 
     def __init__(self, failures: int, open_seconds: float) -> None:
         self._failures = failures
         self._open_seconds = open_seconds
+        self._of_members = Counter[str | None]()
         self._failed = 0
+        self._last_failed: str | None = None
         self._open_until: float | None = None
         self._probing = False
-        self._state = 0  # counts the changes
+        self.opened_at = 0
+        """The number of the last call that was made before it opened."""
+        self.state = 0
+        """How often it has changed."""
 
     @property
     def closed(self) -> bool:
         """Whether calls go out."""
         return self._open_until is None
 
-    def refuses_for(self, now: float) -> float:
-        """For how many seconds calls are refused. 0 if one may go out."""
+    @property
+    def is_as_new(self) -> bool:
+        """Whether it says no more than a new one would."""
+        return not self._failed and not self.state
+
+    def refuses_for(self, member: str | None, now: float) -> float:
+        """For how many seconds the calls of a member are refused. 0 if one may go out."""
         if self._open_until is None:
             return 0.0
-        return _PROBE_SECONDS if self._probing else max(0.0, self._open_until - now)
+        if self._probing:
+            return _PROBE_SECONDS
+        failed_last = member is not None and member == self._last_failed
+        return max(0.0, self._open_until + failed_last * self._open_seconds - now)
 
-    def call(self, now: float) -> Call:
-        """Begin a call.
-
-        Raises:
-            CircuitOpen: it must not be made.
-        """
-        if (seconds := self.refuses_for(now)) > 0:
-            raise CircuitOpen(seconds)
+    def begin(self, now: float) -> int:
+        """Begin a call that is not refused. Returns the state that it is of."""
         if not self.closed:
             self._change(open_until=now, probing=True)
-        return Call(self, self._state)
+        return self.state
 
     def answers(self, state: int) -> int:
         """A call made in this state begins to get an answer. Returns the state that it is of now.
 
         A probe closes the breaker.
         """
-        if state == self._state and self._probing:
+        if state == self.state and self._probing:
             self._change(open_until=None)
-            return self._state
+            return self.state
         return state
 
     def succeeded(self, state: int) -> None:
         """A call made in this state was answered to its end."""
-        if self.answers(state) == self._state:
-            self._failed = 0
+        if self.answers(state) == self.state:
+            self._clear()
 
-    def failed(self, state: int, now: float) -> None:
-        """A call made in this state has failed, by the upstream's fault."""
-        if state != self._state:
+    def failed(self, state: int, member: str | None, now: float, number: int) -> None:
+        """A member's call made in this state has failed, by the upstream's fault.
+
+        Args:
+            number: that of the last call that was made.
+        """
+        if state != self.state:
             return
-        self._failed += 1
-        if self._probing or self._failed >= self._failures:
+        self._last_failed = member
+        most = self._failures if member is None else (self._failures + 1) // 2
+        if self._of_members[member] < most:
+            self._of_members[member] += 1
+            self._failed += 1
+        is_alone = member is not None and len(self._of_members) == 1
+        if self._probing or (self._failed >= self._failures and not is_alone):
+            if not self._probing:
+                self.opened_at = number
             self._change(open_until=now + self._open_seconds)
 
     def withdrawn(self, state: int, now: float) -> None:
         """A call made in this state ended, and that says nothing about the upstream."""
-        if state == self._state and self._probing:
+        if state == self.state and self._probing:
             self._change(open_until=now)
 
     def _change(self, *, open_until: float | None, probing: bool = False) -> None:
         self._open_until, self._probing = open_until, probing
+        self._clear()
+        self.state += 1
+
+    def _clear(self) -> None:
+        self._of_members.clear()
         self._failed = 0
-        self._state += 1
+
+
+class CircuitBreaker:
+    """Refuses calls to an upstream for those senders whose calls have failed many times in a row.
+
+    Each group of senders has a breaker: all of them, those of a tenant, those of one of its
+    addresses, and so on. A call goes out where all groups of its sender let it out.
+
+    Args:
+        failures: how many failures in a row open one.
+        open_seconds: how long it is open before it lets a probe out.
+    """
+
+    def __init__(self, failures: int, open_seconds: float) -> None:
+        self._failures = failures
+        self._open_seconds = open_seconds
+        self._by_length = defaultdict[int, dict[Sender, _Breaker]](dict)
+        self._number = self._answered = 0
+
+    @property
+    def failing(self) -> bool:
+        """Whether calls are refused, and none was answered that was made since then."""
+        return any(
+            not breaker.closed and breaker.opened_at >= self._answered
+            for breakers in self._by_length.values()
+            for breaker in breakers.values()
+        )
+
+    def refuses_for(self, sender: Sender, now: float) -> float:
+        """For how many seconds a sender's calls are refused. 0 if one may go out."""
+        known = [(self._known(group), member) for group, member in _groups(sender)]
+        return max((it.refuses_for(member, now) for it, member in known if it), default=0.0)
+
+    def call(self, sender: Sender, now: float) -> Call:
+        """Begin a call.
+
+        Raises:
+            CircuitOpen: it must not be made.
+        """
+        if (seconds := self.refuses_for(sender, now)) > 0:
+            raise CircuitOpen(seconds)
+        self._number += 1
+        known = [(group, self._known(group)) for group, _ in _groups(sender)]
+        states = {group: breaker.begin(now) if breaker else 0 for group, breaker in known}
+        return Call(self, sender, self._number, states)
+
+    def answers(self, call: Call) -> None:
+        """A call begins to get an answer."""
+        self._answered = max(self._answered, call.number)
+        for group, state in call.states.items():
+            if breaker := self._known(group):
+                call.states[group] = breaker.answers(state)
+
+    def succeeded(self, call: Call) -> None:
+        """A call was answered to its end."""
+        self._answered = max(self._answered, call.number)
+        for group, state in call.states.items():
+            if breaker := self._known(group):
+                breaker.succeeded(state)
+                if breaker.is_as_new:
+                    del self._by_length[len(group)][group]
+
+    def failed(self, call: Call, now: float) -> None:
+        """A call has failed, by the upstream's fault."""
+        for group, member in _groups(call.sender):
+            breaker = self._known(group) or self._new(group)
+            breaker.failed(call.states[group], member, now, self._number)
+
+    def withdrawn(self, call: Call, now: float) -> None:
+        """A call ended, and that says nothing about the upstream."""
+        for group, state in call.states.items():
+            if breaker := self._known(group):
+                breaker.withdrawn(state, now)
+
+    def _known(self, group: Sender) -> _Breaker | None:
+        return self._by_length[len(group)].get(group)
+
+    def _new(self, group: Sender) -> _Breaker:
+        breakers = self._by_length[len(group)]
+        if len(breakers) >= _MOST_OF_A_LENGTH:
+            del breakers[next(iter(breakers))]
+        breaker = breakers[group] = _Breaker(self._failures, self._open_seconds)
+        return breaker
+
+
+def _groups(sender: Sender) -> Iterator[tuple[Sender, str | None]]:
+    """The groups of a sender, each with its member that the sender belongs to.
+
+    The first has all senders. The last is the sender alone.
+    """
+    for length, member in enumerate((*sender, None)):
+        yield sender[:length], member
 
 
 class Call:
-    """One call of an upstream. Its end is told once: `succeeded`, `failed` or `withdrawn`."""
+    """One call of an upstream. Its end is told once: `succeeded`, `failed` or `withdrawn`.
 
-    __slots__ = ("_breaker", "_state")
+    Args:
+        number: how many calls were made until then.
+        states: of the breakers of its sender's groups, when it was made. 0 where there was none.
+    """
 
-    def __init__(self, breaker: CircuitBreaker, state: int) -> None:
+    __slots__ = ("_breaker", "number", "sender", "states")
+
+    def __init__(
+        self, breaker: CircuitBreaker, sender: Sender, number: int, states: dict[Sender, int]
+    ) -> None:
         self._breaker = breaker
-        self._state = state
+        self.sender = sender
+        self.number = number
+        self.states = states
 
     def answers(self) -> None:
         """The upstream has begun to answer."""
-        self._state = self._breaker.answers(self._state)
+        self._breaker.answers(self)
 
     def succeeded(self) -> None:
         """The upstream has answered to the end."""
-        self._breaker.succeeded(self._state)
+        self._breaker.succeeded(self)
 
     def failed(self, now: float) -> None:
         """The upstream has failed."""
-        self._breaker.failed(self._state, now)
+        self._breaker.failed(self, now)
 
     def withdrawn(self, now: float) -> None:
         """The call was given up, or failed by nobody's fault but ours or the client's."""
-        self._breaker.withdrawn(self._state, now)
+        self._breaker.withdrawn(self, now)

@@ -350,9 +350,9 @@ class Limits(BaseModel):
         10,
         1,
         1_000_000,
-        "503 upstream_unavailable, or the fallback answer, where one is set: attempts at one model "
-        "in a row that its server failed before a token came; throttled and refused ones don't "
-        "count",
+        "503 upstream_unavailable, or the fallback answer, where one is set: attempts of one "
+        "sender at one model, or of several, in a row that its server failed before a token came; "
+        "throttled and refused ones don't count",
     )
     breaker_open_seconds: float = _limit(
         10,

@@ -120,6 +120,8 @@ class ResponseHead:
         starts: by epoch, the index from which its entries count. An epoch that has not begun to
             write has none.
         polls: how often `note_read` was called. It tells an owner that somebody reads elsewhere.
+        session_polls, share_polls: how many polls came to a function with the session's token, and
+            with share tokens.
         hand_overs: how many owners left in order.
         form: the newest form of its entries.
     """
@@ -133,6 +135,8 @@ class ResponseHead:
     expires_at: float
     starts: Mapping[int, int] = field(default_factory=lambda: {1: 0})
     polls: int = 0
+    session_polls: int = 0
+    share_polls: int = 0
     hand_overs: int = 0
     ending: Ending | None = None
     form: int = TEXT_FORM

@@ -34,7 +34,8 @@ class Scene:
     """An attack in progress.
 
     Args:
-        attacker: opens the attacker's connections, from an address of its own.
+        attacker: opens the attacker's connections, from an address of its own on this machine.
+        stranger: opens those of an attacker elsewhere: a proxy of this machine names its address.
         other: likewise, for an honest client that the attack is aimed at, or a proxy of this
             machine that an attacker calls through.
     """
@@ -42,6 +43,7 @@ class Scene:
     plan: Plan
     target: Target
     attacker: Client
+    stranger: Client
     other: Client
     deeds: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)

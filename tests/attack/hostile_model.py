@@ -248,7 +248,8 @@ class _Model:
             told = str(self.told).encode()
             writer.write(b"HTTP/1.1 200 _\r\nContent-Length: %d\r\n\r\n%b" % (len(told), told))
         else:
-            await self._generate(json.loads(body)["messages"][-1]["content"], writer)
+            question = json.loads(body)["messages"][-1].get("content")
+            await self._generate(question if isinstance(question, str) else "", writer)
 
     async def _generate(self, question: str, writer: Writer) -> None:
         directive, _, name = question.partition(" ")

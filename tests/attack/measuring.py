@@ -166,20 +166,22 @@ async def _strike_and_settle(
 async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
     """Carry out an attack; what it leaves open is reset at its end."""
     attacker, other = Client(server.port, ATTACKER), Client(server.port)
-    scene = Scene(plan, server, attacker, other)
+    stranger = Client(server.port, ATTACKER, behind_proxy=True)
+    clients = (attacker, stranger, other)
+    scene = Scene(plan, server, *clients)
     logged, used, stored = server.log_bytes, server.cpu_seconds, server.stored_bytes
     async with _largest_store(server) as sizes:
         began_at = monotonic()
         await _carry_out(attack, scene)
         ended_at = monotonic()
     serves = server.process.poll() is None
-    for client in (attacker, other):
+    for client in clients:
         client.close()
     if attack.judged is not Judged.ALONE and not serves:
         scene.misses.append(f"the server ended with {server.process.poll()}")
     if b"Traceback" in server.log_file.read_bytes()[logged:]:
         scene.misses.append("a traceback was logged")
-    opened = attacker.opened + other.opened
+    opened = sum(client.opened for client in clients)
     return Measured(
         attack.name,
         slower_seconds=plan.slower_seconds,
@@ -191,7 +193,7 @@ async def strike(attack: Attack, plan: Plan, server: Target) -> Measured:
         did="; ".join([*scene.deeds, f"{opened:,} connections"]),
         disk=Disk(stored, max(sizes), server.stored_bytes),
         cpu_during=(server.cpu_seconds - used) / (ended_at - began_at) if serves else None,
-        sent_bytes=attacker.sent_bytes + other.sent_bytes,
+        sent_bytes=sum(client.sent_bytes for client in clients),
         log_bytes=server.log_bytes - logged,
         log_lines=server.log_lines(logged),
         misses=scene.misses,

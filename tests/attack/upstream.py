@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from time import monotonic
 
@@ -15,8 +16,8 @@ from tests.attack.hostile_model import (
     REST,
     SECRET_IN_ERROR,
 )
-from tests.attack.tokens import session_token
-from tests.attack.wire import Client
+from tests.attack.tokens import HOSTILE, KEYED, TENANT_KEYS, session_token
+from tests.attack.wire import Client, bearer
 
 _WHOLE = BEGINNING + REST
 _HONEST_QUESTION = "#demo tokens=1 seed=5"
@@ -57,6 +58,23 @@ async def gzip_bomb(scene: Scene) -> None:
 async def interim_answers(scene: Scene) -> None:
     """The model says `100 Continue` without an end."""
     await _have_it_misbehave(scene, "interim-answers", 4)
+
+
+@attack("failing-questions", settings=KEYED, hostile_model=True)
+async def failing_questions(scene: Scene) -> None:
+    """One tenant's questions have the model's server answer 500, again and again."""
+    over_at, ended = monotonic() + scene.plan.strike_seconds, Counter[str]()
+    headers = bearer(TENANT_KEYS[HOSTILE])
+
+    async def ask() -> None:
+        while monotonic() < over_at:
+            with suppress(*BROKEN):
+                answer = await ask_openai(scene.attacker, "#attack error-500", headers)
+                ended[answer.error] += 1
+            await asyncio.sleep(0.05)
+
+    await asyncio.gather(*[ask() for _ in range(16)])
+    scene.did(f"{ended.total():,} questions, by how they ended: {dict(ended)}")
 
 
 @attack("redirect", Judged.BY_OUTCOME, short=True, hostile_model=True)

@@ -16,6 +16,7 @@ from typing import Any
 from tests.integration.raw_websocket import RawWebSocket
 
 ATTACKER = "127.0.0.66"
+STRANGER = "203.0.113.66"
 _READ_AHEAD = 4_096
 _ANSWER_SECONDS = 20.0
 _BLOCK = 65_536
@@ -73,9 +74,12 @@ class _CountedWriter(asyncio.StreamWriter):
 class Connection:
     """One connection. What is sent is counted by its client."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, forwarded: str
+    ) -> None:
         self.reader = reader
         self.writer = writer
+        self._forwarded = forwarded
 
     def send(self, data: bytes) -> None:
         """Send bytes."""
@@ -156,6 +160,7 @@ class Connection:
             OSError, asyncio.IncompleteReadError: the server takes none.
         """
         websocket = RawWebSocket(self.reader, self.writer)
+        headers = f"{self._forwarded}{headers}"
         await websocket.handshake(token, path=path, protocol=protocol, headers=headers)
         return websocket
 
@@ -169,13 +174,18 @@ class Client:
 
     Args:
         address: from which it connects, one of the loopback's.
+        behind_proxy: whether a proxy of this machine names its address, which is `STRANGER` then.
+            Otherwise the server takes it for a program of this machine.
     """
 
-    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
+    def __init__(
+        self, port: int, address: str = "127.0.0.1", *, behind_proxy: bool = False
+    ) -> None:
         self.address = address
         self.sent_bytes = 0
         self.opened = 0
         self._port = port
+        self._forwarded = {"X-Forwarded-For": STRANGER} if behind_proxy else {}
         self._connections: list[Connection] = []
 
     @property
@@ -206,7 +216,8 @@ class Client:
             sock.close()
             raise
         writer = _CountedWriter(self, transport, protocol, reader)
-        connection = Connection(reader, writer)
+        named = "".join(f"{name}: {value}\r\n" for name, value in self._forwarded.items())
+        connection = Connection(reader, writer, named)
         self.opened += 1
         self._connections.append(connection)
         return connection
@@ -225,7 +236,8 @@ class Client:
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> bytes:
         """The bytes of a request."""
-        all_headers = {"Host": self.host, "Content-Length": str(len(body)), **(headers or {})}
+        length = {"Content-Length": str(len(body))}
+        all_headers = {"Host": self.host, **self._forwarded, **length, **(headers or {})}
         lines = "".join(f"{name}: {value}\r\n" for name, value in all_headers.items())
         return f"{method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
 

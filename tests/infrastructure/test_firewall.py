@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import aws_cdk as cdk
@@ -93,12 +94,12 @@ def test_a_prompt_passes_however_large_and_whatever_it_says(guarded: Synthesis) 
     assert all(_rules(guarded)[name]["OverrideAction"] == {"None": {}} for name in groups)
 
 
-def test_an_address_is_bounded_in_five_minutes_and_told_so_in_the_contracts_shape(
+def test_an_address_is_bounded_and_told_so_in_the_contracts_shape(
     guarded: Synthesis,
 ) -> None:
     bodies = guarded.only("AWS::WAFv2::WebACL", "firewall")["CustomResponseBodies"]
-    limits = {}
-    for name in ("SessionsWithoutKey", "Requests"):
+    limits, seconds = {"SessionsWithoutKey": 0, "Requests": 0, "Polls": 0}, {}
+    for name in limits:
         rule = _rules(guarded)[name]
         answer = rule["Action"]["Block"]["CustomResponse"]
         assert answer["ResponseCode"] == 429
@@ -106,16 +107,22 @@ def test_an_address_is_bounded_in_five_minutes_and_told_so_in_the_contracts_shap
         error = json.loads(bodies[answer["CustomResponseBodyKey"]]["Content"])["error"]
         assert error.keys() == {"type", "code", "message", "retry_after_ms"}
         rate = rule["Statement"]["RateBasedStatement"]
-        assert (rate["AggregateKeyType"], rate["EvaluationWindowSec"]) == ("IP", 300)
-        limits[name] = rate["Limit"]
+        assert rate["AggregateKeyType"] == "IP"
+        limits[name], seconds[name] = rate["Limit"], rate["EvaluationWindowSec"]
     firewall = guarded.settings.edge.firewall
     assert firewall is not None
     assert limits == {
         "SessionsWithoutKey": firewall.sessions_without_key,
         "Requests": firewall.requests,
+        "Polls": firewall.polls,
     }
-    # One address alone never reaches the throttle that all share.
-    assert limits["SessionsWithoutKey"] / 300 < guarded.settings.functions.session_rate
+    assert seconds == {"SessionsWithoutKey": 300, "Requests": 300, "Polls": 60}
+    # One address alone never reaches the throttle that all share, nor takes all executions.
+    functions = guarded.settings.functions
+    assert limits["SessionsWithoutKey"] / 300 < functions.session_rate
+    longest = guarded.settings.limits.poll_timeout_max_ms / 1000
+    assert functions.reserved_concurrency is not None
+    assert limits["Polls"] / 60 * longest <= functions.reserved_concurrency.poll_response / 2
 
 
 def test_what_is_counted_are_sessions_without_a_key_and_all_that_may_carry_a_message(
@@ -131,6 +138,10 @@ def test_what_is_counted_are_sessions_without_a_key_and_all_that_may_carry_a_mes
     assert '"authorization"' in sessions
     for text in ("POST", "DELETE", "websocket", "/v1/"):
         assert f'"SearchString": "{text}"' in counted("Requests")
+    polls = re.compile(json.loads(counted("Polls"))["RegexMatchStatement"]["RegexString"])
+    assert polls.match("/chat/message/rsp_1")
+    for other in ("", "/rsp_1/events", "/rsp_1/entries/1/0-9"):
+        assert not polls.match(f"/chat/message{other}")
 
 
 def test_the_log_has_blocked_requests_alone(guarded: Synthesis) -> None:

@@ -93,6 +93,14 @@ def test_what_would_cut_readers_off_is_refused(path: str, value: object, why: st
         _changed(path, value)
 
 
+def test_polls_of_one_address_that_could_take_all_executions_are_refused() -> None:
+    changes = {"edge.firewall.polls": 1_500}
+    with pytest.raises(WrongSettingError, match="one address keeps all others from polling"):
+        environment("prod", **changes)
+    reserved = {"functions.reserved_concurrency.poll_response": 1_000}
+    assert environment("prod", **changes, **reserved).edge.firewall is not None
+
+
 @pytest.mark.parametrize(
     ("workers", "why"),
     [

@@ -474,6 +474,19 @@ async def test_a_later_handshake_is_refused_as_a_first_one(
             assert (raw.status, error["code"]) == (status, code)
 
 
+@pytest.mark.parametrize("before", [b"", _PLAIN])
+@pytest.mark.parametrize(
+    "refused", [_head(*_UPGRADE_LINES), _head(*_UPGRADE_LINES, "Content-Length: 2") + b"{}"]
+)
+async def test_behind_a_handshake_that_was_refused_nothing_is_answered(
+    shared_server: LocalServer, before: bytes, refused: bytes
+) -> None:
+    """A proxy that doesn't look at the answer takes what follows for a WebSocket's."""
+    async with await RawWebSocket.connect(shared_server.port) as raw:
+        raw.write(before + refused + _PLAIN)
+        assert (await raw.ended()).count(b"HTTP/1.1 ") == (2 if before else 1)
+
+
 # -- capacity --------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease
+from evenflow.stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease, ResponseHead
 from evenflow.stream_core.ports.session_store import LedgerEntry
 from evenflow.stream_core.protocol.part_objects import part_object
 from evenflow.stream_core.tenants.tenant import Tenant
@@ -58,9 +58,13 @@ class StoredResponse:
         )
         assert lease is not None
         self.lease = lease
-        head = await self._responses.head(lease.response_id, time.time())
+        return (await self.head()).starts[lease.epoch]
+
+    async def head(self) -> ResponseHead:
+        """What the store has of it."""
+        head = await self._responses.head(self.lease.response_id, time.time())
         assert head is not None
-        return head.starts[lease.epoch]
+        return head
 
     async def finish(self, next_index: int) -> None:
         """It is completed."""
@@ -136,6 +140,32 @@ def test_a_parameter_that_is_no_number_is_refused(
         "invalid_field",
         name,
     )
+
+
+@pytest.mark.parametrize("query", ["from_index=999999999", "from_index=10003"])
+async def test_an_index_that_the_log_never_had_is_refused_before_the_poll_waits(
+    poll: Poll, response: StoredResponse, query: str
+) -> None:
+    await response.write(0, "Hello", " you")
+    began_at = time.monotonic()
+    answer = poll(response, f"{query}&timeout_ms=25000")
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (
+        400,
+        "invalid_field",
+        "from_index",
+    )
+    assert "next index is 2" in answer.error["message"]
+    assert time.monotonic() - began_at < 3
+
+
+async def test_polls_of_the_function_are_counted_for_the_session_and_for_shares(
+    poll: Poll, response: StoredResponse
+) -> None:
+    await response.write(0, "Hello")
+    poll(response, "from_index=0")
+    poll(response, "from_index=0")
+    head = await response.head()
+    assert (head.polls, head.session_polls, head.share_polls) == (2, 2, 0)
 
 
 async def test_a_form_that_the_function_does_not_know_is_refused_until_it_does(

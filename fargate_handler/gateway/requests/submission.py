@@ -103,7 +103,11 @@ class Sender(NamedTuple):
 
     def own(self, name: str) -> str:
         """A name that the sender gives, told apart from other users' where these are known."""
-        return f"{name}\n{self.user}" if self.identified else name
+        if not self.identified:
+            return name
+        # Two pairs never have the same text: behind the last line end stands the user, or nothing.
+        user = self.user if "\n" not in self.user else f"{_digest(self.user)}\n"
+        return f"{name}\n{user}"
 
     def own_digest(self, digest: str) -> str:
         """A digest in an id that the sender was given, told apart likewise."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_wafv2 as wafv2
@@ -11,13 +12,15 @@ from constructs import Construct
 from evenflow.infra.constructs.retention import log_group_of_days
 from evenflow.infra.settings import LogRetentionDays
 from evenflow.infra.stack_settings import FirewallGroup, FirewallSettings
-from evenflow.stream_core.protocol.routes import OPEN_SESSION
+from evenflow.stream_core.protocol.routes import OPEN_SESSION, POLL
 
 _Acl = wafv2.CfnWebACL
 _Statement = wafv2.CfnWebACL.StatementProperty
 _Rule = wafv2.CfnWebACL.RuleProperty
 
 _WINDOW_SECONDS = 300
+# A poll takes an execution of its function for up to half a minute: a flood must be noticed sooner.
+_POLLS_WINDOW_SECONDS = 60
 _RETRY_AFTER_SECONDS = 60
 # Rules of each managed group that are only counted. Those on bodies: a message may be code, a path
 # or the address of a page, and a prompt has megabytes. Who has no User-Agent may be a program. A
@@ -39,7 +42,7 @@ _GROUPS: dict[FirewallGroup, tuple[str, ...]] = {
         "RestrictedExtensions_URIPATH",
     ),
 }
-_RATES = ("SessionsWithoutKey", "Requests")
+_RATES = ("SessionsWithoutKey", "Requests", "Polls")
 RULES = (*_RATES, *_GROUPS)
 """The names of all rules, by which CloudWatch counts what each blocked."""
 # With their values anybody could act as the client. Browsers send tokens as subprotocols.
@@ -100,11 +103,12 @@ class Firewall(Construct):
             rules=[
                 _rate_rule(0, _RATES[0], firewall.sessions_without_key, _without_key()),
                 _rate_rule(1, _RATES[1], firewall.requests, _sending()),
+                _rate_rule(2, _RATES[2], firewall.polls, _polling(), seconds=_POLLS_WINDOW_SECONDS),
                 *(
                     _managed_rule(
                         priority, group, (*counted, *firewall.counted_rules.get(group, ()))
                     )
-                    for priority, (group, counted) in enumerate(_GROUPS.items(), start=2)
+                    for priority, (group, counted) in enumerate(_GROUPS.items(), start=3)
                 ),
             ],
             data_protection_config=_without_secrets(),
@@ -147,7 +151,9 @@ def _without_secrets() -> wafv2.CfnWebACL.DataProtectionConfigProperty:
     )
 
 
-def _rate_rule(priority: int, name: str, most: int, counted: _Statement) -> _Rule:
+def _rate_rule(
+    priority: int, name: str, most: int, counted: _Statement, seconds: int = _WINDOW_SECONDS
+) -> _Rule:
     answer = _Acl.CustomResponseProperty(
         response_code=429,
         custom_response_body_key=_TOO_MANY,
@@ -162,7 +168,7 @@ def _rate_rule(priority: int, name: str, most: int, counted: _Statement) -> _Rul
         statement=_Statement(
             rate_based_statement=_Acl.RateBasedStatementProperty(
                 aggregate_key_type="IP",
-                evaluation_window_sec=_WINDOW_SECONDS,
+                evaluation_window_sec=seconds,
                 limit=most,
                 scope_down_statement=counted,
             )
@@ -221,6 +227,18 @@ def _sending() -> _Statement:
                 _equals(_header("upgrade"), "websocket", "LOWERCASE"),
                 _path("STARTS_WITH", "/v1/"),
             ]
+        )
+    )
+
+
+def _polling() -> _Statement:
+    """Long polls, and no other calls of a response."""
+    path = re.sub(r"\{\w+\}", "[^/]+", POLL.path)
+    return _Statement(
+        regex_match_statement=_Acl.RegexMatchStatementProperty(
+            field_to_match=_Acl.FieldToMatchProperty(uri_path={}),
+            regex_string=f"^{path}/?$",
+            text_transformations=_in_form("URL_DECODE"),
         )
     )
 

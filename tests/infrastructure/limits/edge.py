@@ -157,8 +157,8 @@ def _units_of(statement: Properties) -> int:
             return _units_of(found["Statement"])
         case "ByteMatchStatement":
             return _MATCH_UNITS[found["PositionalConstraint"]] + _form_units(found)
-        case "SizeConstraintStatement":
-            return 1 + _form_units(found)
+        case "SizeConstraintStatement" | "RegexMatchStatement":
+            return (1 if kind == "SizeConstraintStatement" else 3) + _form_units(found)
     raise AssertionError(f"the capacity units of {kind} are not known here: add them")
 
 

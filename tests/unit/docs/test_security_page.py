@@ -1,4 +1,4 @@
-"""What docs/security.md says holds an attacker is there, under that name."""
+"""What docs/security.md says holds an attacker is there under that name, and something shows it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 from evenflow.fargate_handler.settings import HandlerSettings
+from tests.attack.catalogue import ATTACKS
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
 _PAGE = (DOCS / "security.md").read_text("utf-8")
 _NAME = re.compile(r"`([A-Z][A-Z_]{4,})[`=]")
 _DECISION = re.compile(r"\b(0\d{3})\b")
+_SHOWN_BY = re.compile(r"`([^`]+)`")
 
 
 def test_each_bound_is_a_setting() -> None:
@@ -22,3 +25,14 @@ def test_each_bound_is_a_setting() -> None:
 def test_each_decision_is_there() -> None:
     there = {page.name[:4] for page in (DOCS / "decisions").glob("0*.md")}
     assert set(_DECISION.findall(_PAGE)) - there == set()
+
+
+def test_each_row_names_an_attack_or_a_test_that_is_there() -> None:
+    lines = (line.strip("|").split(" | ") for line in _PAGE.splitlines() if line.startswith("| "))
+    rows = {first.strip(): last for first, _, last in lines if first.strip() != "tries"}
+    tests = {file.name for file in (ROOT / "tests").rglob("test_*.py")}
+    tests |= {file.name for file in (ROOT / "web" / "test").rglob("*.test.ts")}
+    shown = {what: _SHOWN_BY.findall(last) for what, last in rows.items()}
+    assert len(rows) > 40
+    assert [what for what, names in shown.items() if not names] == []
+    assert {name for names in shown.values() for name in names} - ATTACKS.keys() - tests == set()

@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 CHANNEL = str(Channel("t", "demo", "s"))
 START = 1_800_000_000.0
+MOST_WAITING = 3
 LOOK = 0.09
 """A look, and room for rounding."""
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
@@ -52,12 +53,23 @@ class Readers(StoredResponses):
         """The index from which on each read."""
         self.heads = 0
 
-    def note_read(self, response_id: str, channel: str, now: float) -> ResponseHead:
+    def note_poll(
+        self, response_id: str, channel: str, now: float, *, shared: bool
+    ) -> ResponseHead:
         head = self._store._heads.get(response_id)
         if head is None or head.channel != channel:
             raise NotFound("no such response", code="response_not_found")
         at_once(self._store.note_read(response_id, now))
+        head = self._store._heads[response_id]
+        self._store._heads[response_id] = replace(
+            head,
+            session_polls=head.session_polls + (not shared),
+            share_polls=head.share_polls + shared,
+        )
         return self._unexpired(response_id, now)
+
+    def next_index(self, response_id: str) -> int:
+        return max((c.last_index + 1 for c in self._store._chunks[response_id]), default=0)
 
     def head(self, response_id: str, now: float) -> ResponseHead:
         self.heads += 1
@@ -190,7 +202,12 @@ class Buffer:
             self._plans.pop(0)[1]()
 
     def poll(
-        self, from_index: int = 0, timeout: float = 10.0, channel: str = CHANNEL, epoch: int = 1
+        self,
+        from_index: int = 0,
+        timeout: float = 10.0,
+        channel: str = CHANNEL,
+        epoch: int = 1,
+        shared: bool = False,
     ) -> PollResult:
         """One poll."""
         return LongPoll(
@@ -200,6 +217,8 @@ class Buffer:
             from_index=from_index,
             epoch=epoch,
             patience=timeout,
+            shared=shared,
+            most_waiting=MOST_WAITING,
             wall_time=lambda: self.now,
             sleep=self.sleep,
         ).run()

@@ -6,8 +6,16 @@ from evenflow.functions.poll_response.long_poll import LongPoll
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.ports.response_store import Chunk, Ending
-from evenflow.stream_core.protocol.errors import Gone, InvalidRequest, NotFound
-from tests.unit.functions.response_buffer import CHANNEL, LOOK, START, USAGE, Buffer, at_once
+from evenflow.stream_core.protocol.errors import Gone, InvalidRequest, NotFound, RateLimited
+from tests.unit.functions.response_buffer import (
+    CHANNEL,
+    LOOK,
+    MOST_WAITING,
+    START,
+    USAGE,
+    Buffer,
+    at_once,
+)
 
 # -- when it answers -------------------------------------------------------------------------------
 
@@ -117,6 +125,8 @@ def test_a_long_silence_does_not_pile_up_what_each_look_finds_again() -> None:
         from_index=3,
         epoch=1,
         patience=25.0,
+        shared=False,
+        most_waiting=MOST_WAITING,
         wall_time=lambda: buffer.now,
         sleep=buffer.sleep,
     )
@@ -353,3 +363,46 @@ def test_what_has_expired_before_or_meanwhile_is_gone() -> None:
     buffer.now = START + 86_400 - 1
     with pytest.raises(Gone):
         buffer.poll()
+
+
+# -- who waits for nothing -------------------------------------------------------------------------
+
+
+def poll_at_once(buffer: Buffer, *, shared: bool = False) -> None:
+    buffer.poll(timeout=0, shared=shared)
+
+
+def test_an_index_far_behind_the_log_is_refused_before_it_waits() -> None:
+    buffer = Buffer()
+    buffer.write("a", "b")
+    with pytest.raises(InvalidRequest, match="next index is 2"):
+        buffer.poll(999_999_999, timeout=25.0)
+    assert (buffer.slept, len(buffer.readers.looks)) == (0, 1)
+
+
+def test_of_a_long_log_an_index_at_its_end_is_waited_for() -> None:
+    buffer = Buffer()
+    buffer.write(*["x"] * 20_000)
+    assert buffer.poll(20_000, timeout=7.0).polled.part.text == ""
+    assert buffer.slept == pytest.approx(7.0)
+    buffer.slept = 0.0
+    assert buffer.poll(30_000, timeout=7.0).polled.part.text == ""
+    assert buffer.slept == pytest.approx(7.0)
+
+
+def test_of_too_many_polls_the_oldest_gives_way() -> None:
+    buffer = Buffer()
+    for number in range(MOST_WAITING):
+        buffer.at(1.0 + number, lambda: poll_at_once(buffer))
+    with pytest.raises(RateLimited) as refused:
+        buffer.poll(timeout=7.0)
+    assert refused.value.code == "session_streams"
+    assert buffer.passed == pytest.approx(MOST_WAITING, abs=LOOK)
+
+
+def test_polls_with_share_tokens_make_none_of_the_session_s_give_way() -> None:
+    buffer = Buffer()
+    for number in range(2 * MOST_WAITING):
+        buffer.at(0.5 + 0.1 * number, lambda: poll_at_once(buffer, shared=True))
+    assert buffer.poll(timeout=7.0).polled.status is ResponseState.QUEUED
+    assert buffer.slept == pytest.approx(7.0)

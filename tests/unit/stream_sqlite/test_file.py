@@ -233,16 +233,13 @@ def test_a_file_that_the_version_before_uses_is_left_to_it(path: Path) -> None:
 
 def test_an_upgraded_file_has_the_tables_of_a_new_one(path: Path, tmp_path: Path) -> None:
     make_file_of_version_1(path)
-    tables = ("responses", "sessions", "messages", "usage_totals", *LATER_TABLES)
+    tables = ("responses", "sessions", "messages", *LATER_TABLES, *LAST_TABLES)
     columns = []
     for each in (path, tmp_path / "new.db"):
         SQLiteStores(each, lambda: NOW).close()
         with closing(sqlite3.connect(each)) as connection:
             columns.append(
-                [
-                    connection.execute(f"PRAGMA table_info({table})").fetchall()
-                    for table in ("responses", "sessions", "messages", *LATER_TABLES, *LAST_TABLES)
-                ]
+                [connection.execute(f"PRAGMA table_info({table})").fetchall() for table in tables]
             )
     assert columns[0] == columns[1]
 

@@ -68,6 +68,19 @@ async def test_after_failures_in_a_row_messages_are_refused_and_the_model_is_not
     }
 
 
+async def test_one_tenant_s_failures_are_its_own() -> None:
+    node = Node(LIMITS)
+    await fail(node, BROKEN, BROKEN)
+    stream = (await node.send("m1", tenant="another")).stream
+    await settle()
+    node.source.calls[-1].push("Hello")
+    node.source.calls[-1].finish()
+    await settle()
+    assert stream.state is ResponseState.COMPLETED
+    assert open_breakers(node) == 0
+    assert await node.refusal("m1", session="next") == "upstream_unavailable"
+
+
 async def test_one_message_tries_and_its_first_token_lets_all_others_through() -> None:
     node = Node(LIMITS)
     await fail(node, BROKEN, BROKEN)

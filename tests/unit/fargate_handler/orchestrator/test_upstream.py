@@ -7,6 +7,8 @@ from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
 from evenflow.stream_core.policy.limits import Limits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
+SENDER = ("acme", "10.0.0.1")
+
 
 def upstreams() -> Upstreams:
     return Upstreams(ControlledSource(), Limits(breaker_failures=1))
@@ -15,11 +17,11 @@ def upstreams() -> Upstreams:
 def test_each_model_has_its_own_breaker() -> None:
     models = upstreams()
     assert models.breakers_open == 0
-    models.of("a").breaker.call(0.0).failed(0.0)
-    models.of("b").breaker.call(0.0).succeeded()
+    models.of("a").breaker.call(SENDER, 0.0).failed(0.0)
+    models.of("b").breaker.call(SENDER, 0.0).succeeded()
     assert models.breakers_open == 1
-    assert models.of("a").breaker.refuses_for(0.0) > 0
-    assert models.of("b").breaker.refuses_for(0.0) == 0
+    assert models.of("a").breaker.refuses_for(SENDER, 0.0) > 0
+    assert models.of("b").breaker.refuses_for(SENDER, 0.0) == 0
 
 
 def running(model: Upstream, count: int) -> Upstream:
