@@ -249,7 +249,8 @@ async def test_a_second_attempt_that_says_the_same_goes_on_where_the_first_broke
 
 async def test_tenants_with_keys(at: At, serve: Serve, opened: OpenSession) -> None:
     server = await serve(
-        tenant_keys=json.dumps({"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"})
+        tenant_keys=json.dumps({"acme": "acme-key-0123456789", "zeta": "zeta-key-0123456789"}),
+        open_tenant="public",
     )
     assert (await at(server, "zeta-key-0123456789").ask(_QUICK)).status == 200
     assert (await at(server, (await opened(server)).token).ask(_QUICK)).status == 200

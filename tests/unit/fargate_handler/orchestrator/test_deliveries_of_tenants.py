@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.agents import MessageTerms
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.tenants.registry import GIVEN_KEY
 from evenflow.stream_core.tenants.tenant import Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.recording_reader import AssembledText, RecordingReader
@@ -40,6 +42,7 @@ class LateNode:
         self.task = Task.alone(Limits(store_interval_ms=1_000))
         self.task.tenants.replace_given_keys(keys)
         self.task.tenants.replace(records)
+        self._key = GIVEN_KEY if keys else ""
         self.clock = self.task.clock
         self.readers: dict[str, list[CostlyReader]] = {}
         self._gives = True
@@ -48,7 +51,8 @@ class LateNode:
     async def answer(self, tenant: str, answers: int) -> None:
         """Begin so many answers of a tenant, each with its reader."""
         for number in range(answers):
-            event = IngestEvent(Channel(tenant, "demo", f"s{number}"), "m", None, "hi")
+            channel = Channel(tenant, "demo", f"s{number}")
+            event = IngestEvent(channel, "m", None, "hi", terms=MessageTerms(key=self._key))
             stream = (await self.task.orchestrator.submit(event)).stream
             reader = CostlyReader(stream, self.clock, AssembledText())
             stream.attach(reader)

@@ -192,7 +192,7 @@ async def test_a_tenant_that_is_removed_is_asked_nothing_more_and_pays_for_what_
     stores = shared(user_limits=QuotaLimits(tokens_per_day=1_000))
     task = await Task.join(stores, limits=LIMITS)
     await ask(task, "s1", user="ann", key="k1")
-    stores.tenants.replace([])
+    stores.tenants.replace([], removed={"t"}, closed=True)
     with pytest.raises(EvenflowError) as refused:
         await ask(task, "s2", user="ann", key="k1")
     assert (refused.value.status, refused.value.code) == (403, "tenant_removed")
