@@ -57,7 +57,7 @@ NAPS = (
 
 async def play(nap: Nap, stage: Stage) -> list[Outcome]:
     """Play it with three pages of one laptop."""
-    name = f"asleep-{nap.seconds}"
+    name = stage.name(f"asleep-{nap.seconds}")
     async with AsyncExitStack() as stack:
         network = stack.enter_context(RoughNetwork())
         server = await _start(stage, name, 0.0, None, stack)
@@ -140,4 +140,5 @@ async def _outcome(
     found = stage.faults_of(question, log, state)
     if wrong is not None:
         found.insert(0, wrong)
-    return Outcome(ASLEEP, name, back_after(state, awake_at), found)
+    has_begun = wrong is None or len(found) > 1
+    return Outcome(ASLEEP, name, back_after(state, awake_at), found, has_begun=has_begun)

@@ -28,6 +28,7 @@ from tests.integration.counting_model import CountingModel, counting_model, word
 from tests.integration.server_process import ROOT, Server
 
 _SITE = Path(__file__).parent / "site"
+NOT_BEGUN = "did not begin"
 _BEGIN_SECONDS = 60.0
 _BEGUN_CHARACTERS = 60
 _READ_BACK_SECONDS = 20.0
@@ -43,6 +44,8 @@ class Outcome:
         notes: what else is worth a line.
         most_seconds: more than that is too late. A busy machine is late by itself, so it is a
             fault only when the scenario is too late again with the machine to itself.
+        has_begun: whether the page read the answer in the wanted way before anything happened to
+            it. If not, nothing was played, and it is played again.
     """
 
     group: str
@@ -51,11 +54,17 @@ class Outcome:
     faults: list[str]
     notes: str = ""
     most_seconds: float = math.inf
+    has_begun: bool = True
 
     @property
     def is_late(self) -> bool:
         """Whether it is only the time that is wrong."""
         return not self.faults and self.seconds is not None and self.seconds > self.most_seconds
+
+    @property
+    def may_be_load(self) -> bool:
+        """Whether a busy machine may be all that is wrong."""
+        return self.is_late or not self.has_begun
 
 
 @dataclass(frozen=True)
@@ -190,7 +199,7 @@ async def begin(page: ReaderPage, question: Question, transport: Transport) -> s
         return None
     state = await page.state()
     text = " ".join(state.texts)
-    return f"did not begin by {transport.value}: {state.transport}, {len(text)} characters"
+    return f"{NOT_BEGUN} by {transport.value}: {state.transport}, {len(text)} characters"
 
 
 @asynccontextmanager
