@@ -256,7 +256,7 @@ class Blocks:
 
 
 class SealingBlocks(Blocks):
-    """Blocks for clients many of which drop unknown fields of a call."""
+    """Blocks for protocols whose clients drop unknown fields of a call."""
 
     __slots__ = ()
     seals_calls = True

@@ -79,7 +79,7 @@ async def _run(options: argparse.Namespace) -> int:
             is_again = any(outcome.may_be_load for outcome in ended)
             if is_again:
                 again.append(scenario)
-            proven = [each for each in ended if each.faults and each.has_begun]
+            proven = [each for each in ended if each.faults and not each.may_be_load]
             outcomes.extend(proven if is_again else ended)
             place = f"{next(done):3d}/{len(scenarios)}"
             for outcome in ended:

@@ -13,7 +13,7 @@ from tests.e2e.rough_network import RoughNetwork
 from tests.e2e_network.browser import ReaderPage, State
 from tests.e2e_network.cells import Browser, Page, Transport
 from tests.e2e_network.judge import longest_silence
-from tests.e2e_network.stage import NOT_BEGUN, Outcome, Question, Stage, begin, shape
+from tests.e2e_network.stage import Outcome, Question, Stage, begin, shape
 from tests.integration.deployment import LocalDeployment
 from tests.integration.local_server import LocalServers
 
@@ -145,8 +145,6 @@ def _outcome(
     page, transport = READERS[number]
     silence, usual = longest_silence(drained[0]), longest_silence(undrained[0])
     found = [*drained[1], *(f"without a drain: {wrong}" for wrong in undrained[1])]
-    has_begun = not found or not all(NOT_BEGUN in wrong for wrong in found)
     most = _MOST_TIMES * max(usual, _LEAST_SILENCE)
     name = f"{drain.name}  {page.value:7}  {transport.value}"
-    notes = f"{usual:.2f} s without a drain"
-    return Outcome(DRAINED, name, silence, found, notes, most, has_begun)
+    return Outcome(DRAINED, name, silence, found, f"{usual:.2f} s without a drain", most)

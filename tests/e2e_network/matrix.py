@@ -60,7 +60,7 @@ async def play(cell: Cell, server: Server, stage: Stage) -> list[Outcome]:
         question = _question(cell, name)
         group = cell.sign.value
         if wrong := await begin(page, question, cell.transport):
-            return [Outcome(group, str(cell), None, [wrong], has_begun=False)]
+            return [Outcome(group, str(cell), None, [wrong])]
         await _go_down(cell, network, page)
         await pass_time(page, cell.seconds)
         can_reconnect = cell.sign is not Sign.BUTTON or await page.evaluate("reader.canReconnect()")

@@ -140,5 +140,4 @@ async def _outcome(
     found = stage.faults_of(question, log, state)
     if wrong is not None:
         found.insert(0, wrong)
-    has_begun = wrong is None or len(found) > 1
-    return Outcome(ASLEEP, name, back_after(state, awake_at), found, has_begun=has_begun)
+    return Outcome(ASLEEP, name, back_after(state, awake_at), found)

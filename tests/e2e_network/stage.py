@@ -44,8 +44,6 @@ class Outcome:
         notes: what else is worth a line.
         most_seconds: more than that is too late. A busy machine is late by itself, so it is a
             fault only when the scenario is too late again with the machine to itself.
-        has_begun: whether the page read the answer in the wanted way before anything happened to
-            it. If not, nothing was played, and it is played again.
     """
 
     group: str
@@ -54,7 +52,6 @@ class Outcome:
     faults: list[str]
     notes: str = ""
     most_seconds: float = math.inf
-    has_begun: bool = True
 
     @property
     def is_late(self) -> bool:
@@ -63,8 +60,9 @@ class Outcome:
 
     @property
     def may_be_load(self) -> bool:
-        """Whether a busy machine may be all that is wrong."""
-        return self.is_late or not self.has_begun
+        """Whether a busy machine may be all that is wrong: it is late, or was never played."""
+        has_not_begun = self.faults and all(NOT_BEGUN in fault for fault in self.faults)
+        return self.is_late or bool(has_not_begun)
 
 
 @dataclass(frozen=True)
