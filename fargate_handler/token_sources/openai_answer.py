@@ -19,11 +19,7 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     usage_of,
 )
 from evenflow.fargate_handler.token_sources.error_objects import error_in
-from evenflow.fargate_handler.token_sources.finish_reasons import (
-    is_failure,
-    is_known,
-    model_end,
-)
+from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, is_known, model_end
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks

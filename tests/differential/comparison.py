@@ -59,7 +59,7 @@ WANTED = {
         "finish", client="litellm", reason="it knows no such word, and takes it for `stop`"
     ),
     "an end without an answer": _wanted(
-        "error", reason="[DONE] came alone: nothing is no answer, though the clients take it for one"
+        "error", reason="only [DONE] came: that is no answer, which the clients take it for"
     ),
     "the last event has no end": _wanted(
         "error", "finish", "usage", reason="[DONE] counts without the empty line behind it"

@@ -411,7 +411,7 @@ def test_a_throttle_with_the_status_of_a_refusal(status: int, body: object) -> N
 
 
 @pytest.mark.parametrize(
-    "quote", ["Invalid value: '{}'", "Unknown role {{{}}}", 'No tool "{}"', "x" * 80 + " {}"]
+    "quote", ["Invalid value: '{}'", "Unknown tool {{{}}}", 'No tool "{}"', "x" * 80 + " {}"]
 )
 @pytest.mark.parametrize("words", ["too many requests", "insufficient balance"])
 def test_a_request_that_a_refusal_quotes_throttles_nobody(quote: str, words: str) -> None:
