@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import orjson
@@ -19,6 +20,7 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
+    UpstreamUnreadable,
 )
 from evenflow.stream_core.protocol.messages import Usage
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
@@ -109,6 +111,66 @@ def test_an_error_in_the_place_of_a_chunk_keeps_what_it_says(
         OpenAIAnswer(RecordingSink(), Failures()).take(orjson.dumps({"error": error}))
     assert (type(failed.value), failed.value.status, failed.value.code) == expected
     assert "secret" not in failed.value.message
+
+
+_ROLE = chat_chunk(delta={"role": "assistant", "content": ""})
+_OF_NO_KIND = '{"code": "E77", "info": "the pool is empty"}'
+
+
+@pytest.mark.parametrize("chunks", [[], [_ROLE], [_OF_NO_KIND], [chat_usage(3, 0)]])
+def test_an_end_without_an_answer_is_no_answer(
+    chunks: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    for one in [*chunks, "[DONE]"]:
+        answer.take(one.encode())
+    with pytest.raises(UpstreamUnreadable, match="an end without an answer"):
+        answer.finish()
+    assert ("the pool is empty" in caplog.text) == (_OF_NO_KIND in chunks)
+
+
+@pytest.mark.parametrize("delta", [{"content": "\ud83d"}, {"refusal": "No."}])
+def test_an_end_behind_anything_of_an_answer_is_stop(delta: dict[str, str]) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    answer.take(json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode())
+    answer.take(b"[DONE]")
+    assert answer.finish() == ModelFinish("stop", None)
+
+
+def test_of_half_an_answer_the_log_has_what_was_no_chunk(caplog: pytest.LogCaptureFixture) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    answer.take(chat_chunk("x").encode())
+    answer.take(_OF_NO_KIND.encode())
+    with pytest.raises(UpstreamFailed, match="broke off"):
+        answer.finish()
+    assert "the pool is empty" in caplog.text
+
+
+def test_an_error_in_a_choice_follows_what_the_choice_has() -> None:
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink, Failures(), headers={"retry-after": "3"})
+    error = {"code": 429, "message": "Rate limited"}
+    with pytest.raises(UpstreamAnswered) as failed:
+        answer.take(chat_chunk("Hi", finish_reason="error", error=error).encode())
+    assert (failed.value.status, failed.value.retry_after_ms) == (429, 3_000)
+    assert sink.tokens == ["Hi"]
+
+
+@pytest.mark.parametrize(("reason", "is_told"), [("tired", True), ("stop", False)])
+def test_an_unknown_finish_reason_is_logged(
+    reason: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    answer.take(chat_chunk("Hi", finish_reason=reason).encode())
+    assert answer.finish() == ModelFinish("stop", None)
+    assert ("unknown finish reason, which became `stop`: tired" in caplog.text) == is_told
+
+
+def test_a_filter_s_end_has_its_cause_behind_it() -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    answer.take(chat_chunk(finish_reason="content_filter: PROHIBITED_CONTENT").encode())
+    answer.take(b"[DONE]")
+    assert answer.finish() == ModelFinish("content_filter", None)
 
 
 def fragment(**members: Any) -> str:
