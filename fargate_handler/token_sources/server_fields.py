@@ -16,7 +16,7 @@ from evenflow.stream_core.log.entries import (
     Kind,
     Part,
 )
-from evenflow.stream_core.log.returned_fields import Fields, detail_of, text_in
+from evenflow.stream_core.log.returned_fields import CALL_TYPE, Fields, detail_of, text_in
 
 # Fields that are delivered as parts, or that no server needs. LiteLLM repeats all in the last one.
 _OF_MESSAGES = frozenset(
@@ -29,7 +29,8 @@ _OF_MESSAGES = frozenset(
 TOLD_ELSEWHERE = _OF_MESSAGES.difference(("reasoning_content", "reasoning"))
 """A delta with these fields alone has no reasoning, and nothing that the server needs back."""
 # LangChain's chunks of a call also have its name and arguments beside the function.
-_OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args"})
+_OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args", CALL_TYPE})
+_USUAL_TYPES = ("", "function", "custom")
 _OF_CALLED = frozenset({"name", "arguments", "input"})
 _TELLING = ("reasoning_details", "thinking_blocks")
 """Lists with reasoning. A server may send it only there."""
@@ -115,10 +116,12 @@ def message_fields(delta: Mapping[str, Any]) -> Fields:
 def call_fields(fragment: Mapping[str, Any]) -> Fields:
     """The fields of a call, and of its function, that the server needs back."""
     fields = _others(fragment, _OF_CALLS)
-    for kind in ("function", "custom"):
-        called = fragment.get(kind)
+    if isinstance(kind := fragment.get("type"), str) and kind not in _USUAL_TYPES:
+        fields[CALL_TYPE] = kind  # as Kimi's `builtin_function`
+    for name in ("function", "custom"):
+        called = fragment.get(name)
         inner = _others(called, _OF_CALLED) if isinstance(called, dict) else {}
-        fields |= {kind: inner} if inner else {}
+        fields |= {name: inner} if inner else {}
     return fields
 
 

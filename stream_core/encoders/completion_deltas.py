@@ -9,11 +9,13 @@ import orjson
 
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.returned_fields import (
+    CALL_TYPE,
     Fields,
     added,
     allowed,
     call_object,
     fields_of_detail,
+    type_in,
 )
 from evenflow.stream_core.protocol.messages import FinishReason
 
@@ -24,7 +26,7 @@ _REASONING = "reasoning_content"
 _REASONING_FIELDS = (_REASONING, "reasoning")
 _TEXT_FIELDS = {Kind.TEXT: "content", Kind.REFUSAL: "refusal"}
 _ENDS = get_args(FinishReason)
-_OF_CALLS = frozenset({"index", "id", "type", "function", "custom"})
+_OF_CALLS = frozenset({"index", "id", "type", "function", "custom", CALL_TYPE})
 
 
 class CompletionDeltas:
@@ -125,6 +127,7 @@ class CompletionDeltas:
         place = part.choice, part.call
         if place in self._calls:
             more = {name: value for name, value in fields.items() if name not in _OF_CALLS}
+            more |= {"type": kind} if (kind := type_in(fields)) else {}
             told = {"tool_calls": [{"index": part.call, **more}]}
             return self._choice(part.choice, told) if more else None
         self._call_extra[place] = added(self._call_extra.get(place, {}), fields)
@@ -196,12 +199,13 @@ class WholeChoice:
             self._calls[index] = {name: value for name, value in said.items() if name != "index"}
             return
         call = self._calls[index]
-        kind = call["type"]
+        kind = "custom" if "custom" in call else "function"
         field = _arguments_of(kind)
         if kind in said:
             call[kind] = call[kind] | {field: call[kind][field] + said[kind][field]}
         else:
-            call |= added(call, {name: value for name, value in said.items() if name != "index"})
+            more = {name: value for name, value in said.items() if name != "index"}
+            call |= added(call, more) | ({"type": more["type"]} if "type" in more else {})
 
 
 def _reasoning(part: Part) -> Fields:

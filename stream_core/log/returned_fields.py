@@ -23,6 +23,8 @@ import orjson
 Fields = dict[str, Any]
 """Fields of a message or of a call, by their names."""
 
+CALL_TYPE = "call_type"
+"""The field of a call with its type, if that is neither `function` nor `custom`."""
 TEXTS = ("text", "summary", "thinking")
 """The names of the text in a list entry that repeats a reasoning."""
 _TAKEN = frozenset(
@@ -32,7 +34,7 @@ _BLOCK = frozenset({"type", "signature", *TEXTS})
 _OPAQUE = frozenset(
     {
         *("signature", "thought_signature", "encrypted_content", "reasoning_opaque", "data"),
-        *("id", "type", "format"),
+        *("id", "type", "format", CALL_TYPE),
     }
 )
 _MARK = "evenflow:"
@@ -44,7 +46,8 @@ def added(known: Mapping[str, Any], more: Mapping[str, Any]) -> Fields:
     Texts are concatenated. List entries with the same `index` and `type` are merged, and so are two
     consecutive entries in Anthropic's form. Within them only the text is concatenated.
     """
-    return {**known, **{name: _more(known.get(name), more[name], joins=True) for name in more}}
+    joined = {name: _more(known.get(name), more[name], joins=name != CALL_TYPE) for name in more}
+    return {**known, **joined}
 
 
 def _more(known: Any, value: Any, *, joins: bool) -> Any:
@@ -129,11 +132,22 @@ def fields_of_detail(detail: str, text: str) -> Fields:
 def call_object(
     kind: str, call_id: str, called: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> Fields:
-    """A call in the form of chat completions, with the further fields of it and its function."""
+    """A call in the form of chat completions, with the further fields of it and its function.
+
+    Args:
+        kind: `function` or `custom`. Its type is this, unless `extra` has another.
+    """
     inner = extra.get(kind)
     inner = inner if isinstance(inner, dict) else {}
-    call = {"id": call_id, "type": kind, kind: {**inner, **called}}
-    return {**call, **{name: value for name, value in extra.items() if name not in call}}
+    call = {"id": call_id, "type": type_in(extra) or kind, kind: {**inner, **called}}
+    known = {*call, CALL_TYPE}
+    return {**call, **{name: value for name, value in extra.items() if name not in known}}
+
+
+def type_in(extra: Mapping[str, Any]) -> str:
+    """The type of a call with these further fields. Empty: it is a usual one."""
+    kind = extra.get(CALL_TYPE)
+    return kind if isinstance(kind, str) else ""
 
 
 def allowed(fields: Mapping[str, Any]) -> Fields:

@@ -217,7 +217,7 @@ class MessageCustom(BaseModel):
 
 
 class MessageToolCall(BaseModel):
-    """A call by the model. `type` says whether it has `function` or `custom`.
+    """A call by the model, with `function` or `custom`. `type` is the same, or the server's own.
 
     Further fields, such as `extra_content`, are what the model's server gave and needs back.
     """
@@ -225,7 +225,7 @@ class MessageToolCall(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     id: str
-    type: Literal["function", "custom"]
+    type: str
     function: MessageFunction | None = None
     custom: MessageCustom | None = None
 
@@ -309,7 +309,7 @@ class ChunkToolCall(BaseModel):
 
     index: Annotated[int, Field(ge=0, lt=MOST_CALLS)]
     id: str | None = None
-    type: Literal["function", "custom"] | None = None
+    type: str | None = None
     function: ChunkFunction | None = None
     custom: ChunkCustom | None = None
 

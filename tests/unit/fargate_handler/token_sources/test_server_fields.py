@@ -72,6 +72,16 @@ def test_fields_of_a_function_and_those_that_come_later_are_kept() -> None:
     ]
 
 
+def test_a_type_of_the_server_s_own_is_kept_once() -> None:
+    named = {"id": "c1", "type": "builtin_function", "function": {"name": "add"}}
+    assert told(
+        fragment(index=0, type="builtin_function"),
+        fragment(index=0, **named),
+        fragment(index=0, **named | {"function": {"arguments": "{}"}}),
+        fragment(index=1, id="c2", type="function", function=_ADD),
+    ) == [_of_call({"call_type": "builtin_function"}), *_call(0, "c1"), *_call(1, "c2")]
+
+
 def test_a_list_that_tells_the_reasoning_again_is_not_kept_beside_it() -> None:
     def chunk(text: str) -> str:
         return chat_chunk(delta={"reasoning": text, "reasoning_details": [_TEXT | {"text": text}]})

@@ -134,6 +134,23 @@ def test_fields_of_a_call_are_told_with_its_beginning_or_when_they_come() -> Non
     ]
 
 
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_call_has_the_type_of_its_server_wherever_that_comes(place: int) -> None:
+    contents: list[Content] = [
+        Part(Kind.CALL, id="c", name="f"),
+        Part(Kind.ARGUMENTS, "{"),
+        Part(Kind.ARGUMENTS, "}"),
+    ]
+    contents.insert(place, data(CALL_EXTRA, {"call_type": "builtin_function"}))
+    whole = WholeChoice(0)
+    for choice in told(*contents):
+        whole.add(choice)
+    called = {"name": "f", "arguments": "{}"}
+    assert whole.told()["message"]["tool_calls"] == [
+        {"id": "c", "type": "builtin_function", "function": called}
+    ]
+
+
 def test_what_no_protocol_can_tell_says_nothing() -> None:
     assert told(data(EXTRA, {"role": "user"}), data(EXTRA, 7), data(CALL_EXTRA, [])) == []
 
