@@ -201,17 +201,22 @@ def usage_of(counted: Any) -> Usage | None:
     """The usage that the server counted. None if it is invalid: that must not fail the answer."""
     if not isinstance(counted, dict):
         return None
+    cached = ("prompt_cache_hit_tokens", "cached_tokens")  # DeepSeek's and Kimi's
     return checked_usage(
         number_in(counted.get("prompt_tokens"), None),
         number_in(counted.get("completion_tokens"), None),
-        cached=_detail(counted, "prompt_tokens_details", "cached_tokens"),
+        cached=_detail(counted, "prompt_tokens_details", "cached_tokens", *cached),
         reasoning=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
+        total=number_in(counted.get("total_tokens"), None),
     )
 
 
-def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
+def _detail(counted: dict[str, Any], details: str, name: str, *otherwise: str) -> int | None:
+    """A count within the details, or beside them under another name."""
     found = counted.get(details)
-    return number_in(found.get(name), None) if isinstance(found, dict) else None
+    given = [found.get(name)] if isinstance(found, dict) else []
+    counts = (number_in(count, None) for count in (*given, *map(counted.get, otherwise)))
+    return next((count for count in counts if count is not None), None)
 
 
 def result_text(content: Any) -> str:

@@ -313,6 +313,9 @@ class _Writer:
         if self._is(0.05):
             counts["completion_tokens"] = self._one(7.0, "7", None, -1)
             self._traits.add("usage that is no count")
+        if self._is(0.04):
+            counts["total_tokens"] = 25
+            self._traits.add("reasoning only in the total")
         return counts
 
     def _encoded(self, text: str) -> bytes:

@@ -458,6 +458,9 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
             None,
             None,
         ),
+        ({"prompt_cache_hit_tokens": 2, "prompt_cache_miss_tokens": 1}, 2, None),
+        ({"cached_tokens": 2, "total_tokens": 7}, 2, None),
+        ({"cached_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0}}, 0, None),
     ):
         answer = OpenAIAnswer(RecordingSink(), Failures())
         answer.take(
