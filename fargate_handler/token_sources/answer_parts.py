@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from evenflow.fargate_handler.token_sources.chunk_fields import (
-    REASONING_FIELDS,
     UnreadableChunk,
     arguments_in,
     contents_in,
@@ -41,7 +40,7 @@ from evenflow.stream_core.log.entries import (
     Kind,
     Part,
 )
-from evenflow.stream_core.log.returned_fields import Fields
+from evenflow.stream_core.log.returned_fields import REASONING_FIELDS, Fields
 
 _NOT_CARRIED = ("audio", "images")
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")

@@ -11,10 +11,9 @@ import orjson
 
 from evenflow.fargate_handler.token_sources.usage_counts import MOST_COUNTED, checked_usage
 from evenflow.stream_core.log.entries import LONGEST_VALUE, Kind
+from evenflow.stream_core.log.returned_fields import REASONING_FIELDS
 from evenflow.stream_core.protocol.messages import Usage
 
-REASONING_FIELDS = ("reasoning_content", "reasoning")
-"""The names under which servers send reasoning. Some send it under both."""
 _CUT = "… (cut: this result has {} characters)"
 _MOST_SAMPLE = 120
 _T = TypeVar("_T")
@@ -239,8 +238,10 @@ def fitting(result: str) -> str:
 
 
 def reasonings_in(delta: dict[str, Any]) -> dict[str, str]:
-    """A delta's reasoning by the name of its field. The same text in both fields counts once."""
-    texts = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
-    if texts.get("reasoning_content") == texts.get("reasoning"):
-        texts.pop("reasoning", None)
+    """A delta's reasoning by the name of its field. The same text in several fields counts once."""
+    texts: dict[str, str] = {}
+    for name in REASONING_FIELDS:
+        text = text_in(delta.get(name))
+        if text and text not in texts.values():
+            texts[name] = text
     return texts

@@ -16,17 +16,23 @@ from evenflow.stream_core.log.entries import (
     Kind,
     Part,
 )
-from evenflow.stream_core.log.returned_fields import CALL_TYPE, Fields, detail_of, text_in
+from evenflow.stream_core.log.returned_fields import (
+    CALL_TYPE,
+    REASONING_FIELDS,
+    Fields,
+    detail_of,
+    text_in,
+)
 
 # Fields that are delivered as parts, or that no server needs. LiteLLM repeats all in the last one.
 _OF_MESSAGES = frozenset(
     {
-        *("role", "content", "reasoning_content", "reasoning", "refusal", "annotations"),
+        *("role", "content", *REASONING_FIELDS, "refusal", "annotations"),
         *("tool_calls", "function_call", "executed_tools", "tool_call_id", "name"),
         *("audio", "images", "logprobs", "token_ids", "provider_specific_fields"),
     }
 )
-TOLD_ELSEWHERE = _OF_MESSAGES.difference(("reasoning_content", "reasoning"))
+TOLD_ELSEWHERE = _OF_MESSAGES.difference(REASONING_FIELDS)
 """A delta with these fields alone has no reasoning, and nothing that the server needs back."""
 # LangChain's chunks of a call also have its name and arguments beside the function.
 _OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args", CALL_TYPE})

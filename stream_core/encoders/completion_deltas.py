@@ -10,6 +10,7 @@ import orjson
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.returned_fields import (
     CALL_TYPE,
+    REASONING_FIELDS,
     Fields,
     added,
     allowed,
@@ -22,8 +23,6 @@ from evenflow.stream_core.protocol.messages import FinishReason
 Choice = dict[str, Any]
 """A choice in a chunk, as an object of OpenAI's API."""
 
-_REASONING = "reasoning_content"
-_REASONING_FIELDS = (_REASONING, "reasoning")
 _TEXT_FIELDS = {Kind.TEXT: "content", Kind.REFUSAL: "refusal"}
 _ENDS = get_args(FinishReason)
 _OF_CALLS = frozenset({"index", "id", "type", "function", "custom", CALL_TYPE})
@@ -213,7 +212,8 @@ def _reasoning(part: Part) -> Fields:
     details = fields_of_detail(part.id, part.text) if part.id else {}
     if details and not part.name:
         return details
-    return {part.name if part.name in _REASONING_FIELDS else _REASONING: part.text, **details}
+    name = part.name if part.name in REASONING_FIELDS else REASONING_FIELDS[0]
+    return {name: part.text, **details}
 
 
 def _arguments_of(kind: str) -> str:

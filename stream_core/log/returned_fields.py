@@ -25,6 +25,8 @@ Fields = dict[str, Any]
 
 CALL_TYPE = "call_type"
 """The field of a call with its type, if that is neither `function` nor `custom`."""
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+"""The names under which servers send reasoning: the last one is Copilot's. Some use several."""
 TEXTS = ("text", "summary", "thinking")
 """The names of the text in a list entry that repeats a reasoning."""
 _TAKEN = frozenset(

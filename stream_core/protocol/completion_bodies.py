@@ -253,6 +253,7 @@ class _Asides(BaseModel):
     # Reasoning has the name that the model's server uses.
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_text: str | None = None
     annotations: list[Annotation] | None = None
 
 

@@ -105,7 +105,7 @@ class _Writer:
 
     def _deltas(self) -> list[dict[str, Any]]:
         """The deltas: thoughts, text and calls, each in its order, mostly one after the other."""
-        field = self._one("reasoning_content", "reasoning")
+        field = self._one("reasoning_content", "reasoning", "reasoning_text")
         thoughts = [{field: piece} for piece in self._cut(self._text())] if self._is(0.3) else []
         texts = [self._texts(piece) for piece in self._cut(self._text(12))]
         refusals = [{"refusal": piece} for piece in self._cut(self._text())]

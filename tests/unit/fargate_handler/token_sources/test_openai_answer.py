@@ -281,7 +281,7 @@ def test_a_choice_without_a_number_has_its_place(index: object) -> None:
     assert told(chat_chunk("x", index=index)) == ["x"]
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "reasoning_text"])
 def test_reasoning_keeps_its_name(name: str) -> None:
     assert told(
         chat_chunk(delta={name: "Hm"}),
@@ -290,8 +290,8 @@ def test_reasoning_keeps_its_name(name: str) -> None:
     ) == [Part(Kind.REASONING, "Hm, so", name=name), "Yes"]
 
 
-def test_reasoning_under_both_names_comes_once() -> None:
-    both = {"reasoning": "Hm", "reasoning_content": "Hm"}
+def test_reasoning_under_several_names_comes_once() -> None:
+    both = {"reasoning_text": "Hm", "reasoning": "Hm", "reasoning_content": "Hm"}
     reasoned = Part(Kind.REASONING, "Hm", name="reasoning_content")
     assert told(chat_chunk(delta=both)) == [reasoned]
 

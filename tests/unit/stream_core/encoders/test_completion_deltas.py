@@ -49,6 +49,7 @@ def citation(source: dict[str, Any], end: int) -> dict[str, Any]:
         ("Yes", {"content": "Yes"}),
         (Part(Kind.REASONING, "Hm", name="reasoning"), {"reasoning": "Hm"}),
         (Part(Kind.REASONING, "Hm", name="reasoning_content"), {"reasoning_content": "Hm"}),
+        (Part(Kind.REASONING, "Hm", name="reasoning_text"), {"reasoning_text": "Hm"}),
         (Part(Kind.REASONING, "Hm", name="thoughts"), {"reasoning_content": "Hm"}),
         (Part(Kind.REFUSAL, "No"), {"refusal": "No"}),
         (
