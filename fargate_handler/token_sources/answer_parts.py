@@ -18,6 +18,7 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     object_in,
     reasonings_in,
     result_text,
+    text_in,
     whole_characters,
     word_in,
 )
@@ -29,6 +30,7 @@ from evenflow.fargate_handler.token_sources.server_fields import (
     TOLD_ELSEWHERE,
     ServerFields,
     call_fields,
+    without_mark,
 )
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
@@ -275,11 +277,13 @@ class AnswerParts:
         """
         if isinstance(logprobs, dict):
             self._logprobs(logprobs, choice)
-        extra = self._thoughts(delta, choice)
+        is_thought, extra = without_mark(self._thoughts(delta, choice))
         if isinstance(refusal := delta.get("refusal"), str):
             self.delta(Kind.REFUSAL, refusal, choice)
         content = delta.get("content")
-        if isinstance(content, str):
+        if is_thought:
+            self.delta(Kind.REASONING, text_in(content), choice)
+        elif isinstance(content, str):
             self.text(content, choice)
         else:
             self._contents(content, choice)

@@ -119,6 +119,15 @@ def message_fields(delta: Mapping[str, Any]) -> Fields:
     }
 
 
+def without_mark(fields: Fields) -> tuple[bool, Fields]:
+    """Whether Gemini marks the text of a message as a thought, and its fields without that mark."""
+    match fields:
+        case {"extra_content": {"google": {"thought": True, **google}, **extra}, **others}:
+            extra |= {"google": google} if google else {}
+            return True, others | ({"extra_content": extra} if extra else {})
+    return False, fields
+
+
 def call_fields(fragment: Mapping[str, Any]) -> Fields:
     """The fields of a call, and of its function, that the server needs back."""
     fields = _others(fragment, _OF_CALLS)

@@ -134,6 +134,20 @@ def test_other_fields_of_a_message_come_behind_its_text() -> None:
     assert told(chunk) == ["Yes", _fields({"extra_content": _SIGNATURE})]
 
 
+def test_text_that_gemini_marks_as_a_thought_is_reasoning() -> None:
+    def thought(content: object, **google: str) -> str:
+        extra = {"google": {"thought": True, **google}}
+        return chat_chunk(delta={"content": content, "extra_content": extra})
+
+    chunks = [thought("h"), thought([{"type": "text", "text": "m"}]), thought("", thought_signature="s")]
+    assert told(*chunks, chat_chunk("Yes"), chat_chunk("."), thought("So")) == [
+        Part(Kind.REASONING, "hm"),
+        _fields({"extra_content": {"google": {"thought_signature": "s"}}}),
+        "Yes.",
+        Part(Kind.REASONING, "So"),
+    ]
+
+
 def test_a_field_in_each_chunk_is_kept_once() -> None:
     chunks = [chat_chunk(delta={"content": text, "extra_content": _SIGNATURE}) for text in "abc"]
     assert told(*chunks) == ["a", _fields({"extra_content": _SIGNATURE}), "bc"]
