@@ -34,6 +34,7 @@ from evenflow.fargate_handler.token_sources.server_fields import (
 )
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
+    CHUNK_EXTRA,
     EXTRA,
     JOINING,
     LOGPROBS,
@@ -46,7 +47,7 @@ from evenflow.stream_core.log.returned_fields import REASONING_FIELDS, Fields
 
 _NOT_CARRIED = ("audio", "images")
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
-_OWN_DATA = frozenset({"source", "finish", LOGPROBS, EXTRA, CALL_EXTRA})
+_OWN_DATA = frozenset({"source", "finish", LOGPROBS, EXTRA, CALL_EXTRA, CHUNK_EXTRA})
 _FIRST_HALVES = ("\ud800", "\udbff")
 _HALF_ALONE = "\ufffd"
 _CALLS = "choices[].delta.tool_calls"
@@ -100,7 +101,7 @@ class AnswerParts:
         self._halves: dict[Part | None, str] = {}
         self._ended: set[int] = set()
         self._server_fields = ServerFields()
-        self._sources: set[str] = set()
+        self._sources = set[tuple[object, ...]]()
 
     @property
     def has_calls(self) -> bool:
@@ -215,7 +216,7 @@ class AnswerParts:
             self.data(name, said.get("data"))
 
     def source(self, said: Any) -> None:
-        """A source of the answer, once.
+        """A source of the answer, once for each place that cites it.
 
         A long title is cut. A source is left out if it has no address and no title, or a very long
         address.
@@ -227,10 +228,11 @@ class AnswerParts:
         }
         if isinstance(title := source.get("title"), str):
             source["title"] = title[:LONGEST_NAME]
-        known = json_text(source)
-        fits = len(known) <= LONGEST_VALUE and known not in self._sources
-        if (source.get("url") or source.get("title")) and fits:
-            self._sources.add(known)
+        address = source.get("url") or source.get("title")
+        place = address, source.get("start_index"), source.get("end_index")
+        fits = len(json_text(source)) <= LONGEST_VALUE
+        if address and fits and place not in self._sources:
+            self._sources |= {place, (address, None, None)}
             self.data("source", source)
 
     def choice(self, said: dict[str, Any], index: int) -> None:

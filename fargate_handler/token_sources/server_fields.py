@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
+    CHUNK_EXTRA,
     EXTRA,
     LONGEST_NAME,
     LONGEST_VALUE,
@@ -40,6 +41,13 @@ _USUAL_TYPES = ("", "function", "custom")
 _OF_CALLED = frozenset({"name", "arguments", "input"})
 _TELLING = ("reasoning_details", "thinking_blocks")
 """Lists with reasoning. A server may send it only there."""
+_COUNTED = ("prompt_tokens", "completion_tokens", "total_tokens")
+# The counts that are read within the details of a usage.
+_COUNTED_WITHIN = {
+    "prompt_tokens_details": "cached_tokens",
+    "completion_tokens_details": "reasoning_tokens",
+}
+_NOTHING = (None, "", [], {})
 _MOST_DETAILS = 64
 """Different details in an answer. They don't count in its size."""
 _logger = logging.getLogger(__name__)
@@ -107,6 +115,53 @@ class ServerFields:
                 size,
                 ", ".join(fields)[:100],
             )
+
+
+class FieldsBeside:
+    """Collects the fields of chunks, choices and usage that nothing here reads.
+
+    The last value of a field counts. Fields whose values are empty are left out.
+    """
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[int, dict[str, Fields]] = {}
+
+    def add(
+        self, scope: str, given: Mapping[str, Any], known: Container[str], choice: int = 0
+    ) -> None:
+        """Add the fields of a chunk, or of one of its choices, but for those `known`."""
+        found = self._found.setdefault(choice, {}).setdefault(scope, {})
+        for name, value in given.items():
+            if name not in known and value not in _NOTHING:
+                found[name] = value
+
+    def parts(self, counted: Mapping[str, Any]) -> Iterator[Part]:
+        """What was found, and what is in a usage: a part for each choice."""
+        self.add("usage", _uncounted(counted), ())
+        for choice, scopes in sorted(self._found.items()):
+            written = {
+                scope: {name: value for name, value in found.items() if _is_writable(value)}
+                for scope, found in scopes.items()
+            }
+            text = orjson.dumps({scope: found for scope, found in written.items() if found}).decode()
+            if len(text) > LONGEST_VALUE:
+                _logger.warning(
+                    "fields of chunks and choices with %d characters were left out", len(text)
+                )
+            elif text != "{}":
+                yield Part(Kind.DATA, text, choice, name=CHUNK_EXTRA)
+
+
+def _uncounted(counted: Mapping[str, Any]) -> Fields:
+    """The fields of a usage that are not read."""
+    rest = {name: value for name, value in counted.items() if name not in _COUNTED}
+    for name, known in _COUNTED_WITHIN.items():
+        details = rest.pop(name, None)
+        if isinstance(details, dict):
+            rest[name] = {other: count for other, count in details.items() if other != known}
+    return rest
 
 
 def message_fields(delta: Mapping[str, Any]) -> Fields:

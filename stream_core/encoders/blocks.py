@@ -8,7 +8,15 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part, is_returned
+from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    CHUNK_EXTRA,
+    EXTRA,
+    Content,
+    Kind,
+    Part,
+    is_returned,
+)
 from evenflow.stream_core.log.returned_fields import Fields, added, sealed
 
 _PLAIN = (Kind.TEXT, Kind.REASONING, Kind.REFUSAL)
@@ -112,7 +120,8 @@ class Blocks:
     """Turns contents into blocks, one after the other.
 
     A text, a reasoning or a refusal ends where another block begins. A call ends where its
-    `call_end` is. What is still open ends with the answer. Contents of later choices are left out.
+    `call_end` is. What is still open ends with the answer. Contents of later choices and
+    fields of chunks are left out.
 
     Fields that the server needs back belong to the open text or reasoning, or to their call. If
     none is open they are a silent reasoning.
@@ -151,7 +160,7 @@ class Blocks:
         """What the next content does."""
         if isinstance(content, str):
             return self._said(Kind.TEXT, content)
-        if content.choice:
+        if content.choice or (content.kind is Kind.DATA and content.name == CHUNK_EXTRA):
             return []
         if content.kind in _PLAIN:
             return self._said(content.kind, content.text, content.name, content.id)

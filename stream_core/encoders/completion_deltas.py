@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, NamedTuple, get_args
 
 import orjson
 
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.returned_fields import (
     CALL_TYPE,
+    OF_CHOICES,
+    OF_CHUNKS,
     REASONING_FIELDS,
     Fields,
     added,
@@ -37,15 +39,28 @@ class CompletionDeltas:
     Fields that the server needs back are passed on unchanged. Those that come before their call are
     in its first chunk, since many clients read them only there.
 
+    Fields of chunks and of the usage that nothing here reads are collected in `beside`. Those of a
+    choice are a choice of their own.
+
     Args:
         contents: what the client has.
     """
 
-    __slots__ = ("_annotations", "_begun", "_call_extra", "_calls", "_ended", "waiting")
+    __slots__ = (
+        "_annotations",
+        "_begun",
+        "_call_extra",
+        "_calls",
+        "_ended",
+        "beside",
+        "waiting",
+    )
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self.waiting: dict[int, dict[str, list[Any]]] = {}
         """Log probabilities of each choice whose text has not come."""
+        self.beside = Beside({}, {})
+        """Further fields of the chunks and of the usage."""
         self._begun = {0}
         self._ended: set[int] = set()
         self._calls: dict[tuple[int, int], str] = {}
@@ -120,12 +135,21 @@ class CompletionDeltas:
                 return self._choice(part.choice, told)
             case _, dict(fields) if part.name == CALL_EXTRA:
                 return self._extra_of_call(part, fields)
+            case _, dict(fields) if part.name == CHUNK_EXTRA:
+                return self._beside_delta(part, fields)
         return None
+
+    def _beside_delta(self, part: Part, scopes: Fields) -> Choice | None:
+        chunk, usage, choice = (_object(scopes.get(scope)) for scope in ("chunk", "usage", "choice"))
+        self.beside.chunk.update(_without(chunk, OF_CHUNKS))
+        self.beside.usage.update(usage)
+        fields = _without(choice, OF_CHOICES)
+        return fields | self._choice(part.choice, {}) if fields else None
 
     def _extra_of_call(self, part: Part, fields: Fields) -> Choice | None:
         place = part.choice, part.call
         if place in self._calls:
-            more = {name: value for name, value in fields.items() if name not in _OF_CALLS}
+            more = _without(fields, _OF_CALLS)
             more |= {"type": kind} if (kind := type_in(fields)) else {}
             told = {"tool_calls": [{"index": part.call, **more}]}
             return self._choice(part.choice, told) if more else None
@@ -154,6 +178,13 @@ def choice_object(
     return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
 
 
+class Beside(NamedTuple):
+    """Fields of the model's server that nothing here reads, by their place."""
+
+    chunk: Fields
+    usage: Fields
+
+
 class WholeChoice:
     """One choice of a whole answer: what its deltas add up to."""
 
@@ -163,6 +194,7 @@ class WholeChoice:
         self._calls: dict[int, dict[str, Any]] = {}
         self._logprobs: dict[str, Any] | None = None
         self._end: str | None = None
+        self._beside: Fields = {}
 
     def add(self, choice: Choice) -> None:
         """The next delta."""
@@ -177,6 +209,7 @@ class WholeChoice:
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
+        self._beside |= _without(choice, OF_CHOICES)
 
     def told(self) -> dict[str, Any]:
         """The choice of a `chat.completion`."""
@@ -186,6 +219,7 @@ class WholeChoice:
         if self._calls or message["refusal"]:
             message["content"] = message["content"] or None
         return {
+            **self._beside,
             "index": self._index,
             "message": message,
             "logprobs": self._logprobs,
@@ -205,6 +239,14 @@ class WholeChoice:
         else:
             more = {name: value for name, value in said.items() if name != "index"}
             call |= added(call, more) | ({"type": more["type"]} if "type" in more else {})
+
+
+def _object(value: object) -> Fields:
+    return value if isinstance(value, dict) else {}
+
+
+def _without(fields: Mapping[str, Any], known: Container[str]) -> Fields:
+    return {name: value for name, value in fields.items() if name not in known}
 
 
 def _reasoning(part: Part) -> Fields:

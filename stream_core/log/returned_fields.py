@@ -29,6 +29,17 @@ REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 """The names under which servers send reasoning: the last one is Copilot's. Some use several."""
 TEXTS = ("text", "summary", "thinking")
 """The names of the text in a list entry that repeats a reasoning."""
+OF_CHUNKS = frozenset(
+    {"id", "object", "created", "model", "choices", "usage", "error", "event", "obfuscation"}
+)
+"""The fields of a chunk that are read, or that only its connection needs."""
+OF_CHOICES = frozenset(
+    {
+        *("index", "delta", "message", "finish_reason", "logprobs", "usage", "error"),
+        *("text", "token_ids"),
+    }
+)
+"""The fields of a choice that are read, or that are its text again."""
 _TAKEN = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "function_call", "name", "audio", "refusal"}
 )

@@ -176,17 +176,26 @@ _FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 class PromptTokens(BaseModel):
     """How many of the prompt's tokens the model had in its cache."""
 
-    cached_tokens: int
+    model_config = ConfigDict(extra="allow")
+
+    cached_tokens: int | None = None
 
 
 class CompletionTokens(BaseModel):
     """How many of the answer's tokens are reasoning."""
 
-    reasoning_tokens: int
+    model_config = ConfigDict(extra="allow")
+
+    reasoning_tokens: int | None = None
 
 
 class CompletionUsage(BaseModel):
-    """Counts of the model's tokens. The details are there if the model's server gives them."""
+    """Counts of the model's tokens. The details are there if the model's server gives them.
+
+    Further fields, such as `cost`, are the server's.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     prompt_tokens: int
     completion_tokens: int
@@ -267,7 +276,9 @@ class CompletionMessage(_Asides):
 
 
 class CompletionChoice(BaseModel):
-    """One of the `n` answers."""
+    """One of the `n` answers. Further fields are the server's."""
+
+    model_config = ConfigDict(extra="allow")
 
     index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     message: CompletionMessage
@@ -276,6 +287,9 @@ class CompletionChoice(BaseModel):
 
 
 class _Completion(BaseModel):
+    # Further fields, such as `system_fingerprint`, are the server's.
+    model_config = ConfigDict(extra="allow")
+
     id: str
     created: int
     model: str
@@ -329,7 +343,12 @@ class ChunkDelta(_Asides):
 
 
 class ChunkChoice(BaseModel):
-    """The next piece of one of the answers. The last piece says how the answer ended."""
+    """The next piece of one of the answers. The last piece says how the answer ended.
+
+    Further fields are the server's.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     delta: ChunkDelta

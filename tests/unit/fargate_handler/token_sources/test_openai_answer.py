@@ -343,17 +343,25 @@ def test_what_the_answer_cites() -> None:
     assert said == ["Well", value("source", citation)]
 
 
+def test_a_source_that_is_cited_at_two_places_is_one_at_each() -> None:
+    cited = [{"url": "https://a.example", "start_index": place} for place in (0, 9)]
+    annotations = [{"type": "url_citation", "url_citation": source} for source in cited]
+    said = told(chat_chunk("Well", delta={"content": "Well", "annotations": annotations * 2}))
+    assert said == ["Well", *(value("source", source) for source in cited)]
+
+
 def test_a_server_that_repeats_its_sources_in_every_chunk() -> None:
     def chunk(text: str, **sources: object) -> str:
         return orjson.dumps(orjson.loads(chat_chunk(text)) | sources).decode()
 
     urls = ["https://a.example", "https://b.example"]
     sources = [value("source", {"url": url}) for url in urls]
-    assert told(*(chunk(text, citations=urls) for text in "ab")) == ["a", *sources, "b"]
+    beside = value("chunk_extra", {"chunk": {"citations": urls}})
+    said = told(*(chunk(text, citations=urls) for text in "ab"))
+    assert said == ["a", *sources, "b", beside]
     results = [{"url": urls[0], "title": "A", "date": "2026"}, "nothing"]
     found = value("source", {"url": urls[0], "title": "A"})
-    assert told(chunk("a", citations=urls, search_results=results)) == ["a", found]
-
+X
 
 def test_the_first_choice_s_end_is_the_answer_s() -> None:
     answer = OpenAIAnswer(RecordingSink(), Failures())

@@ -10,6 +10,7 @@ import pytest
 
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
+    CHUNK_EXTRA,
     EXTRA,
     LONGEST_VALUE,
     Content,
@@ -191,6 +192,44 @@ def test_details_that_differ_with_each_token_are_left_out_in_the_end() -> None:
     kept = [part for part in told(*chunks) if isinstance(part, Part)]
     assert sum(bool(part.id) for part in kept) == 64
     assert "".join(part.text for part in kept) == "x" * 70
+
+
+def test_fields_of_chunks_choices_and_usage_come_with_the_end() -> None:
+    def chunk(text: str, further: dict[str, Any], **choice: object) -> str:
+        return orjson.dumps(orjson.loads(chat_chunk(text, **choice)) | further).decode()
+
+    usage = {
+        "prompt_tokens": 3,
+        "completion_tokens": 4,
+        "total_tokens": 7,
+        "cost": 0.5,
+        "prompt_tokens_details": {"cached_tokens": 1, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 1},
+    }
+    head = {"id": "x", "created": 1, "model": "m", "obfuscation": "zz", "service_tier": None}
+    said = told(
+        chunk("a", head | {"provider": "P"}, stop_reason=None, content_filter_results={"hate": 1}),
+        chunk("b", head | {"provider": "Q"}, index=1, native_finish_reason="x"),
+        orjson.dumps({"type": "ping", "provider": "R"}).decode(),
+        orjson.dumps({"choices": [], "usage": usage}).decode(),
+    )
+    (first, second) = (part for part in said if isinstance(part, Part) and part.name == CHUNK_EXTRA)
+    assert orjson.loads(first.text) == {
+        "chunk": {"provider": "Q"},
+        "choice": {"content_filter_results": {"hate": 1}},
+        "usage": {"cost": 0.5, "prompt_tokens_details": {"audio_tokens": 0}},
+    }
+    assert (second.choice, orjson.loads(second.text)) == (
+        1,
+        {"choice": {"native_finish_reason": "x"}},
+    )
+
+
+def test_fields_of_chunks_make_no_answer_and_long_ones_are_left_out() -> None:
+    silent, long = orjson.loads(chat_chunk("")), orjson.loads(chat_chunk("a"))
+    assert told(orjson.dumps(silent | {"provider": "P"}).decode()) == []
+    much = {"prompt_logprobs": "x" * LONGEST_VALUE}
+    assert told(orjson.dumps(long | much).decode()) == ["a"]
 
 
 def test_fields_that_are_nested_too_deep_are_left_out_and_the_answer_is_kept() -> None:
