@@ -31,7 +31,8 @@ class Block:
         call, id, name, custom: of a call: its number, its id, its tool, and whether the tool takes
             any text instead of JSON. `name` of a reasoning is the field of the model's server, and
             `id` its detail.
-        silent: a reasoning without text, which only has fields that the server needs back.
+        silent: a reasoning without text, which only has fields that the server needs back. `id` is
+            that of the call, if they came after its beginning.
         said: its text so far, or the arguments of the call, in pieces.
         values: its parts that are no block: sources, log probabilities of its tokens, fields that
             the server needs back.
@@ -73,7 +74,9 @@ class Block:
         """The object that a client keeps of the block for the server (`returned_fields`)."""
         of_call = self.silent and any(part.name == CALL_EXTRA for part in self.values)
         kept: Fields = {"call" if of_call else "extra": self.extra}
-        if self.kind is Kind.REASONING:
+        if of_call:
+            kept["call_id"] = self.id
+        elif self.kind is Kind.REASONING:
             kept = {"field": self.name, "detail": self.id} | kept
         return {name: value for name, value in kept.items() if value}
 
@@ -128,10 +131,10 @@ class Blocks:
 
     """
 
-    __slots__ = ("_ahead", "_calls", "_count", "_late", "_plain", "_uncalled")
+    __slots__ = ("_ahead", "_calls", "_count", "_late", "_late_calls", "_plain", "_uncalled")
 
     seals_calls = False
-    """Whether fields of a call are also sent as a silent reasoning before it."""
+    """Whether fields of a call are also sent as a silent reasoning before it, or behind the calls."""
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self._count = 0
@@ -140,6 +143,7 @@ class Blocks:
         self._ahead: list[Part] = []
         self._uncalled: dict[int, list[Part]] = {}  # fields of calls that have not begun
         self._late: list[Part] = []  # fields that are sent after the open calls have ended
+        self._late_calls: dict[str, list[Part]] = {}  # the same, of calls by their ids
         for content in contents:
             self.take(content)
 
@@ -209,16 +213,18 @@ class Blocks:
             return self._silent(part) if self.seals_calls and not self._calls else []
         if block is not None and not block.silent:
             block.values.append(part)
+            if self.seals_calls and block.kind is Kind.CALL:
+                self._late_calls.setdefault(block.id, []).append(part)
             return [Value(part, block)]
         if self._calls:
             self._late.append(part)
             return []
         return self._silent(part)
 
-    def _silent(self, part: Part) -> list[BlockEvent]:
+    def _silent(self, part: Part, call_id: str = "") -> list[BlockEvent]:
         ended = self._end_plain()
         self._plain = block = self._new(Kind.REASONING, "")
-        block.silent = True
+        block.silent, block.id = True, call_id
         block.values.append(part)
         return [*ended, Begin(block), Value(part, block)]
 
@@ -239,11 +245,16 @@ class Blocks:
         return [End(block), *self._told_late()]
 
     def _told_late(self) -> list[BlockEvent]:
-        if self._calls or not self._late:
+        if self._calls:
             return []
-        fields = orjson.dumps(_fields_in(self._late)).decode()
-        self._late.clear()
-        return self._silent(Part(Kind.DATA, fields, name=EXTRA))
+        told: list[BlockEvent] = []
+        for call_id, parts in self._late_calls.items():
+            told += self._silent(_joined(parts, CALL_EXTRA), call_id)
+        self._late_calls.clear()
+        if self._late:
+            told += self._silent(_joined(self._late, EXTRA))
+            self._late.clear()
+        return told
 
     def _begin_call(self, part: Part, known: Block | None) -> list[BlockEvent]:
         ended = self._end_plain()
@@ -269,6 +280,10 @@ class SealingBlocks(Blocks):
 
     __slots__ = ()
     seals_calls = True
+
+
+def _joined(parts: Iterable[Part], name: str) -> Part:
+    return Part(Kind.DATA, orjson.dumps(_fields_in(parts)).decode(), name=name)
 
 
 def _fields_in(values: Iterable[Part]) -> Fields:

@@ -7,7 +7,7 @@ is not known here. Clients of other protocols keep an object with
     field   the server's field of the reasoning
     detail  the entry of a list that repeats the reasoning, without its text (`detail_of`)
     extra   all further fields
-    call    instead of them, the fields of the next call
+    call    instead of them, the fields of the next call, or of the earlier one `call_id`
 
 or, if a protocol has room only for text, that object as text (`sealed`).
 """
@@ -215,6 +215,18 @@ def call_fields_of(returned: Mapping[str, Any]) -> Fields:
     if not isinstance(fields, dict):
         raise ValueError("these are no fields of a call")
     return fields
+
+
+def call_id_of(returned: Mapping[str, Any]) -> str:
+    """The id of the earlier call to which the fields belong. Empty: they are of the next one.
+
+    Raises:
+        ValueError: the client changed it.
+    """
+    call_id = returned.get("call_id", "")
+    if not isinstance(call_id, str):
+        raise ValueError("this is no id of a call")
+    return call_id
 
 
 def fields_of(returned: Mapping[str, Any], text: str) -> Fields:
