@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Tag, TypeAdapter, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag, TypeAdapter, WithJsonSchema
 
 from evenflow.stream_core.log.entries import MOST_CALLS, MOST_CHOICES
 from evenflow.stream_core.policy.agents import LONGEST_USER, Metadata
@@ -30,8 +30,14 @@ _FLEX = "flex"
 
 _INT64 = 2**63
 
+
+def _whole(given: object) -> object:
+    """A number without its point: `10.0` is an integer in JSON Schema, as for models' servers."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
 # The model's server judges these values. The bounds are those of the formats that carry them there.
-_Tokens = Annotated[int, Field(ge=-_INT64, lt=_INT64)]
+_Integer = Annotated[int, Field(ge=-_INT64, lt=_INT64), BeforeValidator(_whole)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Stop = Annotated[str, Field(min_length=1)]
 _Stops = Annotated[Annotated[_Stop, Tag(TEXT)] | Annotated[list[_Stop], Tag(LIST)], TEXT_OR_LIST]
@@ -154,12 +160,12 @@ class CompletionRequest(_Given):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] | None = None
-    max_tokens: _Tokens | None = None
-    max_completion_tokens: _Tokens | None = None
+    max_tokens: _Integer | None = None
+    max_completion_tokens: _Integer | None = None
     temperature: _Number | None = None
     top_p: _Number | None = None
     stop: _Stops | None = None
-    seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
+    seed: _Integer | None = None
     tools: list[OfferedTool] | None = None
     tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
