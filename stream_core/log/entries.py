@@ -53,6 +53,7 @@ class Kind(StrEnum):
 
 JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
 """The kinds whose text is a delta. Neighbours with the same place join."""
+_OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
 MOST_CALLS = 128
 """The most calls of one choice: as many as a request may bring tools."""
 MOST_CHOICES = 128
@@ -175,6 +176,11 @@ def same_place(one: Part, other: Part) -> bool:
         and one.name == other.name
         and one.id == other.id
     )
+
+
+def is_of_call(part: Part) -> bool:
+    """Whether `call` of the part is the number of a call."""
+    return part.kind in _OF_CALLS or (part.kind is Kind.DATA and part.name == CALL_EXTRA)
 
 
 def is_returned(part: Part) -> bool:
