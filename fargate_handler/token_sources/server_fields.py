@@ -145,12 +145,13 @@ class FieldsBeside:
                 scope: {name: value for name, value in found.items() if _is_writable(value)}
                 for scope, found in scopes.items()
             }
-            text = orjson.dumps({scope: found for scope, found in written.items() if found}).decode()
+            told = {scope: found for scope, found in written.items() if found}
+            text = orjson.dumps(told).decode()
             if len(text) > LONGEST_VALUE:
                 _logger.warning(
                     "fields of chunks and choices with %d characters were left out", len(text)
                 )
-            elif text != "{}":
+            elif told:
                 yield Part(Kind.DATA, text, choice, name=CHUNK_EXTRA)
 
 

@@ -134,7 +134,7 @@ class Blocks:
     __slots__ = ("_ahead", "_calls", "_count", "_late", "_late_calls", "_plain", "_uncalled")
 
     seals_calls = False
-    """Whether fields of a call are also sent as a silent reasoning before it, or behind the calls."""
+    """Whether fields of a call are also a silent reasoning before it, or behind the open calls."""
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self._count = 0

@@ -140,10 +140,9 @@ class CompletionDeltas:
         return None
 
     def _beside_delta(self, part: Part, scopes: Fields) -> Choice | None:
-        chunk, usage, choice = (_object(scopes.get(scope)) for scope in ("chunk", "usage", "choice"))
-        self.beside.chunk.update(_without(chunk, OF_CHUNKS))
-        self.beside.usage.update(usage)
-        fields = _without(choice, OF_CHOICES)
+        self.beside.chunk.update(_without(_object(scopes.get("chunk")), OF_CHUNKS))
+        self.beside.usage.update(_object(scopes.get("usage")))
+        fields = _without(_object(scopes.get("choice")), OF_CHOICES)
         return fields | self._choice(part.choice, {}) if fields else None
 
     def _extra_of_call(self, part: Part, fields: Fields) -> Choice | None:

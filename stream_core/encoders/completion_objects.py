@@ -91,7 +91,9 @@ class CompletionObjects:
             [choice_object(0, {"role": "assistant", "content": None if self._tools else ""})],
         )
 
-    def chunk(self, event_id: bytes, choices: Sequence[Choice], beside: Fields | None = None) -> bytes:
+    def chunk(
+        self, event_id: bytes, choices: Sequence[Choice], beside: Fields | None = None
+    ) -> bytes:
         """A chunk, with further fields. With it the client has everything up to `event_id`."""
         fields = b"," + orjson.dumps(beside)[1:-1] if beside else b""
         told = orjson.dumps(choices) + fields

@@ -17,8 +17,8 @@ Data named `EXTRA` or `CALL_EXTRA` is an object: fields of the message, or of th
 that the model's server needs back. `returned_fields` explains details. Fields of a call usually
 precede it.
 
-Data named `CHUNK_EXTRA` is an object at the end of the answer: `chunk`, `choice` and `usage` have the
-fields that the model's server sent there, and that nothing here reads.
+Data named `CHUNK_EXTRA` is an object at the end of the answer: `chunk`, `choice` and `usage` have
+the fields that the model's server sent there, and that nothing here reads.
 
 Text of the first choice is a plain `str`, because nearly all entries are that.
 

@@ -360,7 +360,9 @@ def test_what_another_server_has_signed_is_not_for_this_one() -> None:
     assert _message([thought, hidden, said])[1] == Turn("assistant", "Hello")
 
 
-@pytest.mark.parametrize("case", ["calls", "reasoning and calls", "encrypted alone", "late fields of calls"])
+@pytest.mark.parametrize(
+    "case", ["calls", "reasoning and calls", "encrypted alone", "late fields of calls"]
+)
 def test_clients_that_keep_only_known_fields_give_all_back_too(case: str) -> None:
     contents, message = _CASES[case]
     stream = _ended(contents)

@@ -140,7 +140,8 @@ def test_text_that_gemini_marks_as_a_thought_is_reasoning() -> None:
         extra = {"google": {"thought": True, **google}}
         return chat_chunk(delta={"content": content, "extra_content": extra})
 
-    chunks = [thought("h"), thought([{"type": "text", "text": "m"}]), thought("", thought_signature="s")]
+    listed = thought([{"type": "text", "text": "m"}])
+    chunks = [thought("h"), listed, thought("", thought_signature="s")]
     assert told(*chunks, chat_chunk("Yes"), chat_chunk("."), thought("So")) == [
         Part(Kind.REASONING, "hm"),
         _fields({"extra_content": {"google": {"thought_signature": "s"}}}),

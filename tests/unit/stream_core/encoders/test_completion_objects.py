@@ -107,7 +107,11 @@ _BESIDE = Part(
         {
             "chunk": {"provider": "P", "id": "x", "choices": 7},
             "choice": {"stop_reason": "###", "index": 7},
-            "usage": {"cost": 0.5, "prompt_tokens": 7, "prompt_tokens_details": {"audio_tokens": 1}},
+            "usage": {
+                "cost": 0.5,
+                "prompt_tokens": 7,
+                "prompt_tokens_details": {"audio_tokens": 1},
+            },
         }
     ).decode(),
     name=CHUNK_EXTRA,
