@@ -199,5 +199,6 @@ class OpenAIAnswer:
     def _count(self, holder: Any) -> None:
         """Take the usage of a chunk, of a choice, or of Groq's field beside them."""
         if holder and isinstance(holder, dict) and (counted := holder.get("usage")):
-            if (usage := usage_of(counted)) is not None:
+            usage = usage_of(counted)
+            if usage is not None:
                 self._usage, self._counted = usage, counted

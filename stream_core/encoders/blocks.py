@@ -131,7 +131,16 @@ class Blocks:
 
     """
 
-    __slots__ = ("_ahead", "_calls", "_count", "_late", "_late_calls", "_plain", "_uncalled")
+    __slots__ = (
+        "_ahead",
+        "_calls",
+        "_count",
+        "_late",
+        "_late_calls",
+        "_named",
+        "_plain",
+        "_uncalled",
+    )
 
     seals_calls = False
     """Whether fields of a call are also a silent reasoning before it, or behind the open calls."""
@@ -144,6 +153,7 @@ class Blocks:
         self._uncalled: dict[int, list[Part]] = {}  # fields of calls that have not begun
         self._late: list[Part] = []  # fields that are sent after the open calls have ended
         self._late_calls: dict[str, list[Part]] = {}  # the same, of calls by their ids
+        self._named: dict[int, str] = {}  # the ids of the calls that have begun
         for content in contents:
             self.take(content)
 
@@ -208,18 +218,27 @@ class Blocks:
     def _returned(self, part: Part, plain: Block | None) -> list[BlockEvent]:
         """Fields that the server needs back."""
         block = self._calls.get(part.call) if part.name == CALL_EXTRA else plain
+        if part.name == CALL_EXTRA and (call_id := self._named.get(part.call)) is not None:
+            return self._returned_late(part, block, call_id)
         if part.name == CALL_EXTRA and block is None:
             self._uncalled.setdefault(part.call, []).append(part)
             return self._silent(part) if self.seals_calls and not self._calls else []
         if block is not None and not block.silent:
             block.values.append(part)
-            if self.seals_calls and block.kind is Kind.CALL:
-                self._late_calls.setdefault(block.id, []).append(part)
             return [Value(part, block)]
         if self._calls:
             self._late.append(part)
             return []
         return self._silent(part)
+
+    def _returned_late(self, part: Part, block: Block | None, call_id: str) -> list[BlockEvent]:
+        """Fields of a call that has begun. `block`: it has not ended."""
+        if self.seals_calls:
+            self._late_calls.setdefault(call_id, []).append(part)
+        if block is None:
+            return self._told_late()
+        block.values.append(part)
+        return [Value(part, block)]
 
     def _silent(self, part: Part, call_id: str = "") -> list[BlockEvent]:
         ended = self._end_plain()
@@ -264,6 +283,7 @@ class Blocks:
         block.call, block.id, block.custom = part.call, part.id, part.text == "custom"
         block.values += self._uncalled.pop(part.call, [])
         self._calls[part.call] = block
+        self._named[part.call] = block.id
         return [*ended, Begin(block)]
 
     def _end_plain(self) -> list[BlockEvent]:

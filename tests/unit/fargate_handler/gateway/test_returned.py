@@ -75,6 +75,13 @@ _CALLS = [
     },
     {"id": "c2", "type": "function", "function": {"name": "f", "arguments": "{}"}},
 ]
+_SIGNED = _fields({"extra_content": _SIGNATURE}, CALL_EXTRA)
+_SIGNED_CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "f", "arguments": '{"x":1}'},
+    "extra_content": _SIGNATURE,
+}
 _BUILTIN = {
     "id": "c1",
     "type": "builtin_function",
@@ -95,8 +102,12 @@ _CASES: dict[str, tuple[list[Content], dict[str, Any]]] = {
         {"reasoning_details": [_HIDDEN], "tool_calls": _CALLS},
     ),
     "late fields of calls": (
-        [*_CALLED[1:3], _CALLED[0], *_CALLED[3:]],
-        {"tool_calls": _CALLS},
+        [*_CALLED[1:3], _SIGNED, *_CALLED[3:]],
+        {"tool_calls": [_SIGNED_CALL, _CALLS[1]]},
+    ),
+    "fields of an ended call": (
+        [*_CALLED[1:6], _SIGNED, _CALLED[6]],
+        {"tool_calls": [_SIGNED_CALL, _CALLS[1]]},
     ),
     "a type of its own": (
         [_fields({"call_type": "builtin_function"}, CALL_EXTRA), *_CALLED[1:4]],
@@ -307,6 +318,9 @@ _PROTOCOLS: tuple[Callable[[ResponseStream], tuple[Turn, ...]], ...] = (
 _TOLD = [(answered, case) for answered in _PROTOCOLS for case in _CASES]
 # Anthropic's API has no event that adds a field to a text.
 _TOLD.remove((_by_message_events, "of a text"))
+# Nor have these any for a call that has ended.
+for _answered in (_by_stored_chat, _by_ui_chunks, _by_run_events):
+    _TOLD.remove((_answered, "fields of an ended call"))
 
 
 @pytest.mark.parametrize(("answered", "case"), _TOLD)
