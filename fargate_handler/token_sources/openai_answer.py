@@ -22,8 +22,10 @@ from evenflow.fargate_handler.token_sources.error_objects import error_in
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, is_known, model_end
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
+from evenflow.fargate_handler.token_sources.server_fields import FieldsBeside
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
 from evenflow.stream_core.log.entries import NotAPart
+from evenflow.stream_core.log.returned_fields import OF_CHOICES, OF_CHUNKS
 from evenflow.stream_core.protocol.errors import (
     UpstreamFailed,
     UpstreamRejected,
@@ -60,6 +62,8 @@ class OpenAIAnswer:
         self._choices = choices
         self._headers = headers
         self._parts = AnswerParts(sink)
+        self._beside = FieldsBeside()
+        self._counted: dict[str, Any] = {}
         self._text_chunks = TextChunks()
         self._ended: set[int] = set()
         self._is_done = self._says_messages = False
@@ -151,6 +155,8 @@ class OpenAIAnswer:
                 "Evenflow can't deliver; use a model that answers with text",
                 code="upstream_failed",
             )
+        for part in self._beside.parts(self._counted) if self._parts.pushed else ():
+            self._sink.push_part(part)
         return ModelFinish(self._how_it_ended(), self._usage)
 
     def _how_it_ended(self) -> ModelEnd:
@@ -188,6 +194,8 @@ class OpenAIAnswer:
 
     def _read(self, chunk: dict[str, Any]) -> None:
         # Servers differ in what they leave out or set to null.
+        if "choices" in chunk and not OF_CHUNKS.issuperset(chunk):
+            self._beside.add("chunk", chunk, OF_CHUNKS)
         self._count(chunk)
         self._count(chunk.get("x_groq"))
         is_first = not self._parts.pushed  # after deltas, a message would repeat them
@@ -196,6 +204,8 @@ class OpenAIAnswer:
             index = number_in(choice.get("index"), place)
             if index >= self._choices:
                 continue
+            if not OF_CHOICES.issuperset(choice):
+                self._beside.add("choice", choice, OF_CHOICES, index)
             self._count(choice)
             self._end(index, choice.get("finish_reason"))
             message = choice.get("message")
@@ -215,4 +225,6 @@ class OpenAIAnswer:
     def _count(self, holder: Any) -> None:
         """Take the usage of a chunk, of a choice, or of Groq's field beside them."""
         if holder and isinstance(holder, dict) and (counted := holder.get("usage")):
-            self._usage = usage_of(counted) or self._usage
+            usage = usage_of(counted)
+            if usage is not None:
+                self._usage, self._counted = usage, counted

@@ -67,6 +67,9 @@ WANTED = {
     "usage that is no count": _wanted(
         "usage", reason="what is no count is left out, or made one: clients' types have integers"
     ),
+    "reasoning only in the total": _wanted(
+        "usage", reason="it is part of the completion, as in OpenAI's API: budgets charge it"
+    ),
     "content that is no string": _wanted(
         "text", "accumulated", reason="texts in parts are read; JavaScript has [object Object]"
     ),

@@ -106,7 +106,7 @@ class _Writer:
 
     def _deltas(self) -> list[dict[str, Any]]:
         """The deltas: thoughts, text and calls, each in its order, mostly one after the other."""
-        field = self._one("reasoning_content", "reasoning")
+        field = self._one("reasoning_content", "reasoning", "reasoning_text")
         thoughts = [{field: piece} for piece in self._cut(self._text())] if self._is(0.3) else []
         texts = [self._texts(piece) for piece in self._cut(self._text(12))]
         refusals = [{"refusal": piece} for piece in self._cut(self._text())]
@@ -319,6 +319,9 @@ class _Writer:
         if self._is(0.05):
             counts["completion_tokens"] = self._one(7.0, "7", None, -1)
             self._traits.add("usage that is no count")
+        if self._is(0.04):
+            counts["total_tokens"] = 25
+            self._traits.add("reasoning only in the total")
         return counts
 
     def _encoded(self, text: str) -> bytes:

@@ -343,7 +343,7 @@ def test_a_choice_without_a_number_has_its_place(index: object) -> None:
     assert told(chat_chunk("x", index=index)) == ["x"]
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "reasoning_text"])
 def test_reasoning_keeps_its_name(name: str) -> None:
     assert told(
         chat_chunk(delta={name: "Hm"}),
@@ -352,8 +352,8 @@ def test_reasoning_keeps_its_name(name: str) -> None:
     ) == [Part(Kind.REASONING, "Hm, so", name=name), "Yes"]
 
 
-def test_reasoning_under_both_names_comes_once() -> None:
-    both = {"reasoning": "Hm", "reasoning_content": "Hm"}
+def test_reasoning_under_several_names_comes_once() -> None:
+    both = {"reasoning_text": "Hm", "reasoning": "Hm", "reasoning_content": "Hm"}
     reasoned = Part(Kind.REASONING, "Hm", name="reasoning_content")
     assert told(chat_chunk(delta=both)) == [reasoned]
 
@@ -405,16 +405,27 @@ def test_what_the_answer_cites() -> None:
     assert said == ["Well", value("source", citation)]
 
 
+def test_a_source_that_is_cited_at_two_places_is_one_at_each() -> None:
+    cited = [{"url": "https://a.example", "start_index": place} for place in (0, 9)]
+    annotations = [{"type": "url_citation", "url_citation": source} for source in cited]
+    said = told(chat_chunk("Well", delta={"content": "Well", "annotations": annotations * 2}))
+    assert said == ["Well", *(value("source", source) for source in cited)]
+
+
 def test_a_server_that_repeats_its_sources_in_every_chunk() -> None:
     def chunk(text: str, **sources: object) -> str:
         return orjson.dumps(orjson.loads(chat_chunk(text)) | sources).decode()
 
     urls = ["https://a.example", "https://b.example"]
     sources = [value("source", {"url": url}) for url in urls]
-    assert told(*(chunk(text, citations=urls) for text in "ab")) == ["a", *sources, "b"]
+    beside = value("chunk_extra", {"chunk": {"citations": urls}})
+    said = told(*(chunk(text, citations=urls) for text in "ab"))
+    assert said == ["a", *sources, "b", beside]
     results = [{"url": urls[0], "title": "A", "date": "2026"}, "nothing"]
     found = value("source", {"url": urls[0], "title": "A"})
-    assert told(chunk("a", citations=urls, search_results=results)) == ["a", found]
+
+
+X
 
 
 def test_the_first_choice_s_end_is_the_answer_s() -> None:
@@ -520,6 +531,9 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
             None,
             None,
         ),
+        ({"prompt_cache_hit_tokens": 2, "prompt_cache_miss_tokens": 1}, 2, None),
+        ({"cached_tokens": 2, "total_tokens": 7}, 2, None),
+        ({"cached_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0}}, 0, None),
     ):
         answer = OpenAIAnswer(RecordingSink(), Failures())
         answer.take(

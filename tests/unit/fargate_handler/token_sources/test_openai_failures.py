@@ -350,8 +350,11 @@ def test_a_wrong_key_and_a_busy_server_are_what_they_are_whatever_is_said(
         ({"message": "Request rate increased too quickly.", "type": "limit_burst_rate"}, 429),
         ({"message": "x", "__type": "ThrottlingException"}, 429),
         (
-            {"message": "Too many tokens, please wait before trying again.", "code": 400,
-             "type": "invalid_request_error"},
+            {
+                "message": "Too many tokens, please wait before trying again.",
+                "code": 400,
+                "type": "invalid_request_error",
+            },
             429,
         ),
     ],
