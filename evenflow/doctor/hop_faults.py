@@ -223,8 +223,8 @@ HOST = HopFault(
         TRAEFIK: "`passHostHeader: true`",
         AWS: "CloudFront's function that sets `x-evenflow-host`, and an origin request policy with "
         "`Host`",
-        SERVER: "name the proxy in EVENFLOW_TRUSTED_PROXIES, or tell the address: "
-        "EVENFLOW_PUBLIC_HTTP_URL; on a loopback address EVENFLOW_ALLOWED_HOSTS, too",
+        SERVER: "name the proxy in EVENFLOW_TRUSTED_PROXIES, or set EVENFLOW_PUBLIC_HTTP_URL; on a "
+        "loopback address also EVENFLOW_ALLOWED_HOSTS",
     },
 )
 CACHING = HopFault(

@@ -17,6 +17,7 @@ from evenflow.stream_core.filtering.cpu_budget import CpuBudget
 from evenflow.stream_core.filtering.pattern import REDACTED
 from evenflow.stream_core.filtering.port import MakeFilter, StopAnswer, TextFilter
 from evenflow.stream_core.log.entries import (
+    CHUNK_EXTRA,
     JOINING,
     LOGPROBS,
     Content,
@@ -331,7 +332,7 @@ def unspelled(part: Part) -> Part | None:
     if is_returned(part):
         fields = opaque(orjson.loads(part.text))
         return part.with_text(orjson.dumps(fields).decode()) if fields else None
-    return None if part.kind is Kind.DATA and part.name == LOGPROBS else part
+    return None if part.kind is Kind.DATA and part.name in (LOGPROBS, CHUNK_EXTRA) else part
 
 
 def with_filtered(part: Part, text: str) -> Part:

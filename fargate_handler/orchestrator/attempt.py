@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
-from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Kind, Part
+from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Kind, Part, is_of_call
 from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream, tokens_in
 from evenflow.stream_core.log.tool_steps import ToolSteps
 from evenflow.stream_core.policy.circuit_breaker import Call
@@ -19,8 +19,6 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamUnreadable,
     is_upstreams_fault,
 )
-
-_OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
 
 
 class ReplacingSink:
@@ -180,7 +178,7 @@ class ClientCalls:
         self._begin()
         if part.kind is Kind.CALL:
             part = replace(part, id=self._free_id(part.id))
-        if part.kind in _OF_CALLS:
+        if is_of_call(part):
             part = replace(part, call=part.call + self._first)
         self._sink.push_part(part)
 

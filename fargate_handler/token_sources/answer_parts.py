@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from evenflow.fargate_handler.token_sources.chunk_fields import (
-    REASONING_FIELDS,
     UnreadableChunk,
     arguments_in,
     contents_in,
@@ -19,6 +18,7 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     object_in,
     reasonings_in,
     result_text,
+    text_in,
     whole_characters,
     word_in,
 )
@@ -30,9 +30,11 @@ from evenflow.fargate_handler.token_sources.server_fields import (
     TOLD_ELSEWHERE,
     ServerFields,
     call_fields,
+    without_mark,
 )
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
+    CHUNK_EXTRA,
     EXTRA,
     JOINING,
     LOGPROBS,
@@ -41,11 +43,11 @@ from evenflow.stream_core.log.entries import (
     Kind,
     Part,
 )
-from evenflow.stream_core.log.returned_fields import Fields
+from evenflow.stream_core.log.returned_fields import REASONING_FIELDS, Fields
 
 _NOT_CARRIED = ("audio", "images")
 _SOURCE_FIELDS = ("url", "title", "start_index", "end_index")
-_OWN_DATA = frozenset({"source", "finish", LOGPROBS, EXTRA, CALL_EXTRA})
+_OWN_DATA = frozenset({"source", "finish", LOGPROBS, EXTRA, CALL_EXTRA, CHUNK_EXTRA})
 _FIRST_HALVES = ("\ud800", "\udbff")
 _HALF_ALONE = "\ufffd"
 _CALLS = "choices[].delta.tool_calls"
@@ -99,7 +101,7 @@ class AnswerParts:
         self._halves: dict[Part | None, str] = {}
         self._ended: set[int] = set()
         self._server_fields = ServerFields()
-        self._sources: set[str] = set()
+        self._sources = set[tuple[object, ...]]()
 
     @property
     def has_calls(self) -> bool:
@@ -214,7 +216,7 @@ class AnswerParts:
             self.data(name, said.get("data"))
 
     def source(self, said: Any) -> None:
-        """A source of the answer, once.
+        """A source of the answer, once for each place that cites it.
 
         A long title is cut. A source is left out if it has no address and no title, or a very long
         address.
@@ -226,10 +228,11 @@ class AnswerParts:
         }
         if isinstance(title := source.get("title"), str):
             source["title"] = title[:LONGEST_NAME]
-        known = json_text(source)
-        fits = len(known) <= LONGEST_VALUE and known not in self._sources
-        if (source.get("url") or source.get("title")) and fits:
-            self._sources.add(known)
+        address = source.get("url") or source.get("title")
+        place = address, source.get("start_index"), source.get("end_index")
+        fits = len(json_text(source)) <= LONGEST_VALUE
+        if address and fits and place not in self._sources:
+            self._sources |= {place, (address, None, None)}
             self.data("source", source)
 
     def choice(self, said: dict[str, Any], index: int) -> None:
@@ -276,11 +279,13 @@ class AnswerParts:
         """
         if isinstance(logprobs, dict):
             self._logprobs(logprobs, choice)
-        extra = self._thoughts(delta, choice)
+        is_thought, extra = without_mark(self._thoughts(delta, choice))
         if isinstance(refusal := delta.get("refusal"), str):
             self.delta(Kind.REFUSAL, refusal, choice)
         content = delta.get("content")
-        if isinstance(content, str):
+        if is_thought:
+            self.delta(Kind.REASONING, text_in(content), choice)
+        elif isinstance(content, str):
             self.text(content, choice)
         else:
             self._contents(content, choice)

@@ -15,10 +15,9 @@ from evenflow.fargate_handler.token_sources.usage_counts import (
     checked_usage,
 )
 from evenflow.stream_core.log.entries import LONGEST_VALUE, Kind
+from evenflow.stream_core.log.returned_fields import REASONING_FIELDS
 from evenflow.stream_core.protocol.messages import Usage
 
-REASONING_FIELDS = ("reasoning_content", "reasoning")
-"""The names under which servers send reasoning. Some send it under both."""
 _CUT = "… (cut: this result has {} characters)"
 _MOST_SAMPLE = 120
 _T = TypeVar("_T")
@@ -207,11 +206,13 @@ def usage_of(counted: Any) -> Usage | None:
     """The usage that the server counted. None if it is invalid: that must not fail the answer."""
     if not isinstance(counted, dict):
         return None
+    cached = ("prompt_cache_hit_tokens", "cached_tokens")  # DeepSeek's and Kimi's
     return checked_usage(
         number_in(counted.get("prompt_tokens"), None),
         number_in(counted.get("completion_tokens"), None),
-        cached=_detail(counted, "prompt_tokens_details", "cached_tokens"),
+        cached=_detail(counted, "prompt_tokens_details", "cached_tokens", *cached),
         reasoning=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
+        total=number_in(counted.get("total_tokens"), None),
     )
 
 
@@ -226,9 +227,12 @@ def written_of(counted: dict[str, Any], usage: Usage) -> int:
     return 0
 
 
-def _detail(counted: dict[str, Any], details: str, name: str) -> int | None:
+def _detail(counted: dict[str, Any], details: str, name: str, *otherwise: str) -> int | None:
+    """A count within the details, or beside them under another name."""
     found = counted.get(details)
-    return number_in(found.get(name), None) if isinstance(found, dict) else None
+    given = [found.get(name)] if isinstance(found, dict) else []
+    counts = (number_in(count, None) for count in (*given, *map(counted.get, otherwise)))
+    return next((count for count in counts if count is not None), None)
 
 
 def result_text(content: Any) -> str:
@@ -251,8 +255,10 @@ def fitting(result: str) -> str:
 
 
 def reasonings_in(delta: dict[str, Any]) -> dict[str, str]:
-    """A delta's reasoning by the name of its field. The same text in both fields counts once."""
-    texts = {name: text for name in REASONING_FIELDS if (text := text_in(delta.get(name)))}
-    if texts.get("reasoning_content") == texts.get("reasoning"):
-        texts.pop("reasoning", None)
+    """A delta's reasoning by the name of its field. The same text in several fields counts once."""
+    texts: dict[str, str] = {}
+    for name in REASONING_FIELDS:
+        text = text_in(delta.get(name))
+        if text and text not in texts.values():
+            texts[name] = text
     return texts

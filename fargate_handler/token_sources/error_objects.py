@@ -13,11 +13,16 @@ _MOST_MESSAGE = 1_000
 _MOST_EXPLANATION = 500
 _MOST_WORD = 64
 _MOST_DETAILS = 8
+# A message that begins like this may quote the request behind it.
+_MOST_FIRST_WORDS = 80
+_QUOTE = re.compile(r"""["`{\[]|(?<!\w)'""")
 
 # Fields that name the kind of an error. Some servers have them beside `error`.
-_NAMING = ("code", "type", "status", "error_type", "error_code", "reason", "kind")
+_NAMING = ("code", "type", "status", "error_type", "error_code", "reason", "kind", "__type")
 _STATUSES = ("status_code", "http_status", "http_code", "status", "code", "error_code")
 _TIMES = ("retry_after", "retry_after_ms")
+_MESSAGES = ("message", "detail", "msg", "error_msg", "status_msg", "title")
+_NO_ERROR_CODES = (None, "", 0, "0", 200)
 
 
 class Busy(Enum):
@@ -35,14 +40,16 @@ _KINDS = (
         (
             r"insufficient[_ ]?(?:quota|balance|credits?|funds)|exceeded_current_quota"
             r"|credit balance|billing[_ ](?:hard[_ ]limit|not[_ ]active|error)|payment[_ ]required"
+            r"|arrear|(?:bill|account)[_ ]?overdue|no resource package|free[_ ]?tier[_ ]?only"
         ),
     ),
     (
         Busy.THROTTLED,
         (
             r"rate[_ -]?limit|too[_ -]?many[_ -]?(?:requests|calls)|throttl|resource[_ ]?exhausted"
-            r"|(?:requests|tokens)_limit_exceeded|quota[_ ]?exceeded|limit_reached"
-            r"|tier capacity exceeded"
+            r"|(?:requests?|tokens)[_ ]limit[_ ](?:exceeded|reached)|quota[_ ]?exceeded"
+            r"|limit_(?:reached|requests|burst_rate|tokens)|tier capacity exceeded"
+            r"|too many tokens, please wait|error code: 1015"
         ),
     ),
     (
@@ -55,6 +62,13 @@ _KINDS = (
     ),
 )
 _KINDS_BY_NAME = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _KINDS)
+# GLM's errors have numbers, and messages in Chinese.
+_KINDS_BY_NUMBER = {
+    **dict.fromkeys(("1112", "1113", "1309"), Busy.NO_QUOTA),
+    **dict.fromkeys(("1302", "1303", "1304", "1305", "1308", "1310"), Busy.THROTTLED),
+}
+# What OpenRouter and xAI say of a message that they refuse with 403, as they do a wrong key.
+_FLAGGED = re.compile(r"\bwas flagged\b|violates usage guidelines", re.IGNORECASE)
 _TRY_AGAIN = re.compile(
     r"(?:try again|retry)(?:[^.\d]{0,20}?) (?:in|after) "
     r"((?:[0-9]+(?:\.[0-9]+)? ?(?:ms|h|m|s)[a-z]* ?)+)",
@@ -90,12 +104,24 @@ class ErrorObject(NamedTuple):
     @property
     def busy(self) -> Busy | None:
         """Why the server rejects calls now, by the names of the error. None: by another error."""
-        return _kind_in(self.names)
+        numbers = map(_KINDS_BY_NUMBER.get, self.names.split())
+        return _kind_in(self.names) or next(filter(None, numbers), None)
 
     @property
     def busy_by_words(self) -> Busy | None:
         """The same by the message, for an object without a known name."""
         return _kind_in(self.message)
+
+    @property
+    def busy_by_first_words(self) -> Busy | None:
+        """The same by the beginning of a message that may quote the request: not `OVERLOADED`."""
+        kind = _kind_in(_QUOTE.split(self.message, maxsplit=1)[0][:_MOST_FIRST_WORDS])
+        return None if kind is Busy.OVERLOADED else kind
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether the server calls the message itself forbidden."""
+        return _FLAGGED.search(self.message) is not None
 
     @classmethod
     def of_body(cls, body: bytes) -> ErrorObject:
@@ -121,7 +147,7 @@ class ErrorObject(NamedTuple):
             type=_word(error.get("type")),
             param=_word(error.get("param")) or (places[0] if places else None),
             status=_status(error),
-            names=" ".join(word for name in _NAMING if (word := _word(error.get(name)))),
+            names=" ".join(word for name in _NAMING if (word := _name(error.get(name)))),
             details=" ".join(
                 [message, *_all_words(error), *places, str(error.get("param") or "")[:_MOST_WORD]]
             ),
@@ -130,24 +156,37 @@ class ErrorObject(NamedTuple):
 
 
 def error_in(chunk: object) -> object | None:
-    """The error that a server sent instead of a chunk. None: it is a chunk.
+    """The error that a server sent instead of a chunk, or in its choice. None: it is a chunk.
 
-    It is in `error`, or it is the object itself: of an event `error`, or vLLM's.
+    It is in `error` or MiniMax's `base_resp`, or it is the object itself: of an event `error`,
+    vLLM's, Databricks', Baidu's.
     """
     if not isinstance(chunk, dict):
         return None
-    if chunk.get("error"):
+    if chunk.get("error") or _failed_base(chunk) is not None:
         return chunk
-    if chunk.get("choices") or chunk.get("usage"):
+    choices = chunk.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and choice.get("error"):
+            return choice
+    if choices or chunk.get("usage"):
         return None
     says_so = "error" in (chunk.get("object"), chunk.get("type")) or "detail" in chunk
-    if says_so or (isinstance(chunk.get("message"), str) and _names_an_error(chunk)):
+    has_code = chunk.get("error_code", chunk.get("error_msg")) not in _NO_ERROR_CODES
+    if says_so or has_code or "__type" in chunk:
         return chunk
-    return None
+    return chunk if isinstance(chunk.get("message"), str) and _names_an_error(chunk) else None
 
 
 def _names_an_error(chunk: Mapping[str, Any]) -> bool:
     return _status(chunk) is not None or str(chunk.get("type", "")).lower().endswith("error")
+
+
+def _failed_base(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """MiniMax's error, which has the status 0 in every good chunk."""
+    base = value.get("base_resp")
+    is_error = isinstance(base, dict) and base.get("status_code") not in _NO_ERROR_CODES
+    return base if is_error else None
 
 
 def _innermost(value: object) -> object:
@@ -156,15 +195,23 @@ def _innermost(value: object) -> object:
         return _innermost(value[0])  # Gemini's
     if not isinstance(value, dict):
         return value
-    error = value.get("error")
+    error = _nested(value)
     if isinstance(error, dict):
         outer = {name: value[name] for name in (*_NAMING, *_STATUSES, *_TIMES) if name in value}
-        nested = _innermost(error) if isinstance(error.get("error"), dict) else error
+        nested = _innermost(error) if isinstance(_nested(error), dict) else error
         return outer | nested if isinstance(nested, dict) else nested
     if isinstance(error, str) and error:
         return value | {"message": error}
     errors = value.get("errors")
     return errors[0] if isinstance(errors, list) and errors else value
+
+
+def _nested(value: Mapping[str, Any]) -> object:
+    """The error within an object: in `error`, in `base_resp`, or in a message that is JSON."""
+    if error := value.get("error") or _failed_base(value):
+        return error
+    inner = _parsed(value.get("message"))
+    return inner.get("error") if isinstance(inner, dict) else None
 
 
 def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -211,12 +258,18 @@ def _explanation(words: object) -> str:
 
 def _words(error: Mapping[str, Any]) -> str:
     """The message. FastAPI has it in `detail`, or in the `msg` of the first of several."""
-    found = _parsed(error.get("message")) or error.get("detail") or error.get("msg")
+    found = next((given for name in _MESSAGES if (given := _parsed(error.get(name)))), None)
     first = found[0] if isinstance(found, list) and found else found
     if isinstance(first, dict):
         return _words(first)
     # Other fields may repeat the request, and with it an agent's instructions.
     return first if isinstance(first, str) else "it doesn't say why"
+
+
+def _name(value: object) -> str | None:
+    """A name of an error. Of numbers only those that say more than a status."""
+    is_number = isinstance(value, int) and str(value) in _KINDS_BY_NUMBER
+    return str(value) if is_number else _word(value)
 
 
 def _word(value: object) -> str | None:

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from evenflow.fargate_handler.token_sources.port import ModelEnd
 from evenflow.stream_core.protocol.errors import UpstreamFailed
 
-_ENDS: dict[str, ModelEnd] = {
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_length": "length",
-    "model_context_window_exceeded": "length",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "content_filtered": "content_filter",
-    "guardrail_intervened": "content_filter",
-    "sensitive": "content_filter",
-    "safety": "content_filter",
-    "refusal": "content_filter",
-    "recitation": "content_filter",
-    "blocklist": "content_filter",
-    "prohibited_content": "content_filter",
-    "spii": "content_filter",
-}
-"""By the reasons of well-known servers, in lower case. Any other harmless one is `stop`."""
+_NAMED: dict[ModelEnd, tuple[str, ...]] = {
+    "stop": (
+        "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "finish",
+        "finished", "end", "done", "normal",
+    ),
+    "length": (
+        "length", "max_tokens", "max_output_tokens", "model_length", "token_limit",
+        "model_context_window_exceeded", "repetition",
+    ),
+    "tool_calls": ("tool_calls", "tool_use", "function_call"),
+    "content_filter": (
+        "content_filter", "content_filtered", "guardrail_intervened", "sensitive", "safety",
+        "refusal", "recitation", "blocklist", "prohibited_content", "spii", "language",
+        "image_safety", "image_prohibited_content", "image_recitation", "error_toxic",
+    ),
+}  # fmt: skip
+"""The reasons of well-known servers, in lower case. Any other harmless one is `stop`."""
+_ENDS = {name: end for end, names in _NAMED.items() for name in names}
 # `error`, `abort` (vLLM, SGLang), `network_error` (GLM), `insufficient_system_resource` (DeepSeek),
-# `malformed_function_call` (Gemini) and their like.
+# `malformed_function_call`, `function_call_filter: UNEXPECTED_TOOL_CALL` (Gemini) and their like.
 _FAILURE = re.compile(
     "error|fail|abort|cancel|interrupt|timeout|timed_out|malformed|insufficient|overload"
-    "|unavailable|exception|crash"
+    "|unavailable|exception|crash|function_call_filter|unexpected_tool_call|too_many_tool_calls"
+    "|missing_thought_signature"
 )
+# `content_filter: SAFETY` (Gemini), `FinishReason.SAFETY`
+_BETWEEN_PARTS = re.compile(r"[:.]")
 _LONGEST_TOLD = 64
 
 
@@ -43,20 +44,32 @@ def model_end(reason: str) -> ModelEnd:
     Raises:
         UpstreamFailed: the reason says that the model's server failed.
     """
-    if is_failure(reason):
+    meant = _meaning(reason)
+    if meant == "failure":
         raise UpstreamFailed(
             f"the model's server ended its answer with {reason[:_LONGEST_TOLD]!r}, so it failed in "
             "the middle; what came before was kept",
             code="upstream_failed",
         )
-    return _ENDS.get(_plain(reason), "stop")
+    return meant or "stop"
 
 
 def is_failure(reason: str) -> bool:
     """Whether a finish reason says that the model's server failed."""
-    plain = _plain(reason)
-    return plain not in _ENDS and _FAILURE.search(plain) is not None
+    return _meaning(reason) == "failure"
 
 
-def _plain(reason: str) -> str:
-    return reason.strip().lower().replace("-", "_").replace(" ", "_")
+def is_known(reason: str) -> bool:
+    """Whether a finish reason has a meaning here."""
+    return _meaning(reason) is not None
+
+
+def _meaning(reason: str) -> ModelEnd | Literal["failure"] | None:
+    """What a finish reason says. Of a reason in parts the first known part counts."""
+    for part in _BETWEEN_PARTS.split(reason):
+        plain = part.strip().lower().replace("-", "_").replace(" ", "_")
+        if plain in _ENDS:
+            return _ENDS[plain]
+        if _FAILURE.search(plain):
+            return "failure"
+    return None

@@ -9,8 +9,8 @@ import orjson
 from evenflow.fargate_handler.token_sources.chunk_fields import whole_characters
 from evenflow.stream_core.log.returned_fields import Fields, added
 
-# Parses of one call's arguments. After so many incomplete ones the call ends with the answer: each
-# parse costs time.
+# The most attempts to parse one call's arguments, since each takes time. A call whose arguments
+# are still incomplete then ends with the answer.
 _MOST_READINGS = 8
 
 

@@ -151,7 +151,12 @@ class OpenAIModel:
                     seconds = quota_used_for(answer.headers)
                     if seconds and request.on_quota_used is not None:
                         request.on_quota_used(seconds)
-                    reply = OpenAIAnswer(sink, self._failures, choices=request.options.choices)
+                    reply = OpenAIAnswer(
+                        sink,
+                        self._failures,
+                        choices=request.options.choices,
+                        headers=answer.headers,
+                    )
                     finish = await self._relay(answer, reply, sink)
                     await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
                     return finish

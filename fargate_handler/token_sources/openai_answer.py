@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -19,11 +20,13 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     written_of,
 )
 from evenflow.fargate_handler.token_sources.error_objects import error_in
-from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
+from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, is_known, model_end
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
-from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
+from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
+from evenflow.fargate_handler.token_sources.server_fields import FieldsBeside
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
 from evenflow.stream_core.log.entries import NotAPart
+from evenflow.stream_core.log.returned_fields import OF_CHOICES, OF_CHUNKS
 from evenflow.stream_core.protocol.errors import (
     UpstreamFailed,
     UpstreamRejected,
@@ -32,6 +35,7 @@ from evenflow.stream_core.protocol.errors import (
 from evenflow.stream_core.protocol.messages import Usage
 
 _DONE = b"[DONE]"
+_OF_CHUNKS = frozenset(("choices", "usage", "event"))
 
 
 class OpenAIAnswer:
@@ -43,17 +47,30 @@ class OpenAIAnswer:
     Args:
         failures: the errors of the server.
         choices: how many were asked for. Others are left out.
+        headers: of the answer over HTTP.
     """
 
-    def __init__(self, sink: TokenSink, failures: Failures, *, choices: int = 1) -> None:
+    def __init__(
+        self,
+        sink: TokenSink,
+        failures: Failures,
+        *,
+        choices: int = 1,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._sink = sink
         self._failures = failures
         self._choices = choices
+        self._headers = headers
         self._parts = AnswerParts(sink)
+        self._beside = FieldsBeside()
+        self._counted: dict[str, Any] = {}
         self._text_chunks = TextChunks()
         self._ended: set[int] = set()
         self._is_done = self._says_messages = False
         self._reason: str | None = None
+        # The last event that is neither a chunk nor a known error.
+        self._last_other = ""
         self._usage: Usage | None = None
         self._written = 0
 
@@ -116,13 +133,13 @@ class OpenAIAnswer:
         """Take the end of the stream. Returns how the model ended.
 
         Raises:
-            UpstreamFailed: the stream broke off before the model had finished, or says that it
-                failed.
+            UpstreamFailed: the stream broke off before the model had finished, ended without an
+                answer, or says that it failed.
         """
-        if self._reason is None and self._is_done:
-            self._reason = "tool_calls" if self._parts.has_calls else "stop"
-        if self._reason is None:
+        if self._reason is None and not self._is_done:
             self._parts.push_halves()
+            if self._last_other:
+                self._failures.left_out("what is no chunk", self._last_other)
             raise UpstreamFailed(
                 "the model's server broke off in the middle of its answer; what came before was "
                 "kept",
@@ -140,7 +157,20 @@ class OpenAIAnswer:
                 "Evenflow can't deliver; use a model that answers with text",
                 code="upstream_failed",
             )
-        return ModelFinish(model_end(self._reason), self._usage, self._written)
+        for part in self._beside.parts(self._counted) if self._parts.pushed else ():
+            self._sink.push_part(part)
+        return ModelFinish(self._how_it_ended(), self._usage, self._written)
+
+    def _how_it_ended(self) -> ModelEnd:
+        """The end by the finish reason, or by what the answer has."""
+        if self._reason is not None:
+            end = model_end(self._reason)
+            if not is_known(self._reason):
+                self._failures.unknown_end(self._reason)
+            return end
+        if not self._parts.pushed:
+            raise self._failures.unreadable("an end without an answer", self._last_other)
+        return "tool_calls" if self._parts.has_calls else "stop"
 
     def _take_other(self, data: bytes) -> bool:
         """Take an event that is no plain text chunk."""
@@ -166,6 +196,8 @@ class OpenAIAnswer:
 
     def _read(self, chunk: dict[str, Any]) -> None:
         # Servers differ in what they leave out or set to null.
+        if "choices" in chunk and not OF_CHUNKS.issuperset(chunk):
+            self._beside.add("chunk", chunk, OF_CHUNKS)
         self._count(chunk)
         self._count(chunk.get("x_groq"))
         is_first = not self._parts.pushed  # after deltas, a message would repeat them
@@ -174,6 +206,8 @@ class OpenAIAnswer:
             index = number_in(choice.get("index"), place)
             if index >= self._choices:
                 continue
+            if not OF_CHOICES.issuperset(choice):
+                self._beside.add("choice", choice, OF_CHOICES, index)
             self._count(choice)
             self._end(index, choice.get("finish_reason"))
             message = choice.get("message")
@@ -186,10 +220,13 @@ class OpenAIAnswer:
             self._parts.source(source)
         self._parts.event(chunk.get("event"))
         if (error := error_in(chunk)) is not None:
-            raise self._failures.in_stream(error)
+            raise self._failures.in_stream(error, self._headers)
+        if _OF_CHUNKS.isdisjoint(chunk):
+            self._last_other = sample_of(chunk)
 
     def _count(self, holder: Any) -> None:
         """Take the usage of a chunk, of a choice, or of Groq's field beside them."""
         counted = holder.get("usage") if holder and isinstance(holder, dict) else None
         if counted and (usage := usage_of(counted)) is not None:
-            self._usage, self._written = usage, written_of(counted, usage)
+            self._usage, self._counted = usage, counted
+            self._written = written_of(counted, usage)

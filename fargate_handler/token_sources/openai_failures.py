@@ -26,9 +26,13 @@ _logger = logging.getLogger(__name__)
 
 _CHECK = "check EVENFLOW_MODEL_URL, EVENFLOW_MODEL_NAME and EVENFLOW_MODEL_API_KEY"
 _REFUSED = (400, 413, 422)
-_REFUSING = ("context_length_exceeded", "content_policy_violation")
+_POLICY = "content_policy_violation"
+_REFUSING = ("context_length_exceeded", _POLICY)
 # Any other status from 300 to 499 is for the operator: a wrong key, model, path or method.
 _PASSING = (408, 409, 425, 429)
+_FORBIDDEN = 403
+# What Python says of an argument that a function does not have.
+_UNKNOWN_ARGUMENT = "nexpected keyword argument"
 _TOO_LARGE = 413
 # A 503 without a reason may come from a proxy, since the server is down.
 _UNCLEAR = 503
@@ -81,8 +85,8 @@ class Failures:
         if busy is not None:
             is_clear = status != _UNCLEAR or (said.busy or said.busy_by_words) is not None
             return self._busy(busy, said, f"{what}; ask again later", seconds, is_clear=is_clear)
-        if status in _REFUSED:
-            unknown = refused_parameters(said.details)
+        unknown = _unknown_parameters(status, said)
+        if status in _REFUSED or unknown or (status == _FORBIDDEN and said.is_flagged):
             what = f"the model's server refused a message ({status})"
             return self._refused(said, status, what, unknown, sent)
         if 300 <= status < 400:
@@ -92,7 +96,7 @@ class Failures:
         self._operator.warning(what, said.message)
         return _failed(f"{what}; ask again later", seconds)
 
-    def in_stream(self, error: object) -> EvenflowError:
+    def in_stream(self, error: object, headers: Mapping[str, str] | None = None) -> EvenflowError:
         """The error for an error object in the place of a chunk.
 
         The HTTP status was 200. So the kind of error must be read from the object: from a code, a
@@ -100,21 +104,22 @@ class Failures:
 
         Args:
             error: the object, or the chunk that has it as `error`.
+            headers: of the answer. They may say when to ask again, where the object doesn't.
         """
         said = ErrorObject.of(error)
         if said.explained:
             return self._explained(said)
         what = "the model's server ended with an error"
         message = f"{what}; what came before was kept"
-        busy = said.busy or _BUSY_STATUSES.get(said.status or 0)
-        if busy is not None:
-            return self._busy(busy, said, message, said.retry_after)
+        busy = said.busy or _BUSY_STATUSES.get(said.status or 0) or said.busy_by_first_words
         is_refusal = said.status in _REFUSED or said.type == InvalidRequest.type
-        if is_refusal or said.code in _REFUSING:
-            status = said.status if said.status in _REFUSED else InvalidRequest.status
-            return self._refused(said, status or InvalidRequest.status, what)
-        if (busy := said.busy_by_words) is not None:
-            return self._busy(busy, said, message, said.retry_after)
+        is_refusal = is_refusal or (said.status == _FORBIDDEN and said.is_flagged)
+        if busy is None and (is_refusal or said.code in _REFUSING):
+            return self._refused(said, said.status, what)
+        if (busy := busy or said.busy_by_words) is not None:
+            seconds = said.retry_after
+            seconds = retry_after_of(headers or {}) if seconds is None else seconds
+            return self._busy(busy, said, message, seconds)
         self._operator.warning(what, said.message)
         return _failed(message, said.retry_after)
 
@@ -132,6 +137,13 @@ class Failures:
     def left_out(self, what: str, sample: str) -> None:
         """Log that something of an answer was left out. The arguments are as of `unreadable`."""
         self._operator.warning(f"the model's server sent {what}, which was left out", sample)
+
+    def unknown_end(self, reason: str) -> None:
+        """Log that an answer ended with an unknown finish reason, which became `stop`."""
+        self._operator.warning(
+            "the model's server ended an answer with an unknown finish reason, which became `stop`",
+            reason,
+        )
 
     def not_set_up(self, what: str, said: str = "") -> UpstreamRejected:
         """The error for a server that refuses our configuration, in its words `said`."""
@@ -155,7 +167,7 @@ class Failures:
     def _refused(
         self,
         said: ErrorObject,
-        status: int,
+        status: int | None,
         what: str,
         unknown: frozenset[str] = frozenset(),
         sent: frozenset[str] = frozenset(),
@@ -163,8 +175,8 @@ class Failures:
         self._operator.warning(what, said.message)
         return refusal(
             said.message,
-            status=status,
-            code=said.code,
+            status=status if status in _REFUSED else InvalidRequest.status,
+            code=said.code or (_POLICY if said.is_flagged else None),
             param=said.param,
             type=said.type,
             unknown=unknown,
@@ -235,12 +247,22 @@ def told_in(error: object) -> str:
 def _busy_by_status(status: int, said: ErrorObject) -> Busy | None:
     """Why the server rejects calls now. None: it is another error."""
     busy = said.busy
-    if status == RateLimited.status and busy is not Busy.NO_QUOTA:
-        return Busy.THROTTLED
+    if status == RateLimited.status:
+        is_used_up = Busy.NO_QUOTA in (busy, said.busy_by_first_words)
+        return Busy.NO_QUOTA if is_used_up else Busy.THROTTLED
     if status < 400 or status == _TOO_LARGE:
         return None  # waiting does not make a request smaller, whatever code the server sends
     stated = _BUSY_STATUSES.get(status) or _BUSY_STATUSES.get(said.status or 0)
+    if status in (InvalidRequest.status, _FORBIDDEN):
+        return busy or stated or said.busy_by_first_words
     return busy or stated or (said.busy_by_words if status >= 500 else None)
+
+
+def _unknown_parameters(status: int, said: ErrorObject) -> frozenset[str]:
+    """The parameters that Evenflow may leave out or rename. Servers in Python may fail with 500."""
+    if status in _REFUSED or (status == 500 and _UNKNOWN_ARGUMENT in said.message):
+        return refused_parameters(said.details, said.param)
+    return frozenset()
 
 
 def _failed(message: str, seconds: float | None) -> UpstreamAnswered:

@@ -51,7 +51,7 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
     after = headers.get("retry-after")
     if (seconds := _number(after)) is not None:
         return seconds
-    if after is not None and (seconds := _until_date(after)) is not None:
+    if after is not None and (seconds := _until_date(after)):  # one in the past says nothing
         return seconds
     resets = [
         seconds

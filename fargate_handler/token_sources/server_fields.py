@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
+    CHUNK_EXTRA,
     EXTRA,
     LONGEST_NAME,
     LONGEST_VALUE,
     Kind,
     Part,
 )
-from evenflow.stream_core.log.returned_fields import Fields, detail_of, text_in
+from evenflow.stream_core.log.returned_fields import (
+    CALL_TYPE,
+    REASONING_FIELDS,
+    Fields,
+    detail_of,
+    text_in,
+)
 
 # Fields that are delivered as parts, or that no server needs. LiteLLM repeats all in the last one.
 _OF_MESSAGES = frozenset(
     {
-        *("role", "content", "reasoning_content", "reasoning", "refusal", "annotations"),
+        *("role", "content", *REASONING_FIELDS, "refusal", "annotations"),
         *("tool_calls", "function_call", "executed_tools", "tool_call_id", "name"),
         *("audio", "images", "logprobs", "token_ids", "provider_specific_fields"),
     }
 )
-TOLD_ELSEWHERE = _OF_MESSAGES.difference(("reasoning_content", "reasoning"))
+TOLD_ELSEWHERE = _OF_MESSAGES.difference(REASONING_FIELDS)
 """A delta with these fields alone has no reasoning, and nothing that the server needs back."""
 # LangChain's chunks of a call also have its name and arguments beside the function.
-_OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args"})
+_OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args", CALL_TYPE})
+_USUAL_TYPES = ("", "function", "custom")
 _OF_CALLED = frozenset({"name", "arguments", "input"})
 _TELLING = ("reasoning_details", "thinking_blocks")
 """Lists with reasoning. A server may send it only there."""
+_COUNTED = ("prompt_tokens", "completion_tokens", "total_tokens")
+# The counts that are read within the details of a usage.
+_COUNTED_WITHIN = {
+    "prompt_tokens_details": "cached_tokens",
+    "completion_tokens_details": "reasoning_tokens",
+}
+_NOTHING = (None, "", [], {})
 _MOST_DETAILS = 64
 """Different details in an answer. They don't count in its size."""
 _logger = logging.getLogger(__name__)
@@ -102,6 +117,54 @@ class ServerFields:
             )
 
 
+class FieldsBeside:
+    """Collects the fields of chunks, choices and usage that nothing here reads.
+
+    The last value of a field counts. Fields whose values are empty are left out.
+    """
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[int, dict[str, Fields]] = {}
+
+    def add(
+        self, scope: str, given: Mapping[str, Any], known: Container[str], choice: int = 0
+    ) -> None:
+        """Add the fields of a chunk, or of one of its choices, but for those `known`."""
+        found = self._found.setdefault(choice, {}).setdefault(scope, {})
+        for name, value in given.items():
+            if name not in known and value not in _NOTHING:
+                found[name] = value
+
+    def parts(self, counted: Mapping[str, Any]) -> Iterator[Part]:
+        """What was found, and what is in a usage: a part for each choice."""
+        self.add("usage", _uncounted(counted), ())
+        for choice, scopes in sorted(self._found.items()):
+            written = {
+                scope: {name: value for name, value in found.items() if _is_writable(value)}
+                for scope, found in scopes.items()
+            }
+            told = {scope: found for scope, found in written.items() if found}
+            text = orjson.dumps(told).decode()
+            if len(text) > LONGEST_VALUE:
+                _logger.warning(
+                    "fields of chunks and choices with %d characters were left out", len(text)
+                )
+            elif told:
+                yield Part(Kind.DATA, text, choice, name=CHUNK_EXTRA)
+
+
+def _uncounted(counted: Mapping[str, Any]) -> Fields:
+    """The fields of a usage that are not read."""
+    rest = {name: value for name, value in counted.items() if name not in _COUNTED}
+    for name, known in _COUNTED_WITHIN.items():
+        details = rest.pop(name, None)
+        if isinstance(details, dict):
+            rest[name] = {other: count for other, count in details.items() if other != known}
+    return rest
+
+
 def message_fields(delta: Mapping[str, Any]) -> Fields:
     """The fields of a message that the server needs back. It needs no numbers and flags."""
     return {
@@ -112,13 +175,24 @@ def message_fields(delta: Mapping[str, Any]) -> Fields:
     }
 
 
+def without_mark(fields: Fields) -> tuple[bool, Fields]:
+    """Whether Gemini marks the text of a message as a thought, and its fields without that mark."""
+    match fields:
+        case {"extra_content": {"google": {"thought": True, **google}, **extra}, **others}:
+            extra |= {"google": google} if google else {}
+            return True, others | ({"extra_content": extra} if extra else {})
+    return False, fields
+
+
 def call_fields(fragment: Mapping[str, Any]) -> Fields:
     """The fields of a call, and of its function, that the server needs back."""
     fields = _others(fragment, _OF_CALLS)
-    for kind in ("function", "custom"):
-        called = fragment.get(kind)
+    if isinstance(kind := fragment.get("type"), str) and kind not in _USUAL_TYPES:
+        fields[CALL_TYPE] = kind  # as Kimi's `builtin_function`
+    for name in ("function", "custom"):
+        called = fragment.get(name)
         inner = _others(called, _OF_CALLED) if isinstance(called, dict) else {}
-        fields |= {kind: inner} if inner else {}
+        fields |= {name: inner} if inner else {}
     return fields
 
 

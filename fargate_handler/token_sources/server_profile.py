@@ -24,15 +24,24 @@ _ROLE = "role"
 _ROLES = ("system", "developer")
 _IMAGE_URL = "image_url"
 _LEFT_OUT = tuple(f"-{name}" for name in (_USAGE, *_HINTS, _IMAGE_URL))
+# Their values are Evenflow's alone.
+_OURS = frozenset((_USAGE, _ROLE))
 
 # Marks an error about a value: the server may accept another value.
 _VALUE = "value"
 _ABOUT_A_VALUE = re.compile(r"(?:un)?supported[ _]values?|invalid[ _]value", re.IGNORECASE)
 _REFUSED = re.compile(
-    r"un-?support|not support|n't support|unrecogni[sz]ed|unknown"
-    r"|extra[_ ](?:inputs?|fields?|forbid)"
-    r"|not (?:permitted|allowed|recogni[sz]ed|a valid|one of)|unexpected|additional propert"
+    r"un-?support|unrecogni[sz]ed|unknown|unexpected|deprecated|no longer|additional propert"
+    r"|(?:not|n't) (?:\w+ )?(?:support|implement|permit|allow|accept|recogni[sz]ed|available)"
+    r"|(?:not|n't) (?:\w+ )?be used|not (?:a valid|one of)|extra[_ ](?:inputs?|fields?|forbid)"
     r"|invalid (?:field|param|argument|key|role)|cannot find field|incorrect role",
+    re.IGNORECASE,
+)
+# These words may be about a value, too.
+_INVALID = re.compile(r"not valid|invalid", re.IGNORECASE)
+_LIMIT = re.compile(
+    r"value|must be|should be|too (?:large|small|long|high|low)|at (?:most|least)|between"
+    r"|greater|less than|exceed|maximum|minimum|expected|range",
     re.IGNORECASE,
 )
 
@@ -43,19 +52,29 @@ def _named(name: str) -> re.Pattern[str]:
 
 
 _NAMED = {name: _named(name) for name in (*_LENGTHS, _USAGE, *_HINTS)}
-_NAMED[_ROLE] = re.compile(r"\brole\b.*\b(?:system|developer)\b|\b(?:system|developer)\b.*\brole\b")
+_NAMED[_ROLE] = re.compile(
+    r"\brole\b.*\b(?:system|developer)\b|\b(?:system|developer)\b.*\brole\b"
+    r"|(?:incorrect|unexpected|invalid|unknown) (?:message )?role\b",
+    re.IGNORECASE,
+)
 
 
-def refused_parameters(words: str) -> frozenset[str]:
+def refused_parameters(words: str, param: str | None = None) -> frozenset[str]:
     """The parameters in a server's error that Evenflow adds or translates.
 
     Args:
         words: all words of the error.
+        param: the parameter that the error is about. Then it needs no known word for a refusal.
     """
-    if not _REFUSED.search(words):
-        return frozenset()
     found = {name for name, named in _NAMED.items() if named.search(words)}
-    if found and _ROLE not in found and _ABOUT_A_VALUE.search(words):
+    is_value = _ABOUT_A_VALUE.search(words) is not None
+    if not _REFUSED.search(words):
+        if not _INVALID.search(words):
+            found = {name for name in found if param and _NAMED[name].match(param)}
+        if _LIMIT.search(words):
+            found &= _OURS
+        is_value = is_value or not found.isdisjoint(_HINTS)
+    if is_value and found - _OURS and _ROLE not in found:
         found.add(_VALUE)
     return frozenset(found)
 

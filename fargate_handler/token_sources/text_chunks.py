@@ -7,8 +7,9 @@ from typing import Any
 
 import orjson
 
-from evenflow.fargate_handler.token_sources.chunk_fields import REASONING_FIELDS, is_whole
+from evenflow.fargate_handler.token_sources.chunk_fields import is_whole
 from evenflow.fargate_handler.token_sources.server_fields import message_fields
+from evenflow.stream_core.log.returned_fields import REASONING_FIELDS
 
 _BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
 _BESIDE_DELTA = ("index", "finish_reason", "logprobs", "usage")

@@ -9,12 +9,18 @@ MOST_COUNTED = 10**12
 
 
 def checked_usage(
-    prompt: object, completion: object, *, cached: object = None, reasoning: object = None
+    prompt: object,
+    completion: object,
+    *,
+    cached: object = None,
+    reasoning: object = None,
+    total: object = None,
 ) -> Usage | None:
     """The usage with these counts. None: the model did not count, or its counts are impossible.
 
-    Cached tokens are part of the prompt's, reasoning tokens of the completion's. Some gateways
-    count them apart: a part that is larger than its whole is added to it.
+    Cached tokens are part of the prompt's, reasoning tokens of the completion's. Some servers count
+    them apart: a part that is larger than its whole is added to it. So is the reasoning that only
+    the total has, as with Gemini and xAI.
     """
     prompt_tokens, completion_tokens = _count(prompt), _count(completion)
     if prompt_tokens is None or completion_tokens is None:
@@ -24,6 +30,10 @@ def checked_usage(
         prompt_tokens += cached_tokens
     if reasoning_tokens is not None and reasoning_tokens > completion_tokens:
         completion_tokens += reasoning_tokens
+    apart = (_count(total) or 0) - prompt_tokens - completion_tokens
+    if apart > 0:
+        completion_tokens += apart
+        reasoning_tokens = apart if reasoning_tokens is None else reasoning_tokens
     if max(prompt_tokens, completion_tokens) > MOST_COUNTED:
         return None
     return Usage(prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens)

@@ -135,8 +135,8 @@ class FrontDoor:
             raise ValueError(f"{url!r} must be https://host or http://host:port")
         self.host = parts.netloc
         self.secure = parts.scheme == "https"
-        self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._path = parts.path.rstrip("/")
+        self.url = f"{parts.scheme}://{parts.netloc}{self._path}"
         self._silence_seconds = silence_seconds
         self._on_head = on_head
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part, is_returned
+from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    CHUNK_EXTRA,
+    EXTRA,
+    Content,
+    Kind,
+    Part,
+    is_returned,
+)
 from evenflow.stream_core.log.returned_fields import Fields, added, sealed
 
 _PLAIN = (Kind.TEXT, Kind.REASONING, Kind.REFUSAL)
@@ -23,7 +31,8 @@ class Block:
         call, id, name, custom: of a call: its number, its id, its tool, and whether the tool takes
             any text instead of JSON. `name` of a reasoning is the field of the model's server, and
             `id` its detail.
-        silent: a reasoning without text, which only has fields that the server needs back.
+        silent: a reasoning without text, which only has fields that the server needs back. `id` is
+            that of the call, if they came after its beginning.
         said: its text so far, or the arguments of the call, in pieces.
         values: its parts that are no block: sources, log probabilities of its tokens, fields that
             the server needs back.
@@ -65,7 +74,9 @@ class Block:
         """The object that a client keeps of the block for the server (`returned_fields`)."""
         of_call = self.silent and any(part.name == CALL_EXTRA for part in self.values)
         kept: Fields = {"call" if of_call else "extra": self.extra}
-        if self.kind is Kind.REASONING:
+        if of_call:
+            kept["call_id"] = self.id
+        elif self.kind is Kind.REASONING:
             kept = {"field": self.name, "detail": self.id} | kept
         return {name: value for name, value in kept.items() if value}
 
@@ -112,17 +123,27 @@ class Blocks:
     """Turns contents into blocks, one after the other.
 
     A text, a reasoning or a refusal ends where another block begins. A call ends where its
-    `call_end` is. What is still open ends with the answer. Contents of later choices are left out.
+    `call_end` is. What is still open ends with the answer. Contents of later choices and
+    fields of chunks are left out.
 
     Fields that the server needs back belong to the open text or reasoning, or to their call. If
     none is open they are a silent reasoning.
 
     """
 
-    __slots__ = ("_ahead", "_calls", "_count", "_late", "_plain", "_uncalled")
+    __slots__ = (
+        "_ahead",
+        "_calls",
+        "_count",
+        "_late",
+        "_late_calls",
+        "_named",
+        "_plain",
+        "_uncalled",
+    )
 
     seals_calls = False
-    """Whether fields of a call are also sent as a silent reasoning before it."""
+    """Whether fields of a call are also a silent reasoning before it, or behind the open calls."""
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self._count = 0
@@ -131,6 +152,8 @@ class Blocks:
         self._ahead: list[Part] = []
         self._uncalled: dict[int, list[Part]] = {}  # fields of calls that have not begun
         self._late: list[Part] = []  # fields that are sent after the open calls have ended
+        self._late_calls: dict[str, list[Part]] = {}  # the same, of calls by their ids
+        self._named: dict[int, str] = {}  # the ids of the calls that have begun
         for content in contents:
             self.take(content)
 
@@ -151,7 +174,7 @@ class Blocks:
         """What the next content does."""
         if isinstance(content, str):
             return self._said(Kind.TEXT, content)
-        if content.choice:
+        if content.choice or (content.kind is Kind.DATA and content.name == CHUNK_EXTRA):
             return []
         if content.kind in _PLAIN:
             return self._said(content.kind, content.text, content.name, content.id)
@@ -195,6 +218,8 @@ class Blocks:
     def _returned(self, part: Part, plain: Block | None) -> list[BlockEvent]:
         """Fields that the server needs back."""
         block = self._calls.get(part.call) if part.name == CALL_EXTRA else plain
+        if part.name == CALL_EXTRA and (call_id := self._named.get(part.call)) is not None:
+            return self._returned_late(part, block, call_id)
         if part.name == CALL_EXTRA and block is None:
             self._uncalled.setdefault(part.call, []).append(part)
             return self._silent(part) if self.seals_calls and not self._calls else []
@@ -206,10 +231,19 @@ class Blocks:
             return []
         return self._silent(part)
 
-    def _silent(self, part: Part) -> list[BlockEvent]:
+    def _returned_late(self, part: Part, block: Block | None, call_id: str) -> list[BlockEvent]:
+        """Fields of a call that has begun. `block`: it has not ended."""
+        if self.seals_calls:
+            self._late_calls.setdefault(call_id, []).append(part)
+        if block is None:
+            return self._told_late()
+        block.values.append(part)
+        return [Value(part, block)]
+
+    def _silent(self, part: Part, call_id: str = "") -> list[BlockEvent]:
         ended = self._end_plain()
         self._plain = block = self._new(Kind.REASONING, "")
-        block.silent = True
+        block.silent, block.id = True, call_id
         block.values.append(part)
         return [*ended, Begin(block), Value(part, block)]
 
@@ -230,11 +264,16 @@ class Blocks:
         return [End(block), *self._told_late()]
 
     def _told_late(self) -> list[BlockEvent]:
-        if self._calls or not self._late:
+        if self._calls:
             return []
-        fields = orjson.dumps(_fields_in(self._late)).decode()
-        self._late.clear()
-        return self._silent(Part(Kind.DATA, fields, name=EXTRA))
+        told: list[BlockEvent] = []
+        for call_id, parts in self._late_calls.items():
+            told += self._silent(_joined(parts, CALL_EXTRA), call_id)
+        self._late_calls.clear()
+        if self._late:
+            told += self._silent(_joined(self._late, EXTRA))
+            self._late.clear()
+        return told
 
     def _begin_call(self, part: Part, known: Block | None) -> list[BlockEvent]:
         ended = self._end_plain()
@@ -244,6 +283,7 @@ class Blocks:
         block.call, block.id, block.custom = part.call, part.id, part.text == "custom"
         block.values += self._uncalled.pop(part.call, [])
         self._calls[part.call] = block
+        self._named[part.call] = block.id
         return [*ended, Begin(block)]
 
     def _end_plain(self) -> list[BlockEvent]:
@@ -256,10 +296,14 @@ class Blocks:
 
 
 class SealingBlocks(Blocks):
-    """Blocks for clients many of which drop unknown fields of a call."""
+    """Blocks for protocols whose clients drop unknown fields of a call."""
 
     __slots__ = ()
     seals_calls = True
+
+
+def _joined(parts: Iterable[Part], name: str) -> Part:
+    return Part(Kind.DATA, orjson.dumps(_fields_in(parts)).decode(), name=name)
 
 
 def _fields_in(values: Iterable[Part]) -> Fields:

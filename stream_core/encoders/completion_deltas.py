@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, NamedTuple, get_args
 
 import orjson
 
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.returned_fields import (
+    CALL_TYPE,
+    OF_CHOICES,
+    OF_CHUNKS,
+    REASONING_FIELDS,
     Fields,
     added,
     allowed,
     call_object,
     fields_of_detail,
+    type_in,
 )
 from evenflow.stream_core.protocol.messages import FinishReason
 
 Choice = dict[str, Any]
 """A choice in a chunk, as an object of OpenAI's API."""
 
-_REASONING = "reasoning_content"
-_REASONING_FIELDS = (_REASONING, "reasoning")
 _TEXT_FIELDS = {Kind.TEXT: "content", Kind.REFUSAL: "refusal"}
 _ENDS = get_args(FinishReason)
-_OF_CALLS = frozenset({"index", "id", "type", "function", "custom"})
+_OF_CALLS = frozenset({"index", "id", "type", "function", "custom", CALL_TYPE})
 
 
 class CompletionDeltas:
@@ -36,15 +39,28 @@ class CompletionDeltas:
     Fields that the server needs back are passed on unchanged. Those that come before their call are
     in its first chunk, since many clients read them only there.
 
+    Fields of chunks and of the usage that nothing here reads are collected in `beside`. Those of a
+    choice are a choice of their own.
+
     Args:
         contents: what the client has.
     """
 
-    __slots__ = ("_annotations", "_begun", "_call_extra", "_calls", "_ended", "waiting")
+    __slots__ = (
+        "_annotations",
+        "_begun",
+        "_call_extra",
+        "_calls",
+        "_ended",
+        "beside",
+        "waiting",
+    )
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self.waiting: dict[int, dict[str, list[Any]]] = {}
         """Log probabilities of each choice whose text has not come."""
+        self.beside = Beside({}, {})
+        """Further fields of the chunks and of the usage."""
         self._begun = {0}
         self._ended: set[int] = set()
         self._calls: dict[tuple[int, int], str] = {}
@@ -119,12 +135,21 @@ class CompletionDeltas:
                 return self._choice(part.choice, told)
             case _, dict(fields) if part.name == CALL_EXTRA:
                 return self._extra_of_call(part, fields)
+            case _, dict(fields) if part.name == CHUNK_EXTRA:
+                return self._beside_delta(part, fields)
         return None
+
+    def _beside_delta(self, part: Part, scopes: Fields) -> Choice | None:
+        self.beside.chunk.update(_without(_object(scopes.get("chunk")), OF_CHUNKS))
+        self.beside.usage.update(_object(scopes.get("usage")))
+        fields = _without(_object(scopes.get("choice")), OF_CHOICES)
+        return fields | self._choice(part.choice, {}) if fields else None
 
     def _extra_of_call(self, part: Part, fields: Fields) -> Choice | None:
         place = part.choice, part.call
         if place in self._calls:
-            more = {name: value for name, value in fields.items() if name not in _OF_CALLS}
+            more = _without(fields, _OF_CALLS)
+            more |= {"type": kind} if (kind := type_in(fields)) else {}
             told = {"tool_calls": [{"index": part.call, **more}]}
             return self._choice(part.choice, told) if more else None
         self._call_extra[place] = added(self._call_extra.get(place, {}), fields)
@@ -152,6 +177,13 @@ def choice_object(
     return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
 
 
+class Beside(NamedTuple):
+    """Fields of the model's server that nothing here reads, by their place."""
+
+    chunk: Fields
+    usage: Fields
+
+
 class WholeChoice:
     """One choice of a whole answer: what its deltas add up to."""
 
@@ -161,6 +193,7 @@ class WholeChoice:
         self._calls: dict[int, dict[str, Any]] = {}
         self._logprobs: dict[str, Any] | None = None
         self._end: str | None = None
+        self._beside: Fields = {}
 
     def add(self, choice: Choice) -> None:
         """The next delta."""
@@ -175,6 +208,7 @@ class WholeChoice:
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
+        self._beside |= _without(choice, OF_CHOICES)
 
     def told(self) -> dict[str, Any]:
         """The choice of a `chat.completion`."""
@@ -184,6 +218,7 @@ class WholeChoice:
         if self._calls or message["refusal"]:
             message["content"] = message["content"] or None
         return {
+            **self._beside,
             "index": self._index,
             "message": message,
             "logprobs": self._logprobs,
@@ -196,12 +231,21 @@ class WholeChoice:
             self._calls[index] = {name: value for name, value in said.items() if name != "index"}
             return
         call = self._calls[index]
-        kind = call["type"]
+        kind = "custom" if "custom" in call else "function"
         field = _arguments_of(kind)
         if kind in said:
             call[kind] = call[kind] | {field: call[kind][field] + said[kind][field]}
         else:
-            call |= added(call, {name: value for name, value in said.items() if name != "index"})
+            more = {name: value for name, value in said.items() if name != "index"}
+            call |= added(call, more) | ({"type": more["type"]} if "type" in more else {})
+
+
+def _object(value: object) -> Fields:
+    return value if isinstance(value, dict) else {}
+
+
+def _without(fields: Mapping[str, Any], known: Container[str]) -> Fields:
+    return {name: value for name, value in fields.items() if name not in known}
 
 
 def _reasoning(part: Part) -> Fields:
@@ -209,7 +253,8 @@ def _reasoning(part: Part) -> Fields:
     details = fields_of_detail(part.id, part.text) if part.id else {}
     if details and not part.name:
         return details
-    return {part.name if part.name in _REASONING_FIELDS else _REASONING: part.text, **details}
+    name = part.name if part.name in REASONING_FIELDS else REASONING_FIELDS[0]
+    return {name: part.text, **details}
 
 
 def _arguments_of(kind: str) -> str:

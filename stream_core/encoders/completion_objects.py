@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from evenflow.stream_core.encoders.completion_deltas import (
+    Beside,
     Choice,
     CompletionDeltas,
     WholeChoice,
@@ -15,6 +16,7 @@ from evenflow.stream_core.encoders.completion_deltas import (
 )
 from evenflow.stream_core.log.entries import joined
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.log.returned_fields import Fields
 from evenflow.stream_core.protocol.errors import EvenflowError
 from evenflow.stream_core.protocol.messages import Usage
 
@@ -57,8 +59,11 @@ class CompletionObjects:
         for choice in [*told, *deltas.rest(), *deltas.last(stream.finish_reason)]:
             choices.setdefault(choice["index"], WholeChoice(choice["index"])).add(choice)
         # Clients' types allow no null here: where the model doesn't count, the field is left out.
-        usage = {"usage": _usage(stream.usage)} if stream.usage is not None else {}
+        beside = deltas.beside
+        counted = stream.usage
+        usage = {"usage": _usage(counted, beside.usage)} if counted is not None else {}
         return {
+            **beside.chunk,
             "object": "chat.completion",
             **self._common,
             "choices": [choices[index].told() for index in sorted(choices)],
@@ -86,19 +91,25 @@ class CompletionObjects:
             [choice_object(0, {"role": "assistant", "content": None if self._tools else ""})],
         )
 
-    def chunk(self, event_id: bytes, choices: Sequence[Choice]) -> bytes:
-        """A chunk. With it the client has everything up to `event_id`."""
-        return b"id: %b\n%b%b%b" % (event_id, self._before, orjson.dumps(choices), self._end)
+    def chunk(
+        self, event_id: bytes, choices: Sequence[Choice], beside: Fields | None = None
+    ) -> bytes:
+        """A chunk, with further fields. With it the client has everything up to `event_id`."""
+        fields = b"," + orjson.dumps(beside)[1:-1] if beside else b""
+        told = orjson.dumps(choices) + fields
+        return b"id: %b\n%b%b%b" % (event_id, self._before, told, self._end)
 
-    def finish(self, event_id: bytes, stream: ResponseStream, choices: Sequence[Choice]) -> bytes:
+    def finish(
+        self, event_id: bytes, stream: ResponseStream, choices: Sequence[Choice], beside: Beside
+    ) -> bytes:
         """The last chunks, and the end of the stream. `choices` say how they ended."""
-        chunks = [self.chunk(event_id, choices)]
+        chunks = [self.chunk(event_id, choices, beside.chunk)]
         if self._include_usage and stream.usage is not None:
             usage = {
                 "object": "chat.completion.chunk",
                 **self._common,
                 "choices": [],
-                "usage": _usage(stream.usage),
+                "usage": _usage(stream.usage, beside.usage),
             }
             chunks.append(b"id: " + event_id + b"\ndata: " + orjson.dumps(usage) + b"\n\n")
         return b"".join([*chunks, DONE])
@@ -109,15 +120,23 @@ def error_event(error: EvenflowError) -> bytes:
     return b"data: " + orjson.dumps(error.to_body()) + b"\n\n" + DONE
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _usage(usage: Usage, beside: Fields) -> dict[str, Any]:
+    """A usage, with the further counts of the model's server."""
     prompt, completion = usage.prompt_tokens, usage.completion_tokens
-    told: dict[str, Any] = {
+    told: Fields = {
+        **beside,
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
     }
     if usage.cached_tokens is not None:
-        told["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
+        told |= _with(beside, "prompt_tokens_details", "cached_tokens", usage.cached_tokens)
     if usage.reasoning_tokens is not None:
-        told["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+        reasoning = usage.reasoning_tokens
+        told |= _with(beside, "completion_tokens_details", "reasoning_tokens", reasoning)
     return told
+
+
+def _with(beside: Fields, details: str, name: str, count: int) -> Fields:
+    known = beside.get(details)
+    return {details: {**(known if isinstance(known, dict) else {}), name: count}}

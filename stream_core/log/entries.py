@@ -17,6 +17,9 @@ Data named `EXTRA` or `CALL_EXTRA` is an object: fields of the message, or of th
 that the model's server needs back. `returned_fields` explains details. Fields of a call usually
 precede it.
 
+Data named `CHUNK_EXTRA` is an object at the end of the answer: `chunk`, `choice` and `usage` have
+the fields that the model's server sent there, and that nothing here reads.
+
 Text of the first choice is a plain `str`, because nearly all entries are that.
 
 Neighbours of a kind in `JOINING` join if they have the same place: the same fields except `text`.
@@ -52,6 +55,7 @@ JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
 """The kinds whose text is a delta. Neighbours with the same place join."""
 OF_TOKENS = JOINING | {Kind.CALL}
 """The kinds that a model makes of its tokens. Its server tells the others beside them."""
+_OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
 MOST_CALLS = 128
 """The most calls of one choice: as many as a request may bring tools."""
 MOST_CHOICES = 128
@@ -67,6 +71,8 @@ EXTRA = "extra"
 """The name of data with fields of the message."""
 CALL_EXTRA = "call_extra"
 """The name of data with fields of a call."""
+CHUNK_EXTRA = "chunk_extra"
+"""The name of data with fields of chunks, choices and usage, for clients of chat completions."""
 CUSTOM = "custom"
 """The text of a call of a custom tool, whose arguments are no JSON."""
 PART_BYTES = 16
@@ -177,9 +183,19 @@ def same_place(one: Part, other: Part) -> bool:
     )
 
 
+def is_of_call(part: Part) -> bool:
+    """Whether `call` of the part is the number of a call."""
+    return part.kind in _OF_CALLS or (part.kind is Kind.DATA and part.name == CALL_EXTRA)
+
+
 def is_returned(part: Part) -> bool:
     """Whether the part has fields that the model's server needs back."""
     return part.kind is Kind.DATA and part.name in (EXTRA, CALL_EXTRA)
+
+
+def is_beside(part: Part) -> bool:
+    """Whether the part only has fields of the model's server, so that the answer ends before it."""
+    return is_returned(part) or (part.kind is Kind.DATA and part.name == CHUNK_EXTRA)
 
 
 def joins(one: Content, other: Content) -> bool:

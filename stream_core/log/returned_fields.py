@@ -7,7 +7,7 @@ is not known here. Clients of other protocols keep an object with
     field   the server's field of the reasoning
     detail  the entry of a list that repeats the reasoning, without its text (`detail_of`)
     extra   all further fields
-    call    instead of them, the fields of the next call
+    call    instead of them, the fields of the next call, or of the earlier one `call_id`
 
 or, if a protocol has room only for text, that object as text (`sealed`).
 """
@@ -23,8 +23,23 @@ import orjson
 Fields = dict[str, Any]
 """Fields of a message or of a call, by their names."""
 
+CALL_TYPE = "call_type"
+"""The field of a call with its type, if that is neither `function` nor `custom`."""
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+"""The names under which servers send reasoning: the last one is Copilot's. Some use several."""
 TEXTS = ("text", "summary", "thinking")
 """The names of the text in a list entry that repeats a reasoning."""
+OF_CHUNKS = frozenset(
+    {"id", "object", "created", "model", "choices", "usage", "error", "event", "obfuscation"}
+)
+"""The fields of a chunk that are read, or that only its connection needs."""
+OF_CHOICES = frozenset(
+    {
+        *("index", "delta", "message", "finish_reason", "logprobs", "usage", "error"),
+        *("text", "token_ids"),
+    }
+)
+"""The fields of a choice that are read, or that are its text again."""
 _TAKEN = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "function_call", "name", "audio", "refusal"}
 )
@@ -32,7 +47,7 @@ _BLOCK = frozenset({"type", "signature", *TEXTS})
 _OPAQUE = frozenset(
     {
         *("signature", "thought_signature", "encrypted_content", "reasoning_opaque", "data"),
-        *("id", "type", "format"),
+        *("id", "type", "format", CALL_TYPE),
     }
 )
 _MARK = "evenflow:"
@@ -50,7 +65,8 @@ def added(known: Fields, more: Mapping[str, Any]) -> Fields:
     """
     if len(known) > _MOST_NAMES or not more:
         return known
-    return {**known, **{name: _more(known.get(name), more[name], joins=True) for name in more}}
+    joined = {name: _more(known.get(name), more[name], joins=name != CALL_TYPE) for name in more}
+    return {**known, **joined}
 
 
 def _more(known: Any, value: Any, *, joins: bool) -> Any:
@@ -138,11 +154,22 @@ def fields_of_detail(detail: str, text: str) -> Fields:
 def call_object(
     kind: str, call_id: str, called: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> Fields:
-    """A call in the form of chat completions, with the further fields of it and its function."""
+    """A call in the form of chat completions, with the further fields of it and its function.
+
+    Args:
+        kind: `function` or `custom`. Its type is this, unless `extra` has another.
+    """
     inner = extra.get(kind)
     inner = inner if isinstance(inner, dict) else {}
-    call = {"id": call_id, "type": kind, kind: {**inner, **called}}
-    return {**call, **{name: value for name, value in extra.items() if name not in call}}
+    call = {"id": call_id, "type": type_in(extra) or kind, kind: {**inner, **called}}
+    known = {*call, CALL_TYPE}
+    return {**call, **{name: value for name, value in extra.items() if name not in known}}
+
+
+def type_in(extra: Mapping[str, Any]) -> str:
+    """The type of a call with these further fields. Empty: it is a usual one."""
+    kind = extra.get(CALL_TYPE)
+    return kind if isinstance(kind, str) else ""
 
 
 def allowed(fields: Mapping[str, Any]) -> Fields:
@@ -197,6 +224,18 @@ def call_fields_of(returned: Mapping[str, Any]) -> Fields:
     if not isinstance(fields, dict):
         raise ValueError("these are no fields of a call")
     return fields
+
+
+def call_id_of(returned: Mapping[str, Any]) -> str:
+    """The id of the earlier call to which the fields belong. Empty: they are of the next one.
+
+    Raises:
+        ValueError: the client changed it.
+    """
+    call_id = returned.get("call_id", "")
+    if not isinstance(call_id, str):
+        raise ValueError("this is no id of a call")
+    return call_id
 
 
 def fields_of(returned: Mapping[str, Any], text: str) -> Fields:

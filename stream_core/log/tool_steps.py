@@ -18,6 +18,7 @@ from evenflow.stream_core.log.entries import (
     Kind,
     LogEntry,
     Part,
+    is_beside,
     is_returned,
 )
 from evenflow.stream_core.log.response_log import slice_of
@@ -54,7 +55,7 @@ def tool_steps(entries: Sequence[LogEntry]) -> ToolSteps:
     step, turns, answered, last_index, next_call = _Step(), list[Turn](), set[str](), -1, 0
     last: Content | None = None
     for index, content in slice_of(entries, 0).contents:
-        if not (isinstance(content, Part) and is_returned(content)):
+        if not (isinstance(content, Part) and is_beside(content)):
             last = content
         step.add(content)
         if isinstance(content, Part) and content.kind is Kind.RESULT:
@@ -95,12 +96,12 @@ class _Step:
     """The output of one request to the model, with the results so far.
 
     Args:
-        beside: what the server needs back beside the text, in the order of arrival.
+        returned: reasoning and fields that the server needs back, in the order of arrival.
         call_fields: the same for the calls, by their numbers. They may precede their call.
     """
 
     text: list[str] = field(default_factory=list)
-    beside: list[_Thought | Fields] = field(default_factory=list)
+    returned: list[_Thought | Fields] = field(default_factory=list)
     call_fields: dict[int, Fields] = field(default_factory=dict)
     calls: dict[int, _Call] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
@@ -117,7 +118,7 @@ class _Step:
                 known = self.call_fields.get(content.call, {})
                 self.call_fields[content.call] = added(known, fields)
             else:
-                self.beside.append(allowed(fields))
+                self.returned.append(allowed(fields))
         elif content.kind is Kind.CALL:
             self.calls[content.call] = _Call(content.id, content.name)
         elif content.kind is Kind.ARGUMENTS and content.call in self.calls:
@@ -134,7 +135,7 @@ class _Step:
     def turns(self) -> tuple[Turn, ...]:
         """The model's turn and those of the tools. Reasoning goes back in its original field."""
         extra: Fields = {}
-        for item in self.beside:
+        for item in self.returned:
             if isinstance(item, _Thought):
                 reasoning = {"field": item.field, "detail": item.detail}
                 extra = added(extra, fields_of(reasoning, "".join(item.pieces)))
@@ -146,11 +147,11 @@ class _Step:
         )
 
     def _think(self, part: Part) -> None:
-        last = self.beside[-1] if self.beside else None
+        last = self.returned[-1] if self.returned else None
         if isinstance(last, _Thought) and (last.field, last.detail) == (part.name, part.id):
             last.pieces.append(part.text)
         else:
-            self.beside.append(_Thought(part.name, part.id, [part.text]))
+            self.returned.append(_Thought(part.name, part.id, [part.text]))
 
     @property
     def _made(self) -> list[ToolCall]:

@@ -127,7 +127,7 @@ class AdaptiveCeiling:
             elsewhere: calls of other tasks that run, as far as they tell.
             question: the question of the call. None: unknown, so that all calls are paused.
         """
-        beside = self._running - 1
+        others = self._running - 1
         if began_at >= self._throttled_at:  # calls that ran together are refused together
             self._in_a_row += 1
         self._throttled_at = now
@@ -135,12 +135,12 @@ class AdaptiveCeiling:
         names_time = retry_after is not None and retry_after >= _FIRST_PAUSE_SECONDS
         is_short = not names_time and self._in_a_row > _SHORT_PAUSES_FOLLOWED
         if retry_after is None or is_short:
-            retry_after = max(retry_after or 0.0, self._usual_pause(beside, elsewhere))
+            retry_after = max(retry_after or 0.0, self._usual_pause(others, elsewhere))
         pause = retry_after * _LATE_SHARE
-        held = self._scope(question, pause, now, at_once=bool(beside) and not names_time)
+        held = self._scope(question, pause, now, at_once=bool(others) and not names_time)
         if held is Held.EVERYBODY or (held is Held.SENDER and self._runs_alone(question)):
             self._answered = 0
-            self._limit = max(1, beside if self._limit is None else min(beside, self._limit))
+            self._limit = max(1, others if self._limit is None else min(others, self._limit))
         if held is Held.EVERYBODY:
             self.pause(now, pause)
         elif held is Held.SENDER and question is not None:
@@ -160,9 +160,9 @@ class AdaptiveCeiling:
         """Whether other calls run, and all of them are this sender's."""
         return question is not None and self._running_of[question.sender] == self._running > 1
 
-    def _usual_pause(self, beside: int, elsewhere: int) -> float:
+    def _usual_pause(self, others: int, elsewhere: int) -> float:
         """In seconds. The first refusal needs none, if the end of another call makes room."""
-        doublings = self._in_a_row - (2 if beside else 1)
+        doublings = self._in_a_row - (2 if others else 1)
         if doublings < 0:
             return 0.0
         if elsewhere:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Tag, TypeAdapter, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag, TypeAdapter, WithJsonSchema
 
 from evenflow.stream_core.log.entries import MOST_CALLS, MOST_CHOICES
 from evenflow.stream_core.policy.agents import LONGEST_USER, Metadata
@@ -30,9 +30,16 @@ _FLEX = "flex"
 
 _INT64 = 2**63
 
+
+def _whole(given: object) -> object:
+    """A number without its point: `10.0` is an integer in JSON Schema, as for models' servers."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
 # The model's server judges these values, but for the length, which budgets are reserved by. The
 # bounds are those of the formats that carry them there.
-_Tokens = Annotated[int, Field(ge=1, lt=_INT64)]
+_Integer = Annotated[int, Field(ge=-_INT64, lt=_INT64), BeforeValidator(_whole)]
+_Tokens = Annotated[int, Field(ge=1, lt=_INT64), BeforeValidator(_whole)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Stop = Annotated[str, Field(min_length=1)]
 _Stops = Annotated[Annotated[_Stop, Tag(TEXT)] | Annotated[list[_Stop], Tag(LIST)], TEXT_OR_LIST]
@@ -160,7 +167,7 @@ class CompletionRequest(_Given):
     temperature: _Number | None = None
     top_p: _Number | None = None
     stop: _Stops | None = None
-    seed: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
+    seed: _Integer | None = None
     tools: list[OfferedTool] | None = None
     tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
@@ -177,17 +184,26 @@ _FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 class PromptTokens(BaseModel):
     """How many of the prompt's tokens the model had in its cache."""
 
-    cached_tokens: int
+    model_config = ConfigDict(extra="allow")
+
+    cached_tokens: int | None = None
 
 
 class CompletionTokens(BaseModel):
     """How many of the answer's tokens are reasoning."""
 
-    reasoning_tokens: int
+    model_config = ConfigDict(extra="allow")
+
+    reasoning_tokens: int | None = None
 
 
 class CompletionUsage(BaseModel):
-    """Counts of the model's tokens. The details are there if the model's server gives them."""
+    """Counts of the model's tokens. The details are there if the model's server gives them.
+
+    Further fields, such as `cost`, are the server's.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     prompt_tokens: int
     completion_tokens: int
@@ -218,7 +234,7 @@ class MessageCustom(BaseModel):
 
 
 class MessageToolCall(BaseModel):
-    """A call by the model. `type` says whether it has `function` or `custom`.
+    """A call by the model, with `function` or `custom`. `type` is the same, or the server's own.
 
     Further fields, such as `extra_content`, are what the model's server gave and needs back.
     """
@@ -226,7 +242,7 @@ class MessageToolCall(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     id: str
-    type: Literal["function", "custom"]
+    type: str
     function: MessageFunction | None = None
     custom: MessageCustom | None = None
 
@@ -254,6 +270,7 @@ class _Asides(BaseModel):
     # Reasoning has the name that the model's server uses.
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_text: str | None = None
     annotations: list[Annotation] | None = None
 
 
@@ -267,7 +284,9 @@ class CompletionMessage(_Asides):
 
 
 class CompletionChoice(BaseModel):
-    """One of the `n` answers."""
+    """One of the `n` answers. Further fields are the server's."""
+
+    model_config = ConfigDict(extra="allow")
 
     index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     message: CompletionMessage
@@ -276,6 +295,9 @@ class CompletionChoice(BaseModel):
 
 
 class _Completion(BaseModel):
+    # Further fields, such as `system_fingerprint`, are the server's.
+    model_config = ConfigDict(extra="allow")
+
     id: str
     created: int
     model: str
@@ -310,7 +332,7 @@ class ChunkToolCall(BaseModel):
 
     index: Annotated[int, Field(ge=0, lt=MOST_CALLS)]
     id: str | None = None
-    type: Literal["function", "custom"] | None = None
+    type: str | None = None
     function: ChunkFunction | None = None
     custom: ChunkCustom | None = None
 
@@ -329,7 +351,12 @@ class ChunkDelta(_Asides):
 
 
 class ChunkChoice(BaseModel):
-    """The next piece of one of the answers. The last piece says how the answer ended."""
+    """The next piece of one of the answers. The last piece says how the answer ended.
+
+    Further fields are the server's.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     index: Annotated[int, Field(ge=0, lt=MOST_CHOICES)]
     delta: ChunkDelta

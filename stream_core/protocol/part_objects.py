@@ -9,18 +9,17 @@ import orjson
 from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from evenflow.stream_core.log.entries import (
-    CALL_EXTRA,
     CUSTOM,
     JOINING,
     Kind,
     NotAPart,
     Part,
+    is_of_call,
 )
 
 _WITH_TEXT = JOINING | {Kind.RESULT}
 # Of so many parts the JSON around their deltas is kept.
 _PLACES = 256
-_OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
 
 
 class PartObject(BaseModel):
@@ -67,7 +66,7 @@ def part_object(part: Part) -> dict[str, Any]:
         said["text"] = part.text
     elif kind is Kind.DATA:
         said["value"] = orjson.loads(part.text)
-    if kind in _OF_CALLS or (kind is Kind.DATA and part.name == CALL_EXTRA):
+    if is_of_call(part):
         said["call"] = part.call
     if part.id:
         said["id"] = part.id

@@ -26,14 +26,16 @@ class Wanted:
     Args:
         fields: what may differ.
         reason: why.
+        client: the name of the one client for which it is. Empty: for all.
     """
 
     fields: frozenset[str]
     reason: str
+    client: str = ""
 
 
-def _wanted(*fields: str, reason: str) -> Wanted:
-    return Wanted(frozenset(fields), reason)
+def _wanted(*fields: str, reason: str, client: str = "") -> Wanted:
+    return Wanted(frozenset(fields), reason, client)
 
 
 WANTED = {
@@ -53,11 +55,20 @@ WANTED = {
     "finish reason of its own": _wanted(
         "finish", reason="clients of other protocols know no such word"
     ),
+    "finish reason with its cause": _wanted(
+        "finish", client="litellm", reason="it knows no such word, and takes it for `stop`"
+    ),
+    "an end without an answer": _wanted(
+        "error", reason="only [DONE] came: that is no answer, which the clients take it for"
+    ),
     "the last event has no end": _wanted(
         "error", "finish", "usage", reason="[DONE] counts without the empty line behind it"
     ),
     "usage that is no count": _wanted(
         "usage", reason="what is no count is left out, or made one: clients' types have integers"
+    ),
+    "reasoning only in the total": _wanted(
+        "usage", reason="it is part of the completion, as in OpenAI's API: budgets charge it"
     ),
     "content that is no string": _wanted(
         "text", "accumulated", reason="texts in parts are read; JavaScript has [object Object]"
@@ -132,7 +143,8 @@ def readings_differ(
     name: str, stream: UpstreamStream, direct: Reading, through: Reading
 ) -> list[str]:
     """The fields in which two readings of a stream differ, beyond what is wanted."""
-    wanted = {field for trait in stream.traits for field in WANTED[trait].fields}
+    differing = [WANTED[trait] for trait in stream.traits if WANTED[trait].client in ("", name)]
+    wanted = {field for each in differing for field in each.fields}
     if name in WANTED_OF_CLIENT:
         wanted |= WANTED_OF_CLIENT[name].fields
     return [
@@ -170,7 +182,8 @@ def _is_equal(field: str, one: Any, other: Any) -> bool:
     if field == "calls":
         return _calls(one) == _calls(other) and _ids_are_kept(one, other)
     if field == "finish":
-        return one not in _KNOWN_ENDS or one == other
+        meant = str(one).partition(":")[0]
+        return meant not in _KNOWN_ENDS or meant == other
     if field == "usage":
         return one is None or one == other
     return one is None or [whole(text) for text in one] == other

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-_REASONING = ("reasoning_content", "reasoning")
+_REASONING = ("reasoning_content", "reasoning", "reasoning_text")
 
 
 @dataclass

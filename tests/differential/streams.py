@@ -57,10 +57,11 @@ class _Writer:
         self._usage = self._counted() if self._is(0.8) else None
         self._usage_in_each = self._is(0.05)
         self._choices = 2 if self._is(0.08) else 1
-        self._has_calls = False
+        self._has_calls = self._has_output = False
 
     def write(self) -> UpstreamStream:
         deltas = self._deltas()
+        self._has_output = any(_is_output(*field) for delta in deltas for field in delta.items())
         events = [self._chunk(delta) for delta in deltas]
         if self._is(0.5):
             events.insert(0, self._chunk({"role": "assistant", "content": self._one("", None)}))
@@ -105,7 +106,7 @@ class _Writer:
 
     def _deltas(self) -> list[dict[str, Any]]:
         """The deltas: thoughts, text and calls, each in its order, mostly one after the other."""
-        field = self._one("reasoning_content", "reasoning")
+        field = self._one("reasoning_content", "reasoning", "reasoning_text")
         thoughts = [{field: piece} for piece in self._cut(self._text())] if self._is(0.3) else []
         texts = [self._texts(piece) for piece in self._cut(self._text(12))]
         refusals = [{"refusal": piece} for piece in self._cut(self._text())]
@@ -280,6 +281,8 @@ class _Writer:
         done = self._done()
         if not has_finish:
             self._traits.add("no finish reason" if done else "broken off")
+            if done and not self._has_output:
+                self._traits.add("an end without an answer")
         return [*events, *done]
 
     def _finish(self) -> Any:
@@ -288,6 +291,9 @@ class _Writer:
         if self._is(0.2):
             self._traits.add("finish reason of its own")
             return "eos_token"
+        if self._is(0.2):
+            self._traits.add("finish reason with its cause")
+            return self._one("content_filter: SAFETY", "length: MAX_TOKENS")
         return self._one(None, "")
 
     def _finish_chunk(self, finish: Any) -> str:
@@ -313,7 +319,15 @@ class _Writer:
         if self._is(0.05):
             counts["completion_tokens"] = self._one(7.0, "7", None, -1)
             self._traits.add("usage that is no count")
+        if self._is(0.04):
+            counts["total_tokens"] = 25
+            self._traits.add("reasoning only in the total")
         return counts
 
     def _encoded(self, text: str) -> bytes:
         return text.encode().replace(_NO_UTF8.encode(), b"\xff")
+
+
+def _is_output(name: str, value: Any) -> bool:
+    """Whether a field of a delta certainly has something of the answer."""
+    return name == "tool_calls" or (isinstance(value, str) and value != "")

@@ -3,8 +3,8 @@ reader has them: a real Chromium and a real Firefox, README's element, the clien
 SDK's `useChat`, and a TCP path that is cut, swallowed, half-open, slow, or leads to a login page.
 
 Exits with 1 where an answer was given up, is not on the screen as the server's log has it, was
-asked of the model twice, or came back too late. What was late while the others kept the machine
-busy is played again by itself, and that counts.
+asked of the model twice, or came back too late. What was late, or did not begin, while the others
+kept the machine busy is played again by itself, and that counts.
 """
 
 from __future__ import annotations
@@ -71,15 +71,16 @@ async def _run(options: argparse.Namespace) -> int:
         server = ServerProcess(stage.folder / "server.log", stage.variables("server"))
         scenarios = list(_scenarios(options.only, cells, server, stage))
         turns, done = asyncio.Semaphore(options.at_once), itertools.count(1)
-        late = list[Scenario]()
+        again = list[Scenario]()
 
         async def play(scenario: Scenario) -> None:
             async with turns:
                 ended = await _played(scenario)
-            is_late = any(outcome.is_late for outcome in ended)
-            if is_late:
-                late.append(scenario)
-            outcomes.extend(outcome for outcome in ended if outcome.faults or not is_late)
+            is_again = any(outcome.may_be_load for outcome in ended)
+            if is_again:
+                again.append(scenario)
+            proven = [each for each in ended if each.faults and not each.may_be_load]
+            outcomes.extend(proven if is_again else ended)
             place = f"{next(done):3d}/{len(scenarios)}"
             for outcome in ended:
                 say(f"{place}  {report.line(outcome)}")
@@ -89,7 +90,7 @@ async def _run(options: argparse.Namespace) -> int:
             async with asyncio.TaskGroup() as group:
                 for scenario in scenarios:
                     group.create_task(play(scenario))
-            for scenario in late:
+            for scenario in again:
                 for outcome in await _played(scenario):
                     outcomes.append(outcome)
                     say(f"again    {report.line(outcome)}")

@@ -57,7 +57,7 @@ NAPS = (
 
 async def play(nap: Nap, stage: Stage) -> list[Outcome]:
     """Play it with three pages of one laptop."""
-    name = f"asleep-{nap.seconds}"
+    name = stage.name(f"asleep-{nap.seconds}")
     async with AsyncExitStack() as stack:
         network = stack.enter_context(RoughNetwork())
         server = await _start(stage, name, 0.0, None, stack)

@@ -84,3 +84,10 @@ def test_what_is_only_late_is_no_fault_yet() -> None:
     assert not replace(late, seconds=0.5).is_late
     assert not replace(late, faults=["given up"]).is_late
     assert report.failures([late]) == ["one: 2.00 s, at most 1.00 s"]
+
+
+def test_what_did_not_begin_is_played_again_and_counts_then() -> None:
+    unbegun = Outcome("drained", "one", None, ["did not begin by sse"])
+    assert unbegun.may_be_load
+    assert not replace(unbegun, faults=[*unbegun.faults, "given up"]).may_be_load
+    assert report.failures([unbegun]) == ["one: did not begin by sse"]

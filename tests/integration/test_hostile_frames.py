@@ -452,7 +452,7 @@ async def test_too_many_frames_are_throttled(opened: OpenSession, serve: Serve) 
     session = await opened(server)
     async with session.connect() as connection:
         for number in range(6):
-            await connection.send("response.ack", response_id=f"rsp_{number}", index=0)
+            await connection.send("response.pause", response_id=f"rsp_{number}")
         throttled = await connection.next_of("throttle")
         error = checked_error(throttled)
         assert (error["type"], error["code"]) == ("rate_limit_error", "rate_limited")

@@ -14,7 +14,11 @@ from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelRequest
 from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.policy.memory_bound import MODEL_READ_BYTES, READ_AHEAD_BYTES
-from evenflow.stream_core.protocol.errors import UpstreamFailed, UpstreamRejected
+from evenflow.stream_core.protocol.errors import (
+    UpstreamAnswered,
+    UpstreamFailed,
+    UpstreamRejected,
+)
 from tests.integration.raw_model import SSE_HEAD, RawModel, ask, raw_model, streamed
 from tests.integration.scripted_model import chunk
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
@@ -155,7 +159,7 @@ async def test_an_answer_is_bounded_even_if_it_says_nothing(
     model.answer = lambda _: (
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(comments), comments)
     )
-    with pytest.raises(UpstreamFailed, match="too much for one answer"):
+    with pytest.raises(UpstreamFailed, match="more than one answer may have"):
         await ask(source, "second")
 
 
@@ -178,3 +182,14 @@ async def test_little_is_read_of_a_model_that_is_ahead_while_its_answer_is_held(
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
+
+
+async def test_an_error_with_the_status_200_has_the_headers_of_its_answer(
+    source: OpenAIModel, model: RawModel
+) -> None:
+    body = b'{"error": {"code": "rate_limit_exceeded", "message": "Slow."}}'
+    head = b"HTTP/1.1 200 OK\r\nRetry-After: 3\r\nContent-Length: %d\r\n\r\n" % len(body)
+    model.answer = lambda _: head + body
+    with pytest.raises(UpstreamAnswered) as throttled:
+        await ask(source, "hi")
+    assert (throttled.value.status, throttled.value.retry_after_ms) == (429, 3_000)

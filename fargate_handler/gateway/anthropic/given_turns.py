@@ -17,7 +17,12 @@ from evenflow.fargate_handler.gateway.anthropic.given_blocks import (
     wrong,
 )
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.fargate_handler.gateway.requests.returned import Returned, further_fields, returned_by
+from evenflow.fargate_handler.gateway.requests.returned import (
+    Returned,
+    further_fields,
+    returned_by,
+    with_late_fields,
+)
 from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from evenflow.stream_core.log.entries import MOST_CALLS
 from evenflow.stream_core.log.returned_fields import added, allowed
@@ -115,6 +120,7 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
         return Turn("assistant", message.content)
     said, calls = list[Part](), list[ToolCall]()
     extra, next_call = dict[str, Any](), dict[str, Any]()
+    late = dict[str, dict[str, Any]]()
     for place, block in enumerate(message.content):
         within = f"{where}.{place}"
         if block.type == "tool_use":
@@ -123,7 +129,10 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
         elif block.type in _THOUGHTS:
             returned = _thought(block, within)
             extra = added(extra, returned.fields)
-            next_call = added(next_call, returned.call)
+            if returned.call_id:
+                late[returned.call_id] = added(late.get(returned.call_id, {}), returned.call)
+            else:
+                next_call = added(next_call, returned.call)
         else:
             said.append(part_of(block, within))
             if block.type == "text":
@@ -131,7 +140,8 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
     if len({call.id for call in calls}) < len(calls) or len(calls) > MOST_CALLS:
         raise wrong(f"{where} must have calls with different ids, at most {MOST_CALLS}", where)
     turn = _turn("assistant", said)
-    return Turn("assistant", turn.text, tuple(calls), parts=turn.parts, extra=extra)
+    made = tuple(with_late_fields(call, late) for call in calls)
+    return Turn("assistant", turn.text, made, parts=turn.parts, extra=extra)
 
 
 def _thought(block: GivenBlock, where: str) -> Returned:

@@ -46,6 +46,8 @@ def turn_of(message: RequestMessage, where: str) -> Turn:
     if message.tool_calls and not calls:
         extra["tool_calls"] = [call.model_dump(exclude_unset=True) for call in message.tool_calls]
         check_json(extra["tool_calls"], f"{where}tool_calls")
+    if message.tool_calls and message.content == "":
+        extra["content"] = ""  # templates of open models differ: some take no null, some no text
     text, parts = _content(message, f"{where}content")
     return Turn(ROLES[message.role], text, calls, message.tool_call_id or "", parts, extra)
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.stream_core.log.returned_fields import Fields, call_fields_of, fields_of, unsealed
+from evenflow.stream_core.log.conversation import ToolCall
+from evenflow.stream_core.log.returned_fields import (
+    Fields,
+    added,
+    call_fields_of,
+    call_id_of,
+    fields_of,
+    unsealed,
+)
 from evenflow.stream_core.protocol.errors import InvalidRequest
 
 
@@ -28,10 +37,11 @@ def further_fields(given: Mapping[str, Any], known: Container[str], where: str) 
 
 
 class Returned(NamedTuple):
-    """The fields of a message, and those of its next call."""
+    """The fields of a message, and those of its next call, or of the earlier one `call_id`."""
 
     fields: Fields
     call: Fields
+    call_id: str
 
 
 def returned_by(kept: object, text: str, where: str) -> Returned:
@@ -46,7 +56,7 @@ def returned_by(kept: object, text: str, where: str) -> Returned:
     """
     try:
         given = kept if isinstance(kept, dict) else unsealed(kept)
-        returned = Returned(fields_of(given, text), call_fields_of(given))
+        returned = Returned(fields_of(given, text), call_fields_of(given), call_id_of(given))
     except ValueError:
         raise InvalidRequest(
             f"{where} is not as it was given with the answer; nothing was generated. Send it "
@@ -56,6 +66,16 @@ def returned_by(kept: object, text: str, where: str) -> Returned:
         ) from None
     check_json([returned.fields, returned.call], where)
     return returned
+
+
+def with_late_fields(call: ToolCall, late: Mapping[str, Fields]) -> ToolCall:
+    """A call with the fields that came after its beginning, by the ids of their calls.
+
+    A call that was kept whole has them already.
+    """
+    fields = late.get(call.id, {})
+    new = {name: value for name, value in fields.items() if call.extra.get(name) != value}
+    return replace(call, extra=added(call.extra, new)) if new else call
 
 
 def returned_fields(kept: object, text: str, where: str) -> Fields:

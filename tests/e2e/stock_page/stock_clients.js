@@ -2,7 +2,7 @@
 const seen = { text: "", ids: [], pieces: [], opened: 0, errors: 0, end: null, state: null };
 
 async function send(token, text, cookie) {
-  const answer = await fetch("/chat/message", {
+  const answer = await fetch("chat/message", {
     method: "POST",
     headers: { Authorization: `Bearer ${token}` },
     body: JSON.stringify({ message_id: "m1", previous_message_id: null, payload: { text }, cookie }),
@@ -11,7 +11,7 @@ async function send(token, text, cookie) {
 }
 
 async function session() {
-  return (await fetch("/session", { method: "POST" })).json();
+  return (await fetch("session", { method: "POST" })).json();
 }
 
 function take(frame) {
@@ -38,7 +38,7 @@ function listen(url, options) {
 
 async function overEventSource(text, cookie) {
   const { token } = await session();
-  listen(`/chat/message/${await send(token, text, cookie)}/events`);
+  listen(`chat/message/${await send(token, text, cookie)}/events`);
 }
 
 async function overWebSocket(text) {

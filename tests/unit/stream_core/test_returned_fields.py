@@ -146,6 +146,17 @@ def test_further_fields_of_a_call_replace_none_of_its_own() -> None:
     }
 
 
+def test_a_call_goes_back_with_the_type_of_its_server() -> None:
+    called = {"name": "$web_search", "arguments": "{}"}
+    assert call_object("function", "c1", called, {"call_type": "builtin_function", "a": 1}) == {
+        "id": "c1",
+        "type": "builtin_function",
+        "function": called,
+        "a": 1,
+    }
+    assert call_object("function", "c1", called, {"call_type": 7})["type"] == "function"
+
+
 def test_what_is_opaque_has_no_text() -> None:
     told = {
         "reasoning_details": [_TEXT | {"text": "secret"}, _SIGNED, _HIDDEN, "secret"],

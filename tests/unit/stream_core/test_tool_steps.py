@@ -1,7 +1,15 @@
 from __future__ import annotations
 
 from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import (
+    CALL_EXTRA,
+    CHUNK_EXTRA,
+    EXTRA,
+    Kind,
+    LogEntry,
+    Part,
+    Restart,
+)
 from evenflow.stream_core.log.tool_steps import tool_steps
 
 
@@ -96,6 +104,7 @@ def test_what_the_server_needs_back_goes_with_the_step() -> None:
         Part(Kind.DATA, '{"extra_content":{"g":1}}', call=0, name=CALL_EXTRA),
         *called(0, "c1"),
         Part(Kind.DATA, '{"opaque":"x"}', name=EXTRA),
+        Part(Kind.DATA, '{"chunk":{"provider":"P"}}', name=CHUNK_EXTRA),
     ]
     assert tool_steps(log).awaits_results
     turn, _ = tool_steps([*log, result("c1")]).turns

@@ -66,7 +66,7 @@ export function advise(url: string): void {
 
 /** Warns the page's developer, in the console, of a wrong address. `reason`: why the last try failed. */
 export function adviseOfAddress(url: string | undefined, reason: string): void {
-  // biome-ignore lint/suspicious/noConsole: it is where they look
+  // biome-ignore lint/suspicious/noConsole: developers look there
   console.error(
     `Evenflow: nothing has answered at ${url ?? "the client's address"} so far (${reason}). The question is kept and ` +
       "tried again. If the server has another address, correct `url`.",

@@ -8,7 +8,11 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.input_parts import read_parts, text_or_parts
 from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
-from evenflow.fargate_handler.gateway.requests.returned import further_fields, returned_by
+from evenflow.fargate_handler.gateway.requests.returned import (
+    further_fields,
+    returned_by,
+    with_late_fields,
+)
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_calls
 from evenflow.stream_core.encoders.responses.namespaces import joined_name
 from evenflow.stream_core.log.conversation import ToolCall, Turn
@@ -131,7 +135,11 @@ class InputTurns:
         """A reasoning that this server has sealed. Others' are not for this model."""
         text = "".join(_summaries(item.get("summary")))
         kept = f"{where}encrypted_content"
-        fields, call = returned_by(item.get("encrypted_content"), text, kept)
+        fields, call, call_id = returned_by(item.get("encrypted_content"), text, kept)
+        if call_id:
+            made = self._answer.calls if self._answer is not None else []
+            made[:] = [with_late_fields(one, {call_id: call}) for one in made]
+            return
         self._next_call = added(self._next_call, call)
         if not fields:
             return

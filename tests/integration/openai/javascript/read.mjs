@@ -22,7 +22,7 @@ async function read() {
   runner.on("chunk", (chunk, completion) => {
     snapshot = completion;
     for (const { index, delta } of chunk.choices) {
-      if (!index) read.reasoning += delta?.reasoning_content || delta?.reasoning || "";
+      if (!index) read.reasoning += delta?.reasoning_content || delta?.reasoning || delta?.reasoning_text || "";
     }
     const { prompt_tokens, completion_tokens } = chunk.usage ?? {};
     if (typeof prompt_tokens === "number" && typeof completion_tokens === "number") {

@@ -95,6 +95,13 @@ async def test_log_probabilities_which_spell_the_text_again_are_left_out(mode: F
     assert answer.contents == ["[redacted]"]
 
 
+async def test_fields_of_chunks_stop_no_answer() -> None:
+    answer = FilteredAnswer()
+    beside = Part(Kind.DATA, f'{{"chunk":{{"system_fingerprint":"{SECRET}"}}}}', name="chunk_extra")
+    await answer.all_of(["a", beside])
+    assert answer.contents == ["a"]
+
+
 async def test_only_the_models_own_end_clears_what_is_held() -> None:
     ended, broken = FilteredAnswer(), FilteredAnswer()
     await ended.all_of(["so it is AKIA12"])

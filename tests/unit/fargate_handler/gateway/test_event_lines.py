@@ -186,9 +186,9 @@ async def test_a_frame_that_comes_too_fast_says_when_it_may_come_again(
     gateway = Gateway(Limits(messages_per_second=1))
     client = gateway.connect()
     for _ in range(3):
-        client.send("response.ack", response_id="rsp_1", index=0)
+        client.send("response.pause", response_id="rsp_1")
     line = logged(log, RefusalRecord)[-1]
-    assert (line.what, line.code, line.status) == ("response.ack", "rate_limited", 429)
+    assert (line.what, line.code, line.status) == ("response.pause", "rate_limited", 429)
     assert line.retry_after_ms == client.frames[-1]["retry_after_ms"]
     client.connection.ask_to_reconnect("leaving", 0)
     gateway.clock.now += 10

@@ -75,6 +75,18 @@ _CALLS = [
     },
     {"id": "c2", "type": "function", "function": {"name": "f", "arguments": "{}"}},
 ]
+_SIGNED = _fields({"extra_content": _SIGNATURE}, CALL_EXTRA)
+_SIGNED_CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "f", "arguments": '{"x":1}'},
+    "extra_content": _SIGNATURE,
+}
+_BUILTIN = {
+    "id": "c1",
+    "type": "builtin_function",
+    "function": {"name": "f", "arguments": '{"x":1}'},
+}
 _CASES: dict[str, tuple[list[Content], dict[str, Any]]] = {
     "calls": ([*_CALLED], {"tool_calls": _CALLS}),
     "reasoning and calls": (
@@ -88,6 +100,18 @@ _CASES: dict[str, tuple[list[Content], dict[str, Any]]] = {
     "behind the calls": (
         [*_CALLED[:3], _fields({"reasoning_details": [_HIDDEN]}), *_CALLED[3:]],
         {"reasoning_details": [_HIDDEN], "tool_calls": _CALLS},
+    ),
+    "late fields of calls": (
+        [*_CALLED[1:3], _SIGNED, *_CALLED[3:]],
+        {"tool_calls": [_SIGNED_CALL, _CALLS[1]]},
+    ),
+    "fields of an ended call": (
+        [*_CALLED[1:6], _SIGNED, _CALLED[6]],
+        {"tool_calls": [_SIGNED_CALL, _CALLS[1]]},
+    ),
+    "a type of its own": (
+        [_fields({"call_type": "builtin_function"}, CALL_EXTRA), *_CALLED[1:4]],
+        {"tool_calls": [_BUILTIN]},
     ),
     "reasoning alone": (
         [Part(Kind.REASONING, "hm", name="reasoning_content"), *_CALLED],
@@ -294,6 +318,9 @@ _PROTOCOLS: tuple[Callable[[ResponseStream], tuple[Turn, ...]], ...] = (
 _TOLD = [(answered, case) for answered in _PROTOCOLS for case in _CASES]
 # Anthropic's API has no event that adds a field to a text.
 _TOLD.remove((_by_message_events, "of a text"))
+# Nor have these any for a call that has ended.
+for _answered in (_by_stored_chat, _by_ui_chunks, _by_run_events):
+    _TOLD.remove((_answered, "fields of an ended call"))
 
 
 @pytest.mark.parametrize(("answered", "case"), _TOLD)
@@ -347,7 +374,9 @@ def test_what_another_server_has_signed_is_not_for_this_one() -> None:
     assert _message([thought, hidden, said])[1] == Turn("assistant", "Hello")
 
 
-@pytest.mark.parametrize("case", ["calls", "reasoning and calls", "encrypted alone"])
+@pytest.mark.parametrize(
+    "case", ["calls", "reasoning and calls", "encrypted alone", "late fields of calls"]
+)
 def test_clients_that_keep_only_known_fields_give_all_back_too(case: str) -> None:
     contents, message = _CASES[case]
     stream = _ended(contents)
@@ -363,6 +392,7 @@ def test_clients_that_keep_only_known_fields_give_all_back_too(case: str) -> Non
         assert told == {"role": "assistant", "content": None} | message
 
 
-def test_fields_of_a_call_are_wrong_if_they_are_no_object() -> None:
-    item = {"type": "reasoning", "summary": [], "encrypted_content": 'evenflow:{"call":7}'}
+@pytest.mark.parametrize("kept", ['{"call":7}', '{"call":{},"call_id":7}'])
+def test_fields_of_a_call_are_wrong_if_they_are_no_object_or_of_no_call(kept: str) -> None:
+    item = {"type": "reasoning", "summary": [], "encrypted_content": f"evenflow:{kept}"}
     assert _refused(lambda: _input([item])) == "input.0.encrypted_content"

@@ -9,7 +9,7 @@ import pytest
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions
 from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.log.entries import Content, Kind, Part, Restart
+from evenflow.stream_core.log.entries import CALL_EXTRA, Content, Kind, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.agents import MessageTerms
@@ -228,11 +228,14 @@ async def test_calls_of_later_steps_have_numbers_and_ids_of_their_own() -> None:
     assert calls_in(answer.stream) == [(0, "call_0"), (1, "call_0_2")]
     await answer.give("call_0", "a")
     await answer.give("call_0_2", "b")
-    await answer.say(*called(0, "call_0"))
+    signed = Part(Kind.DATA, '{"extra_content":7}', name=CALL_EXTRA)
+    await answer.say(signed, *called(0, "call_0"))
     assert calls_in(answer.stream)[2:] == [(2, "call_0_3")]
     await answer.give("call_0", "again")
     assert results_in(answer.stream) == [("call_0", "a"), ("call_0_2", "b")]
     await answer.give("call_0_3", "c")
+    made = [call for turn in answer.task.source.calls[2].request.turns for call in turn.tool_calls]
+    assert [call.extra for call in made] == [{}, {}, {"extra_content": 7}]
     await answer.say("Done.")
     answer.task.assert_idle()
 

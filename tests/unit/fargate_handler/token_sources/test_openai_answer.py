@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import orjson
@@ -19,6 +20,7 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
+    UpstreamUnreadable,
 )
 from evenflow.stream_core.protocol.messages import Usage
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
@@ -109,6 +111,66 @@ def test_an_error_in_the_place_of_a_chunk_keeps_what_it_says(
         OpenAIAnswer(RecordingSink(), Failures()).take(orjson.dumps({"error": error}))
     assert (type(failed.value), failed.value.status, failed.value.code) == expected
     assert "secret" not in failed.value.message
+
+
+_ROLE = chat_chunk(delta={"role": "assistant", "content": ""})
+_OF_NO_KIND = '{"code": "E77", "info": "the pool is empty"}'
+
+
+@pytest.mark.parametrize("chunks", [[], [_ROLE], [_OF_NO_KIND], [chat_usage(3, 0)]])
+def test_an_end_without_an_answer_is_no_answer(
+    chunks: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    for one in [*chunks, "[DONE]"]:
+        answer.take(one.encode())
+    with pytest.raises(UpstreamUnreadable, match="an end without an answer"):
+        answer.finish()
+    assert ("the pool is empty" in caplog.text) == (_OF_NO_KIND in chunks)
+
+
+@pytest.mark.parametrize("delta", [{"content": "\ud83d"}, {"refusal": "No."}])
+def test_an_end_behind_anything_of_an_answer_is_stop(delta: dict[str, str]) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    answer.take(json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode())
+    answer.take(b"[DONE]")
+    assert answer.finish() == ModelFinish("stop", None)
+
+
+def test_of_half_an_answer_the_log_has_what_was_no_chunk(caplog: pytest.LogCaptureFixture) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    answer.take(chat_chunk("x").encode())
+    answer.take(_OF_NO_KIND.encode())
+    with pytest.raises(UpstreamFailed, match="broke off"):
+        answer.finish()
+    assert "the pool is empty" in caplog.text
+
+
+def test_an_error_in_a_choice_follows_what_the_choice_has() -> None:
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink, Failures(), headers={"retry-after": "3"})
+    error = {"code": 429, "message": "Rate limited"}
+    with pytest.raises(UpstreamAnswered) as failed:
+        answer.take(chat_chunk("Hi", finish_reason="error", error=error).encode())
+    assert (failed.value.status, failed.value.retry_after_ms) == (429, 3_000)
+    assert sink.tokens == ["Hi"]
+
+
+@pytest.mark.parametrize(("reason", "is_told"), [("tired", True), ("stop", False)])
+def test_an_unknown_finish_reason_is_logged(
+    reason: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    answer.take(chat_chunk("Hi", finish_reason=reason).encode())
+    assert answer.finish() == ModelFinish("stop", None)
+    assert ("unknown finish reason, which became `stop`: tired" in caplog.text) == is_told
+
+
+def test_a_filter_s_end_has_its_cause_behind_it() -> None:
+    answer = OpenAIAnswer(RecordingSink(), Failures())
+    answer.take(chat_chunk(finish_reason="content_filter: PROHIBITED_CONTENT").encode())
+    answer.take(b"[DONE]")
+    assert answer.finish() == ModelFinish("content_filter", None)
 
 
 def fragment(**members: Any) -> str:
@@ -281,7 +343,7 @@ def test_a_choice_without_a_number_has_its_place(index: object) -> None:
     assert told(chat_chunk("x", index=index)) == ["x"]
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "reasoning_text"])
 def test_reasoning_keeps_its_name(name: str) -> None:
     assert told(
         chat_chunk(delta={name: "Hm"}),
@@ -290,8 +352,8 @@ def test_reasoning_keeps_its_name(name: str) -> None:
     ) == [Part(Kind.REASONING, "Hm, so", name=name), "Yes"]
 
 
-def test_reasoning_under_both_names_comes_once() -> None:
-    both = {"reasoning": "Hm", "reasoning_content": "Hm"}
+def test_reasoning_under_several_names_comes_once() -> None:
+    both = {"reasoning_text": "Hm", "reasoning": "Hm", "reasoning_content": "Hm"}
     reasoned = Part(Kind.REASONING, "Hm", name="reasoning_content")
     assert told(chat_chunk(delta=both)) == [reasoned]
 
@@ -343,16 +405,27 @@ def test_what_the_answer_cites() -> None:
     assert said == ["Well", value("source", citation)]
 
 
+def test_a_source_that_is_cited_at_two_places_is_one_at_each() -> None:
+    cited = [{"url": "https://a.example", "start_index": place} for place in (0, 9)]
+    annotations = [{"type": "url_citation", "url_citation": source} for source in cited]
+    said = told(chat_chunk("Well", delta={"content": "Well", "annotations": annotations * 2}))
+    assert said == ["Well", *(value("source", source) for source in cited)]
+
+
 def test_a_server_that_repeats_its_sources_in_every_chunk() -> None:
     def chunk(text: str, **sources: object) -> str:
         return orjson.dumps(orjson.loads(chat_chunk(text)) | sources).decode()
 
     urls = ["https://a.example", "https://b.example"]
     sources = [value("source", {"url": url}) for url in urls]
-    assert told(*(chunk(text, citations=urls) for text in "ab")) == ["a", *sources, "b"]
+    beside = value("chunk_extra", {"chunk": {"citations": urls}})
+    said = told(*(chunk(text, citations=urls) for text in "ab"))
+    assert said == ["a", *sources, "b", beside]
     results = [{"url": urls[0], "title": "A", "date": "2026"}, "nothing"]
     found = value("source", {"url": urls[0], "title": "A"})
-    assert told(chunk("a", citations=urls, search_results=results)) == ["a", found]
+
+
+X
 
 
 def test_the_first_choice_s_end_is_the_answer_s() -> None:
@@ -458,6 +531,9 @@ def test_details_of_the_usage_are_kept_where_there_are_some() -> None:
             None,
             None,
         ),
+        ({"prompt_cache_hit_tokens": 2, "prompt_cache_miss_tokens": 1}, 2, None),
+        ({"cached_tokens": 2, "total_tokens": 7}, 2, None),
+        ({"cached_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0}}, 0, None),
     ):
         answer = OpenAIAnswer(RecordingSink(), Failures())
         answer.take(

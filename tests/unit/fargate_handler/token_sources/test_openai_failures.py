@@ -195,7 +195,7 @@ def test_a_request_that_an_error_repeats_does_not_reach_the_reader(
         ({"retry_after": "nan"}, None),
         ({"retry_after": "-3"}, None),
         ({"retry_after": "1e300"}, 86_400_000),
-        ({"retry_after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+        ({"retry_after": "Wed, 21 Oct 2015 07:28:00 GMT"}, None),
     ],
 )
 def test_too_many_requests_say_when_to_ask_again(
@@ -234,7 +234,15 @@ def test_what_passes_has_a_status_that_clients_repeat(
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(429, said(code="insufficient_quota")), (429, said(type="insufficient_quota")), (402, said())],
+    [
+        (429, said(code="insufficient_quota")),
+        (429, said(type="insufficient_quota")),
+        (402, said()),
+        (429, said(code="1113")),  # GLM
+        (429, {"message": "Their words.", "error_code": 1113}),
+        (400, said(code="Arrearage", type="Arrearage")),  # DashScope
+        (403, said(code="AllocationQuota.FreeTierOnly")),
+    ],
 )
 def test_without_quota_nobody_should_ask_again(
     status: int, body: object, caplog: pytest.LogCaptureFixture
@@ -336,6 +344,19 @@ def test_a_wrong_key_and_a_busy_server_are_what_they_are_whatever_is_said(
         ({"error": {"message": "x"}, "error_type": "overloaded"}, 503),
         ("Model is overloaded", 503),
         ({"message": "The service is temporarily unavailable"}, 503),
+        ({"message": "您的账户已达到速率限制，请您控制请求频率", "code": "1302"}, 429),
+        ({"message": "该模型当前访问量过大，请您稍后再试", "code": 1305}, 429),
+        ({"message": "You exceeded your current requests list.", "code": "limit_requests"}, 429),
+        ({"message": "Request rate increased too quickly.", "type": "limit_burst_rate"}, 429),
+        ({"message": "x", "__type": "ThrottlingException"}, 429),
+        (
+            {
+                "message": "Too many tokens, please wait before trying again.",
+                "code": 400,
+                "type": "invalid_request_error",
+            },
+            429,
+        ),
     ],
 )
 def test_every_form_of_a_throttle_is_one_and_is_not_the_server_s_failure(
@@ -346,6 +367,96 @@ def test_every_form_of_a_throttle_is_one_and_is_not_the_server_s_failure(
         assert met.status == status
         assert is_throttled(met)
         assert not is_upstreams_fault(met)
+
+
+@pytest.mark.parametrize(
+    ("event", "status"),
+    [
+        # Databricks, Baidu, MiniMax, OpenRouter
+        ({"error_code": "REQUEST_LIMIT_EXCEEDED", "message": "x"}, 429),
+        ({"error_code": 18, "error_msg": "Open api qps request limit reached"}, 429),
+        ({"error_code": 336100, "error_msg": "Server Is Busy"}, 503),
+        ({"choices": [], "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, 429),
+        ({"choices": [{"delta": {}, "error": {"code": 429, "message": "x"}}]}, 429),
+        ({"message": '{"error": {"message": "x", "code": "rate_limit_exceeded"}}', "type": "error"},
+         429),
+    ],
+)  # fmt: skip
+def test_a_throttle_in_an_event_of_a_server_s_own_form(event: object, status: int) -> None:
+    error = error_in(event)
+    assert error is not None
+    met = Failures().in_stream(error)
+    assert (type(met), met.status) == (UpstreamAnswered, status)
+
+
+def test_no_quota_in_an_event_of_a_server_s_own_form() -> None:
+    met = Failures().in_stream(
+        {"choices": None, "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}
+    )
+    assert met.code == "insufficient_quota"
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, {"__type": "ThrottlingException", "message": "Slow."}),
+        (400, {"error_code": "390112", "message": "too many requests"}),
+        (400, said(message="ThrottlingException: Too many tokens, please wait.")),
+        (400, said(message="Too many tokens, please wait before trying again.")),
+        (400, said(message="You've hit the rate limit")),
+        (403, [said(code=403, message="Quota exceeded for quota metric 'Generate'")]),
+        (403, b"error code: 1015"),
+    ],
+)
+def test_a_throttle_with_the_status_of_a_refusal(status: int, body: object) -> None:
+    error = answered(status, body)
+    assert (type(error), error.status, error.code) == (UpstreamAnswered, 429, "upstream_throttled")
+
+
+@pytest.mark.parametrize(
+    "quote", ["Invalid value: '{}'", "Unknown tool {{{}}}", 'No tool "{}"', "x" * 80 + " {}"]
+)
+@pytest.mark.parametrize("words", ["too many requests", "insufficient balance"])
+def test_a_request_that_a_refusal_quotes_throttles_nobody(quote: str, words: str) -> None:
+    body = said(message=quote.format(words), type="invalid_request_error")
+    assert type(answered(400, body)) is ModelRefused
+
+
+def test_a_region_without_the_service_is_no_overload() -> None:
+    error = answered(403, said(message="The service is temporarily unavailable in your country"))
+    assert error.code == "model_not_set_up"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        said(
+            code=403,
+            message="Your chosen model requires moderation and your input was flagged",
+            metadata={"reasons": ["violence"], "flagged_input": "x"},
+        ),
+        {
+            "code": "The caller does not have permission to execute the specified operation here",
+            "error": "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO",
+        },
+    ],
+    ids=["OpenRouter", "xAI"],
+)
+def test_a_403_for_what_a_message_says_is_its_sender_s(
+    body: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    for error in (answered(403, body), Failures().in_stream({"status": 403, **body})):
+        assert type(error) is ModelRefused
+        assert (error.status, error.code) == (400, "content_policy_violation")
+    assert "check EVENFLOW_MODEL_URL" not in caplog.text
+
+
+def test_headers_say_when_to_ask_again_where_the_event_does_not() -> None:
+    headers = {"retry-after": "3"}
+    throttled: dict[str, object] = {"code": "rate_limit_exceeded", "message": "x"}
+    assert Failures().in_stream(throttled, headers).retry_after_ms == 3_000
+    assert Failures().in_stream(throttled | {"retry_after": 7}, headers).retry_after_ms == 7_000
+    assert Failures().in_stream({"message": "x"}, headers).retry_after_ms is None
 
 
 @pytest.mark.parametrize("status", [498, 529])
@@ -403,6 +514,14 @@ def test_a_request_that_is_larger_than_the_quota_is_no_sign_for_others() -> None
         ({"object": "error", "message": "x", "code": 400}, True),
         ({"type": "error", "error": {"type": "overloaded_error"}}, True),
         ({"detail": "x"}, True),
+        ({"error_code": 18, "error_msg": "x"}, True),
+        ({"error_msg": "x"}, True),
+        ({"__type": "ThrottlingException"}, True),
+        ({"base_resp": {"status_code": 1002}, "choices": [{"delta": {}}]}, True),
+        ({"base_resp": {"status_code": 0}, "choices": [{"delta": {}}]}, False),
+        ({"error_code": 0, "error_msg": "success", "result": "x"}, False),
+        ({"choices": [{"delta": {}, "error": {"code": 502}}]}, True),
+        ({"choices": [{"delta": {}, "error": None}]}, False),
         ({"choices": [], "usage": {"prompt_tokens": 1}}, False),
         ({"choices": [{"delta": {}}], "error": None}, False),
         ({"event": "tool.start", "message": "x"}, False),

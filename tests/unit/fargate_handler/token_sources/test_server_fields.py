@@ -10,6 +10,7 @@ import pytest
 
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
+    CHUNK_EXTRA,
     EXTRA,
     LONGEST_VALUE,
     Content,
@@ -72,6 +73,16 @@ def test_fields_of_a_function_and_those_that_come_later_are_kept() -> None:
     ]
 
 
+def test_a_type_of_the_server_s_own_is_kept_once() -> None:
+    named = {"id": "c1", "type": "builtin_function", "function": {"name": "add"}}
+    assert told(
+        fragment(index=0, type="builtin_function"),
+        fragment(index=0, **named),
+        fragment(index=0, **named | {"function": {"arguments": "{}"}}),
+        fragment(index=1, id="c2", type="function", function=_ADD),
+    ) == [_of_call({"call_type": "builtin_function"}), *_call(0, "c1"), *_call(1, "c2")]
+
+
 def test_a_list_that_tells_the_reasoning_again_is_not_kept_beside_it() -> None:
     def chunk(text: str) -> str:
         return chat_chunk(delta={"reasoning": text, "reasoning_details": [_TEXT | {"text": text}]})
@@ -124,6 +135,21 @@ def test_other_fields_of_a_message_come_behind_its_text() -> None:
     assert told(chunk) == ["Yes", _fields({"extra_content": _SIGNATURE})]
 
 
+def test_text_that_gemini_marks_as_a_thought_is_reasoning() -> None:
+    def thought(content: object, **google: str) -> str:
+        extra = {"google": {"thought": True, **google}}
+        return chat_chunk(delta={"content": content, "extra_content": extra})
+
+    listed = thought([{"type": "text", "text": "m"}])
+    chunks = [thought("h"), listed, thought("", thought_signature="s")]
+    assert told(*chunks, chat_chunk("Yes"), chat_chunk("."), thought("So")) == [
+        Part(Kind.REASONING, "hm"),
+        _fields({"extra_content": {"google": {"thought_signature": "s"}}}),
+        "Yes.",
+        Part(Kind.REASONING, "So"),
+    ]
+
+
 def test_a_field_in_each_chunk_is_kept_once() -> None:
     chunks = [chat_chunk(delta={"content": text, "extra_content": _SIGNATURE}) for text in "abc"]
     assert told(*chunks) == ["a", _fields({"extra_content": _SIGNATURE}), "bc"]
@@ -167,6 +193,44 @@ def test_details_that_differ_with_each_token_are_left_out_in_the_end() -> None:
     kept = [part for part in told(*chunks) if isinstance(part, Part)]
     assert sum(bool(part.id) for part in kept) == 64
     assert "".join(part.text for part in kept) == "x" * 70
+
+
+def test_fields_of_chunks_choices_and_usage_come_with_the_end() -> None:
+    def chunk(text: str, further: dict[str, Any], **choice: object) -> str:
+        return orjson.dumps(orjson.loads(chat_chunk(text, **choice)) | further).decode()
+
+    usage = {
+        "prompt_tokens": 3,
+        "completion_tokens": 4,
+        "total_tokens": 7,
+        "cost": 0.5,
+        "prompt_tokens_details": {"cached_tokens": 1, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 1},
+    }
+    head = {"id": "x", "created": 1, "model": "m", "obfuscation": "zz", "service_tier": None}
+    said = told(
+        chunk("a", head | {"provider": "P"}, stop_reason=None, content_filter_results={"hate": 1}),
+        chunk("b", head | {"provider": "Q"}, index=1, native_finish_reason="x"),
+        orjson.dumps({"type": "ping", "provider": "R"}).decode(),
+        orjson.dumps({"choices": [], "usage": usage}).decode(),
+    )
+    (first, second) = (part for part in said if isinstance(part, Part) and part.name == CHUNK_EXTRA)
+    assert orjson.loads(first.text) == {
+        "chunk": {"provider": "Q"},
+        "choice": {"content_filter_results": {"hate": 1}},
+        "usage": {"cost": 0.5, "prompt_tokens_details": {"audio_tokens": 0}},
+    }
+    assert (second.choice, orjson.loads(second.text)) == (
+        1,
+        {"choice": {"native_finish_reason": "x"}},
+    )
+
+
+def test_fields_of_chunks_make_no_answer_and_long_ones_are_left_out() -> None:
+    silent, long = orjson.loads(chat_chunk("")), orjson.loads(chat_chunk("a"))
+    assert told(orjson.dumps(silent | {"provider": "P"}).decode()) == []
+    much = {"prompt_logprobs": "x" * LONGEST_VALUE}
+    assert told(orjson.dumps(long | much).decode()) == ["a"]
 
 
 def test_fields_that_are_nested_too_deep_are_left_out_and_the_answer_is_kept() -> None:

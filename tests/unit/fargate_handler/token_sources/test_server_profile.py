@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +25,11 @@ from evenflow.fargate_handler.token_sources.server_profile import (
     refused_parameters,
 )
 from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.protocol.errors import ModelRefused, UnsupportedByModel
+from evenflow.stream_core.protocol.errors import (
+    ModelRefused,
+    UnsupportedByModel,
+    UpstreamAnswered,
+)
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 _NO_OPTIONS = ModelOptions()
@@ -97,18 +103,62 @@ _NO_STREAM_OPTIONS = _mistral("stream_options", "include_usage")
             ),
             {"role"},
         ),
+        # Ark, Databricks, and what others say
+        (
+            _openai("The parameter `stream_options` specified in the request is not valid",
+                    "stream_options", "InvalidParameter"),
+            {"stream_options"},
+        ),
+        ({"error": {"message": "The parameter `stream_options` is not valid"}}, {"stream_options"}),
+        (
+            {"error_code": "BAD_REQUEST", "message": '{"error":{"message":"Bad request: json: '
+             'unknown field \\"stream_options\\"\\n"}}'},
+            {"stream_options"},
+        ),
+        ({"error": {"message": "stream_options is not implemented yet"}}, {"stream_options"}),
+        ({"error": {"message": "stream_options is not currently supported"}}, {"stream_options"}),
+        ({"error": {"message": "stream_options can't be used here"}}, {"stream_options"}),
+        ({"error": {"message": "Bad request", "param": "stream_options"}}, {"stream_options"}),
+        ({"error": {"message": "Bad request", "param": "max_tokens"}}, {"max_tokens"}),
+        (
+            {"error": "'max_tokens' is deprecated and can not be used with this model; use "
+             "'max_completion_tokens'"},
+            {"max_tokens", "max_completion_tokens"},
+        ),
+        # GLM, chat templates, Ark
+        ({"error": {"code": "1214", "message": "Incorrect role information"}}, {"role"}),
+        ({"error": {"message": "Unexpected message role.", "code": 400}}, {"role"}),
+        (
+            _openai("The parameter `messages.role` specified in the request are not valid: "
+                    "invalid value: `developer`, supported values are: `system`, `user`.",
+                    "messages.role", "InvalidParameter"),
+            {"role"},
+        ),
+        # Whoever sent the value may hear of it: what others send may be accepted.
+        ({"error": {"message": "Invalid verbosity", "param": "verbosity"}}, {"verbosity", "value"}),
         # What is no refusal of a parameter
         (
             _openai("max_tokens is too large: 90000. This model supports at most 4096 completion "
                     "tokens", "max_tokens", "invalid_value"),
             set(),
         ),
+        (_openai("max_tokens: at most 50", "max_tokens", "bad_request"), set()),
+        (
+            _openai("The parameter `max_tokens` specified in the request is not valid: expected a "
+                    "value <= 12288", "max_tokens", "InvalidParameter"),
+            set(),
+        ),
+        ({"detail": [{"type": "less_than_equal", "loc": ["body", "max_tokens"],
+                      "msg": "Input should be less than or equal to 8192"}]}, set()),
+        ({"error": {"message": "Bad request", "param": "messages"}}, set()),
+        ({"error": {"message": "Bad request, with stream_options", "param": "tools"}}, set()),
         ({"error": {"message": "This model's maximum context length is 4096 tokens"}}, set()),
         ({"error": {"message": "tools is not supported by this model"}}, set()),
     ],
 )  # fmt: skip
 def test_what_a_server_does_not_know_is_found_in_its_words(body: object, names: set[str]) -> None:
-    assert refused_parameters(ErrorObject.of(body).details) == names
+    said = ErrorObject.of(body)
+    assert refused_parameters(said.details, said.param) == names
 
 
 def test_a_value_that_is_not_known_says_nothing_of_other_requests() -> None:
@@ -121,11 +171,14 @@ def test_a_value_that_is_not_known_says_nothing_of_other_requests() -> None:
 class Server:
     """A model whose server refuses parameters."""
 
-    def __init__(self, refuses: dict[str, dict[str, Any]], **settings: Any) -> None:
+    def __init__(
+        self, refuses: dict[str, dict[str, Any]], status: int = 400, **settings: Any
+    ) -> None:
         self.model = OpenAIModel("http://model/v1", "m", None, **settings)
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self._refuses = refuses
+        self._status = status
         self.model._call = self._call  # type: ignore[method-assign]
 
     async def _call(
@@ -137,12 +190,7 @@ class Server:
         for name, error in self._refuses.items():
             roles = [message["role"] for message in body["messages"]]
             if name in body or name in roles:
-                raise Failures()._refused(
-                    ErrorObject.of(error),
-                    400,
-                    "no",
-                    refused_parameters(ErrorObject.of(error).details),
-                )
+                raise Failures().answered(self._status, {}, json.dumps(error).encode())
         sink.push("Hello")
         return ModelFinish("stop", None)
 
@@ -233,6 +281,28 @@ async def test_instructions_get_the_role_that_the_model_knows() -> None:
     assert [message["role"] for message in server.asked[-1]["messages"]] == ["developer", "user"]
     await server.ask()
     assert len(server.asked) == 3
+    await server.model.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "calls"),
+    [("Unexpected keyword argument 'stream_options'", 2), ("stream_options is not supported", 1)],
+)
+async def test_a_server_in_python_that_fails_at_an_argument_is_asked_without_it(
+    words: str, calls: int
+) -> None:
+    server = Server({"stream_options": {"detail": words}}, status=500)
+    with suppress(UpstreamAnswered):
+        assert await server.ask() == "Hello"
+    assert len(server.asked) == calls
+    await server.model.close()
+
+
+async def test_the_role_that_a_server_does_not_know_is_the_other_one() -> None:
+    error = {"error": {"code": "1214", "message": "Incorrect role information"}}
+    server = Server({"developer": error}, profile=ServerProfile.parse("developer"))
+    assert await server.ask() == "Hello"
+    assert [message["role"] for message in server.asked[-1]["messages"]] == ["system", "user"]
     await server.model.close()
 
 

@@ -22,6 +22,11 @@ _ANYTHING = st.one_of(
         ({"reasoning": 30}, Usage(5, 32, reasoning_tokens=30)),
         ({"cached": -1, "reasoning": "many"}, Usage(5, 2)),
         ({"cached": 3.0}, Usage(5, 2, cached_tokens=3)),
+        ({"total": 7}, Usage(5, 2)),
+        ({"total": 507}, Usage(5, 502, reasoning_tokens=500)),
+        ({"total": 13, "reasoning": 6}, Usage(5, 8, reasoning_tokens=6)),
+        ({"total": 37, "reasoning": 30}, Usage(5, 32, reasoning_tokens=30)),
+        ({"total": 10**12, "reasoning": 10**12}, None),
         ({"cached": 10**12}, None),
     ],
 )
@@ -41,11 +46,11 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert checked_usage(1611.0, 7.0) == Usage(1611, 7)
 
 
-@given(_ANYTHING, _ANYTHING, _ANYTHING, _ANYTHING)
+@given(_ANYTHING, _ANYTHING, _ANYTHING, _ANYTHING, _ANYTHING)
 def test_no_impossible_usage_is_ever_made(
-    prompt: object, completion: object, cached: object, reasoning: object
+    prompt: object, completion: object, cached: object, reasoning: object, total: object
 ) -> None:
-    usage = checked_usage(prompt, completion, cached=cached, reasoning=reasoning)
+    usage = checked_usage(prompt, completion, cached=cached, reasoning=reasoning, total=total)
     if usage is not None:
         assert 0 <= (usage.cached_tokens or 0) <= usage.prompt_tokens <= 10**12
         assert 0 <= (usage.reasoning_tokens or 0) <= usage.completion_tokens <= 10**12

@@ -49,6 +49,7 @@ def citation(source: dict[str, Any], end: int) -> dict[str, Any]:
         ("Yes", {"content": "Yes"}),
         (Part(Kind.REASONING, "Hm", name="reasoning"), {"reasoning": "Hm"}),
         (Part(Kind.REASONING, "Hm", name="reasoning_content"), {"reasoning_content": "Hm"}),
+        (Part(Kind.REASONING, "Hm", name="reasoning_text"), {"reasoning_text": "Hm"}),
         (Part(Kind.REASONING, "Hm", name="thoughts"), {"reasoning_content": "Hm"}),
         (Part(Kind.REFUSAL, "No"), {"refusal": "No"}),
         (
@@ -131,6 +132,23 @@ def test_fields_of_a_call_are_told_with_its_beginning_or_when_they_come() -> Non
     assert [one["delta"]["tool_calls"] for one in told(called, fields)] == [
         [{"index": 1, **begun}],
         [{"index": 1, **_SIGNED}],
+    ]
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_call_has_the_type_of_its_server_wherever_that_comes(place: int) -> None:
+    contents: list[Content] = [
+        Part(Kind.CALL, id="c", name="f"),
+        Part(Kind.ARGUMENTS, "{"),
+        Part(Kind.ARGUMENTS, "}"),
+    ]
+    contents.insert(place, data(CALL_EXTRA, {"call_type": "builtin_function"}))
+    whole = WholeChoice(0)
+    for choice in told(*contents):
+        whole.add(choice)
+    called = {"name": "f", "arguments": "{}"}
+    assert whole.told()["message"]["tool_calls"] == [
+        {"id": "c", "type": "builtin_function", "function": called}
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from evenflow.stream_core.encoders.completion_deltas import CompletionDeltas, choice_object
 from evenflow.stream_core.encoders.completion_objects import CompletionObjects
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import CHUNK_EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.completion_bodies import Completion, CompletionChunk
 from evenflow.stream_core.protocol.messages import Usage
@@ -52,7 +52,8 @@ def test_with_the_usage_each_chunk_has_its_place() -> None:
 
 def test_the_choices_that_did_not_say_how_they_ended_end_as_the_answer() -> None:
     deltas = CompletionDeltas([Part(Kind.TEXT, "c", 2)])
-    first, *_ = objects().finish(b"3", ended("x"), deltas.last("stop")).partition(b"\n\n")
+    last = objects().finish(b"3", ended("x"), deltas.last("stop"), deltas.beside)
+    first, *_ = last.partition(b"\n\n")
     assert [(one["index"], one["finish_reason"]) for one in chunk_of(first)["choices"]] == [
         (0, "stop"),
         (2, "stop"),
@@ -98,6 +99,48 @@ def test_a_whole_answer_that_is_a_refusal() -> None:
     whole = objects().whole(ended(Part(Kind.REFUSAL, "I cannot.")))
     (choice,) = whole["choices"]
     assert choice["message"] == {"role": "assistant", "content": None, "refusal": "I cannot."}
+
+
+_BESIDE = Part(
+    Kind.DATA,
+    orjson.dumps(
+        {
+            "chunk": {"provider": "P", "id": "x", "choices": 7},
+            "choice": {"stop_reason": "###", "index": 7},
+            "usage": {
+                "cost": 0.5,
+                "prompt_tokens": 7,
+                "prompt_tokens_details": {"audio_tokens": 1},
+            },
+        }
+    ).decode(),
+    name=CHUNK_EXTRA,
+)
+
+
+def test_further_fields_of_the_server_are_told_in_their_place() -> None:
+    usage = Usage(1, 2, cached_tokens=0)
+    stream = ended("a", _BESIDE, usage=usage)
+    whole = objects().whole(stream)
+    assert Completion.model_validate(whole)
+    (choice,) = whole["choices"]
+    counts = {
+        "cost": 0.5,
+        "prompt_tokens": 1,
+        "completion_tokens": 2,
+        "total_tokens": 3,
+        "prompt_tokens_details": {"audio_tokens": 1, "cached_tokens": 0},
+    }
+    assert (whole["id"], whole["provider"], whole["usage"]) == ("chatcmpl-1", "P", counts)
+    assert (choice["index"], choice["stop_reason"]) == (0, "###")
+    deltas = CompletionDeltas(["a"])
+    beside = deltas.take(_BESIDE)
+    assert beside == {"stop_reason": "###", **choice_object(0, {})}
+    last = deltas.last("stop")
+    streamed = objects(include_usage=True).finish(b"3", stream, last, deltas.beside)
+    ending, counted, _ = streamed.split(b"\n\n", 2)
+    assert (chunk_of(ending)["provider"], chunk_of(ending)["id"]) == ("P", "chatcmpl-1")
+    assert chunk_of(counted)["usage"] == counts
 
 
 def test_a_whole_answer_with_all_that_there_is() -> None:

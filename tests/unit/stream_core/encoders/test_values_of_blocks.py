@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks, SealingBlocks
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.returned_fields import detail_of
 
 _SOURCE = Part(Kind.DATA, '{"url":"https://a"}', name="source")
 _LOGPROBS = Part(Kind.DATA, '{"content":[]}', name="logprobs")
+_CHUNK = Part(Kind.DATA, '{"chunk":{"a":1}}', name=CHUNK_EXTRA)
 _REASONING = Part(Kind.REASONING, "so")
 
 
@@ -29,8 +30,9 @@ def _blocks(contents: list[Content]) -> list[Block]:
         ([_REASONING, _SOURCE, "a"], [[_SOURCE], []]),
         ([_REASONING, _LOGPROBS, "a"], [[], [_LOGPROBS]]),
         (["a", _LOGPROBS, "b", _REASONING], [[_LOGPROBS], []]),
+        (["a", _CHUNK], [[]]),
     ],
-    ids=["within", "before", "of the open one", "of the next token", "of the same block"],
+    ids=["within", "before", "of the open one", "of the next token", "of the same block", "none"],
 )
 def test_a_value_belongs_to(contents: list[Content], values: list[list[Part]]) -> None:
     assert [block.values for block in _blocks(contents)] == values

@@ -58,6 +58,12 @@ def test_what_the_answer_should_be_like() -> None:
     assert call(stop="a").asked.options.stop == ("a",)
 
 
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    options = call(max_tokens=10.0, seed=7.0).asked.options
+    assert (options.max_tokens, options.seed) == (10, 7)
+    assert isinstance(options.max_tokens, int)
+
+
 def test_developers_speak_as_the_system() -> None:
     messages = [{"role": "developer", "content": "a"}, {"role": "system", "content": "b"}]
     assert [turn.role for turn in call(messages=messages).asked.turns] == ["system", "system"]

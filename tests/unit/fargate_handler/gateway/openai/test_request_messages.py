@@ -167,6 +167,12 @@ def test_a_conversation_with_calls() -> None:
     )
 
 
+@pytest.mark.parametrize("content", ["", None])
+def test_beside_calls_no_text_and_an_empty_one_are_two_things(content: str | None) -> None:
+    turns = call(messages=[USER, made("c1", content=content), gave("c1")]).asked.turns
+    assert openai_message(turns[1])["content"] == content
+
+
 def test_what_clients_add_to_the_calls_that_they_send_back_says_nothing() -> None:
     echoed = made("c1", parsed=None, refusal=None)
     echoed["tool_calls"][0] |= {"index": 0, "provider_specific_fields": None, "caller": None}
