@@ -47,7 +47,7 @@ _COUNTED_WITHIN = {
     "prompt_tokens_details": "cached_tokens",
     "completion_tokens_details": "reasoning_tokens",
 }
-_NOTHING = (None, "", [], {})
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
 _MOST_DETAILS = 64
 """Different details in an answer. They don't count in its size."""
 _logger = logging.getLogger(__name__)

@@ -323,7 +323,7 @@ def test_what_is_no_chunk_or_says_nothing_is_a_sign_of_life(data: bytes) -> None
     assert (sink.answer, sink.signs_of_life) == (["Hello"], 1)
 
 
-@pytest.mark.parametrize("more", [{"x": 1}, {"choices": None, "id": 7}, {"created": "now"}])
+@pytest.mark.parametrize("more", [{"model": 1}, {"choices": None, "id": 7}, {"created": "now"}])
 def test_fields_that_are_missing_null_or_of_another_type(more: dict[str, Any]) -> None:
     chunk = orjson.dumps(more | {"choices": [{"delta": {"content": "Hello", "role": None}}]})
     assert read(chunk) == ["Hello"]

@@ -423,9 +423,8 @@ def test_a_server_that_repeats_its_sources_in_every_chunk() -> None:
     assert said == ["a", *sources, "b", beside]
     results = [{"url": urls[0], "title": "A", "date": "2026"}, "nothing"]
     found = value("source", {"url": urls[0], "title": "A"})
-
-
-X
+    beside = value("chunk_extra", {"chunk": {"citations": urls, "search_results": results}})
+    assert told(chunk("a", citations=urls, search_results=results)) == ["a", found, beside]
 
 
 def test_the_first_choice_s_end_is_the_answer_s() -> None:
