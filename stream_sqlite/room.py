@@ -62,8 +62,8 @@ class Room:
         self._reads = reads
         self._wall_time = wall_time
         self._reserve = Reserve(path)
-        self._in_flight = self._written = 0
-        """Bytes of messages: of those that are being written, and that were since `_state`."""
+        self._in_flight = self._written = self._seen = 0
+        """Bytes of messages: that are being written, that ever were, and these that `_state` has."""
         self._in_flight_of: Counter[str] = Counter()
         self._unchecked = 0
         """Bytes that may be taken before the file and the disk are looked at again."""
@@ -107,14 +107,21 @@ class Room:
         if has_room(most, before, size, before, before, before):
             self._unchecked = (most - used) // _UNCHECKED_PART
             return
-        self._state, on_record = await self._reads.run(partial(_look, holder=holder))
-        self._written = 0
+        # A message may be written behind the read, and end before its result is here.
+        in_flight = [self._in_flight_of[name] - size for name in holder.names]
+        written = self._written
+        state, on_record = await self._reads.run(partial(_look, holder=holder))
+        self._see(state, written)
         most, used = self._bounds()
-        in_flight = (self._in_flight_of[name] - size for name in holder.names)
         kept = [*map(add, on_record, in_flight)]
         if not has_room(most, used - size, size, *kept):
             self._log_refusal(holder, kept, most, used)
             raise StoreFull
+
+    def _see(self, state: FileState, written: int) -> None:
+        """Take the state of the file, which was read when so many bytes had been written."""
+        if written >= self._seen:
+            self._state, self._seen = state, written
 
     async def tidy(self) -> None:
         """Delete what has expired, and give the disk back what is free. Called once a second.
@@ -127,8 +134,10 @@ class Room:
         self._tidying = True
         try:
             for _ in range(_ROUNDS):
-                self._state, more = await self._writes.run(partial(tidy, now=self._wall_time()))
-                self._written = self._unchecked = 0
+                written = self._written
+                state, more = await self._writes.run(partial(tidy, now=self._wall_time()))
+                self._see(state, written)
+                self._unchecked = 0
                 if not more:
                     break
             self._keep_reserve()
@@ -144,7 +153,7 @@ class Room:
         Raises:
             OSError: the file is gone.
         """
-        state, taken = self._state, self._in_flight + self._written
+        state, taken = self._state, self._in_flight + self._written - self._seen
         used = state.used_bytes + taken
         length = self._path.stat().st_size
         log_bytes = _size(self._path.with_name(f"{self._path.name}-wal"))

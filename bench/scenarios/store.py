@@ -205,6 +205,8 @@ async def _polled(
             from_index=next_index,
             epoch=1,
             patience=DEFAULT_TIMEOUT_MS / 1000,
+            shared=False,
+            most_waiting=ANSWERS,
             wall_time=time,
             sleep=sleep,
         )

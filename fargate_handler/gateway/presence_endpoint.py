@@ -79,7 +79,7 @@ class PresenceEndpoint:
     @contextmanager
     def _listening(self, stream: ResponseStream, request: web.Request) -> Iterator[_Listener]:
         listener, presence = _Listener(), self._context.orchestrator.presence
-        of = request.query.get(_OF_QUERY)
+        of = request.query.get(OF_TASKS)
         if of == "here":
             stream.listen(listener)
         else:

@@ -185,9 +185,8 @@ class ResponseStream:
         self.takes_back = False
         # Pieces that the model has given, in all attempts; those of them that are no tokens of the
         # answer that stands; and of these the ones of attempts that were replaced.
-        self.tokens = self.uncounted = self.replaced = 0
-        self.signs_of_life = 0
-        """How often the model has shown, without a token, that it is alive."""
+        # And how often the model has shown, without a token, that it is alive.
+        self.tokens = self.uncounted = self.replaced = self.signs_of_life = 0
         # Whether a fallback took the model's place; whether tokens wait for a slot of the clock.
         self.degraded = self._scheduled = False
         self.usage: Usage | None = None

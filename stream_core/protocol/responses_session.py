@@ -27,8 +27,8 @@ class ResponsesSession(SocketSession):
         return []
 
     def _receive_message(self, data: bytes, now: float) -> list[Output]:
-        if (error := self._intake.too_fast(now)) is not None:
-            return self.refuse(Refusal(error, CREATE), now)
+        if (too_fast := self._intake.too_fast(now)) is not None:
+            return self.refuse(Refusal(too_fast, CREATE), now)
         if (lapsed := self._lapsed(now)) is not None:
             return self._refuse_lapsed(Refusal(lapsed, CREATE, is_violation=False), now)
         if not self._fire(SessionEvent.MESSAGE):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from evenflow.stream_core.policy.channel import RESPONSE, Channel
 from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS
 from evenflow.stream_core.ports.session_store import StoreFull
+from evenflow.stream_sqlite.kept_bytes import Holder
+from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.reserve import Reserve
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, new_channel, new_message, new_name
@@ -90,6 +94,33 @@ async def test_of_those_that_come_together_each_knows_the_others(
     assert {type(outcome) for outcome in outcomes} == {type(None), StoreFull}
     assert 0.6 * MOST < file.check_counts()["tenant:greedy"] < 0.8 * MOST
     await send(opened, "another")
+
+
+async def test_what_is_written_during_a_look_at_the_file_is_not_forgotten(
+    opened: SQLiteStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(54):
+        await send(opened, "greedy", TEXT)
+    written, run = asyncio.Event(), Reads.run
+
+    async def read_and_wait(reads: Reads, read: Callable[[sqlite3.Connection], Any]) -> Any:
+        monkeypatch.setattr(Reads, "run", run)
+        found = await run(reads, read)
+        await written.wait()
+        return found
+
+    with suppress(ConnectionError):
+        async with opened.room.reserve(Holder("third", "sender"), MIB // 2):
+            monkeypatch.setattr(Reads, "run", read_and_wait)
+            looking = asyncio.ensure_future(send(opened, "another", tenant="other"))
+            await asyncio.sleep(0)
+            for _ in range(7):
+                await send(opened, "another", TEXT, tenant="other")
+            raise ConnectionError  # this one is not written
+    written.set()
+    await looking
+    with pytest.raises(StoreFull):
+        await send(opened, "greedy", TEXT)
 
 
 async def test_it_stays_so_for_other_processes_and_after_the_next_start(file: File) -> None:
