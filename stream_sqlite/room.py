@@ -63,7 +63,7 @@ class Room:
         self._wall_time = wall_time
         self._reserve = Reserve(path)
         self._in_flight = self._written = self._seen = 0
-        """Bytes of messages: that are being written, that ever were, and these that `_state` has."""
+        """Bytes of messages: being written, ever written, and of the latter those in `_state`."""
         self._in_flight_of: Counter[str] = Counter()
         self._unchecked = 0
         """Bytes that may be taken before the file and the disk are looked at again."""

@@ -99,7 +99,7 @@ async def test_of_those_that_come_together_each_knows_the_others(
 async def test_what_is_written_during_a_look_at_the_file_is_not_forgotten(
     opened: SQLiteStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for _ in range(54):
+    for _ in range(58):
         await send(opened, "greedy", TEXT)
     written, run = asyncio.Event(), Reads.run
 
