@@ -64,7 +64,6 @@ class ReplacingSink:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._stream.discount_attempt()
             self._stream.restart()
 
 
@@ -79,7 +78,7 @@ class FirstTokenSink:
 
     def __init__(self, sink: TokenSink, tell: Callable[[], None]) -> None:
         self._sink = sink
-        self._tell = tell
+        self._tell: Callable[[], None] | None = tell
         self.push: Callable[[str], None] = self._push_first
         self.push_part: Callable[[Part], None] = self._push_first_part
 
@@ -102,7 +101,9 @@ class FirstTokenSink:
 
     def _begin(self) -> None:
         self.push, self.push_part = self._sink.push, self._sink.push_part
-        self._tell()
+        tell, self._tell = self._tell, None  # a source may keep the way of the first token
+        if tell is not None:
+            tell()
 
 
 class CountingSink:
@@ -140,9 +141,9 @@ class CountingSink:
         stream = self._stream
         if stream.is_full:
             raise ResponseFull
-        counted, replaced = stream.counted + tokens, stream.replaced
+        counted = stream.counted + tokens
         push()
-        stream.count_to(counted - (stream.replaced - replaced))
+        stream.count_to(counted)
 
 
 class ClientCalls:

@@ -312,6 +312,8 @@ class ModelCalls:
             standing = () if replaces else stream.log.read(0).standing
             filtered = self._filters.of(stream, self._kind, sink, standing)
             sink = sink if filtered is None else CountingSink(filtered.sink, stream)
+        if replaces:
+            sink = FirstTokenSink(sink, stream.discount_attempt)
         if self.has_client_tools:
             sink = ClientCalls(sink, stream, self._steps)
         spoken = None if self._kind.brings_conversation else SpokenRefusals(sink)

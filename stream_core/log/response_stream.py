@@ -131,7 +131,6 @@ class ResponseStream:
         "place",
         "polls",
         "readers",
-        "replaced",
         "response_id",
         "signs_of_life",
         "state",
@@ -184,9 +183,8 @@ class ResponseStream:
         self.attempt, self.kept_index, self._kept_tokens = 1, -1, 0
         self.takes_back = False
         # Pieces that the model has given, in all attempts; those of them that are no tokens of the
-        # answer that stands; and of these the ones of attempts that were replaced.
-        # And how often the model has shown, without a token, that it is alive.
-        self.tokens = self.uncounted = self.replaced = self.signs_of_life = 0
+        # answer that stands; and how often it has shown, without a token, that it is alive.
+        self.tokens = self.uncounted = self.signs_of_life = 0
         # Whether a fallback took the model's place; whether tokens wait for a slot of the clock.
         self.degraded = self._scheduled = False
         self.usage: Usage | None = None
@@ -528,9 +526,7 @@ class ResponseStream:
 
     def discount_attempt(self) -> None:
         """What the attempt before gave is replaced, and counts no more."""
-        replaced = self.counted - self._kept_tokens
-        self.replaced += replaced
-        self._discount(replaced)
+        self._discount(self.counted - self._kept_tokens)
         if self.paused:
             self.hold_or_release()
 
