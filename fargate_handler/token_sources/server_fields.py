@@ -35,9 +35,9 @@ _OF_MESSAGES = frozenset(
 )
 TOLD_ELSEWHERE = _OF_MESSAGES.difference(REASONING_FIELDS)
 """A delta with these fields alone has no reasoning, and nothing that the server needs back."""
-# LangChain's chunks of a call also have its name and arguments beside the function.
+# LangChain's calls and their chunks have a type of their own, and names and arguments apart.
 _OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args", CALL_TYPE})
-_USUAL_TYPES = ("", "function", "custom")
+_USUAL_TYPES = ("", "function", "custom", "tool_call", "tool_call_chunk")
 _OF_CALLED = frozenset({"name", "arguments", "input"})
 _TELLING = ("reasoning_details", "thinking_blocks")
 """Lists with reasoning. A server may send it only there."""

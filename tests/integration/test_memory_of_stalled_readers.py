@@ -300,7 +300,13 @@ async def test_answers_to_polls_count_and_one_too_many_is_refused(
 ) -> None:
     async with scripted_model() as model:
         model.will(Reply([*map(chunk, _LARGE), END]))
-        server = serve_process(model="openai", model_url=model.url, unsent_held_bytes=_POLLS_BYTES)
+        server = serve_process(
+            model="openai",
+            model_url=model.url,
+            unsent_held_bytes=_POLLS_BYTES,
+            calls_per_second=100_000,
+            calls_per_sender_per_second=100_000,
+        )
         session = await opened(server)
         await session.post("m1", None, "hi")
         await server.until_metric("responses_completed_total", 1, 60)

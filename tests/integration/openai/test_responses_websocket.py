@@ -197,7 +197,7 @@ async def test_who_asks_with_a_key_that_was_removed_is_refused_and_let_go(
         assert (await serve.time_passes_until(_events(socket)))[-1]["type"] == _LAST[0]
         tenants.replace([Tenant(id="acme", keys=(ApiKey.of_text("two", "another"),))])
         await socket.send_json(_CREATE)
-        assert (await socket.receive_json())["code"] == "invalid_api_key"
+        assert (await socket.receive_json())["code"] == "token_revoked"
         assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
 
 
