@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
 from evenflow.fargate_handler.gateway.connection_events import connection_ended
 from evenflow.fargate_handler.gateway.context import ClientContext
@@ -117,6 +118,10 @@ class SocketConnection(ABC):
 
     def arriving(self, size: int) -> None:
         """A frame is coming that is larger than one read. `size` bytes of it are here."""
+        if self.session.over:
+            # The client's answer to a close frame is small.
+            self.transport.stop_reading()
+            return
         self._is_arriving = True
         self.session.arriving(self.context.monotonic())
         if _BUFFER_FACTOR * size > self._buffer_bytes:
@@ -140,6 +145,9 @@ class SocketConnection(ABC):
     def disconnected(self) -> None:
         """The transport is gone. Responses are not cancelled: they go on for their grace period."""
         self._do(self.session.disconnected())
+        if self._memory is not None:  # the transport's buffer stays until now
+            self._memory.release()
+            self._memory = None
         self.context.registry.blocked.discard(self)
         # Without this cycle of references they need no garbage collector.
         self.transport = NO_TRANSPORT
@@ -150,6 +158,11 @@ class SocketConnection(ABC):
     @abstractmethod
     def counted_as(self) -> Channel | None:
         """The session whose connection it is. None: it is no session's."""
+
+    @property
+    @abstractmethod
+    def grant(self) -> AccessGrant:
+        """By what its client was let in."""
 
     @property
     @abstractmethod
@@ -298,9 +311,6 @@ class SocketConnection(ABC):
         connection_ended(self.context.metrics, self._close_record(event))
         self.context.registry.remove(self)
         self._counted.close()
-        if self._memory is not None:
-            self._memory.release()
-            self._memory = None
         self._stop()
 
     @property

@@ -147,7 +147,7 @@ async def test_both_know_the_same_agents(
 ) -> None:
     agents = '{"support": {"suggestions": ["Where is my order?"]}, "sales": {}}'
     function = asking_function(account.session_init(EVENFLOW_AGENTS_JSON=agents))
-    settings = {
+    settings: dict[str, Any] = {
         "agents_json": agents,
         "tenant_keys": json.dumps(TENANTS),
         "open_tenant": "public",

@@ -21,11 +21,12 @@ _MEBIBYTE = 1_048_576
 _SMALL = Limits(requests_held_bytes=_MEBIBYTE, request_bytes=_MEBIBYTE)
 
 
-async def _send(sock: SocketInMemory, data: bytes) -> None:
-    """Send all of it, as far as it is read."""
-    while data and not sock.closing:
+async def _send(sock: SocketInMemory, data: bytes) -> bytes:
+    """Send all of it, as far as it is read. Returns the rest."""
+    while data and sock.reads and not sock.closing:
         data = sock.receive(data)
         await asyncio.sleep(0)
+    return data
 
 
 def _held(gateway: Gateway) -> int:
@@ -81,6 +82,22 @@ async def test_for_fragments_for_which_there_is_no_room_the_connection_is_closed
     sock.lose()
     await settle()
     assert _held(gateway) == 0
+
+
+@pytest.mark.parametrize(("path", "size"), [("/ws", 60_000), (RESPONSES_WEBSOCKET.path, 900_000)])
+async def test_a_closed_connection_reads_no_more_of_a_frame_and_counts_until_it_is_gone(
+    path: str, size: int
+) -> None:
+    gateway = Gateway(_SMALL)
+    gateway.orchestrator.held_requests.grow(_MEBIBYTE - size)
+    sock = connected(gateway, path)
+    frame = client_frame(Opcode.TEXT, b"x" * size)
+    assert len(await _send(sock, frame)) > len(frame) // 3
+    assert _closed_with(sock) == CloseCode.OVER_CAPACITY
+    assert _held(gateway) > _MEBIBYTE - size // 2
+    sock.lose()
+    await settle()
+    assert _held(gateway) == _MEBIBYTE - size
 
 
 @pytest.mark.parametrize("fragments", [1, 4])
