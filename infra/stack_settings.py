@@ -224,8 +224,8 @@ class FirewallSettings(Settings):
         requests: requests that may send something: POST and DELETE, whatever their path,
             WebSockets that open, and all of `/v1/`. What is above gets 429 likewise. The default is
             twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
-        polls: long polls over one minute. A reader sends ten to twenty. While it waits, each takes
-            one of the executions that are reserved for them: one address must not take all.
+        polls: long polls over one minute. A reader sends ten to twenty. While a poll waits, it
+            takes one of the executions that are reserved for them; one address must not take all.
         counted_rules: rules of AWS's groups that count matches and don't block them, besides
             those on bodies: `{"AWSManagedRulesCommonRuleSet": ("GenericLFI_URIPATH",)}`.
         blocked_per_minute: an alarm is raised above this number of blocked requests a minute.
