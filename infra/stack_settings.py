@@ -249,7 +249,7 @@ class EdgeSettings(Settings):
             zone. Switching it off is the first step of removing or changing a domain.
         certificate_arn: a certificate for the address in us-east-1. Without a hosted zone the
             record is yours to make, and CloudFront speaks HTTP with the load balancer, inside AWS.
-        firewall: a WAF web ACL with AWS's managed rules and a rate for each address. None: none.
+        firewall: a WAF web ACL with AWS's managed rules and rates for each address. None: none.
         web_acl_arn: a WAF web ACL of your own instead (scope CLOUDFRONT, in us-east-1).
         edge_key: which entry of the secret `evenflow-<env>-edge-keys` CloudFront shows the
             functions. They take any, so that one can be replaced (docs/runbooks/signing-keys.md).
