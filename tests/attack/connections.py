@@ -138,8 +138,8 @@ async def _flood(
     await asyncio.sleep(max(0.0, until - monotonic()))
     scene.did(f"{sent:,} {what} over {len(tokens)} WebSockets, {closed} cut")
     uncut = len(tokens) - closed
-    is_over = scene.plan.strike_seconds > _CUT_SECONDS
-    scene.must(not (is_over and uncut), f"{uncut} WebSockets were not cut")
+    is_due = scene.plan.strike_seconds > _CUT_SECONDS
+    scene.must(not (is_due and uncut), f"{uncut} WebSockets were not cut")
 
 
 @attack("pings", short=True)

@@ -77,7 +77,7 @@ def _readable(session_id: str, response_id: str) -> tuple[str, ...]:
 # -- heads -----------------------------------------------------------------------------------------
 
 _HOST = b"Host: 127.0.0.1\r\n"
-_SECOND_REQUEST = b"GET /health HTTP/1.1\r\n" + _HOST + b"\r\n"
+_WHOLE_REQUEST = b"GET /health HTTP/1.1\r\n" + _HOST + b"\r\n"
 _UPGRADE = (
     b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -115,8 +115,8 @@ _UPGRADES = {
     "with a body": b"GET /ws HTTP/1.1\r\n"
     + _HOST
     + _UPGRADE
-    + b"Content-Length: %d\r\n\r\n" % len(_SECOND_REQUEST)
-    + _SECOND_REQUEST,
+    + b"Content-Length: %d\r\n\r\n" % len(_WHOLE_REQUEST)
+    + _WHOLE_REQUEST,
 }
 
 
@@ -124,12 +124,12 @@ _UPGRADES = {
 async def unclear_requests(scene: Scene) -> None:
     """A second request follows one whose end is unclear. The second must not be answered."""
     for name, request in _UNCLEAR.items():
-        statuses = await _statuses(scene, request + _SECOND_REQUEST)
+        statuses = await _statuses(scene, request + _WHOLE_REQUEST)
         is_refused = len(statuses) <= 1 and all(status >= 400 for status in statuses)
         scene.must(is_refused, f"{name}: answered {statuses}")
     for name, request in _UPGRADES.items():
         # A proxy that takes a refused upgrade for an accepted one passes on unread what follows.
-        statuses = await _statuses(scene, _SECOND_REQUEST + request + _SECOND_REQUEST)
+        statuses = await _statuses(scene, _WHOLE_REQUEST + request + _WHOLE_REQUEST)
         is_refused = statuses[:1] == [200] and all(status >= 400 for status in statuses[1:])
         scene.must(is_refused and len(statuses) <= 2, f"an upgrade {name}: answered {statuses}")
     scene.did(f"{len(_UNCLEAR) + len(_UPGRADES)} requests")

@@ -24,7 +24,7 @@ _BESIDE_MIB = 16
 
 @attack("zeroes", Judged.BY_OUTCOME, short=True)
 async def zeroes(scene: Scene) -> None:
-    """40 requests of 33 KB unpack to 3.3 MB each, and are kept by the calls that they make."""
+    """40 requests of 33 KB, which unpack to 3.3 MB each, go to calls that keep them."""
     before, answered = _stored(scene), 0
     padding = b64encode(Random(7).randbytes(_NOISE)).decode() + "a" * _ZEROES
     for number in range(scene.scaled(40)):
