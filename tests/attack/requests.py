@@ -89,9 +89,7 @@ def _post(headers: bytes, body: bytes = b"{}") -> bytes:
 
 
 _UNCLEAR = {
-    "two kinds of length": _post(
-        b"Content-Length: 4\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"
-    ),
+    "two kinds of length": _post(b"Content-Length: 4\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"),
     "two lengths": _post(b"Content-Length: 2\r\nContent-Length: 3"),
     "a signed length": _post(b"Content-Length: +2"),
     "a hexadecimal length": _post(b"Content-Length: 0x2"),
