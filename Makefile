@@ -96,7 +96,7 @@ chaos-short: .venv/.dev web/dist/index.html $(CHAOS_PACKAGES)
 	@command -v haproxy >/dev/null || { echo "chaos-short needs haproxy: apt-get install haproxy"; exit 2; }
 	$(PY) -m tests.chaos --short
 
-attack: .venv/.dev web/dist/index.html ## hostile clients, models and pages, in one table: honest readers must not notice (half an hour; ONLY=)
+attack: .venv/.dev web/dist/index.html ## hostile clients, models and pages, in one table: honest readers must not notice (about an hour; ONLY=)
 	$(PY) -m tests.attack $(if $(ONLY),--only $(ONLY))
 
 attack-short: .venv/.dev web/dist/index.html

@@ -1,6 +1,6 @@
-"""The table of calls: what each needs, costs and is bound by. It is a section of docs/limits.md.
+"""The table of calls in docs/limits.md: what each call needs, its cost and its bounds.
 
-`tests/integration/test_credentials_of_every_route.py` holds a server to `refusal`.
+`tests/integration/test_credentials_of_every_route.py` checks `refusal` against a server.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from evenflow.stream_core.protocol.routes import (
 )
 
 
-class Shown(StrEnum):
-    """What a caller shows, where tenants have keys."""
+class CallerKind(StrEnum):
+    """A caller, by what it shows to a server whose tenants have keys."""
 
     NOTHING = "nothing"
     WRONG_KEY = "wrong key"
@@ -49,89 +49,97 @@ class Refusal(NamedTuple):
     code: str
 
 
-_KEYS = {Shown.KEY_TO_ASK, Shown.KEY_TO_READ, Shown.KEY_TO_OPEN, Shown.OTHER_TENANT}
-_INVALID_KEYS = {Shown.WRONG_KEY, Shown.EXPIRED_KEY, Shown.REMOVED_KEY}
-_TICKETS = {Shown.TICKET, Shown.OTHER_TICKET}
+_KEYS = {
+    *(CallerKind.KEY_TO_ASK, CallerKind.KEY_TO_READ, CallerKind.KEY_TO_OPEN),
+    CallerKind.OTHER_TENANT,
+}
+_INVALID_KEYS = {CallerKind.WRONG_KEY, CallerKind.EXPIRED_KEY, CallerKind.REMOVED_KEY}
+_TICKETS = {CallerKind.TICKET, CallerKind.OTHER_TICKET}
 _RIGHTS = {
-    Shown.MAY_READ: Right.READ,
-    Shown.MAY_WRITE: Right.WRITE,
-    Shown.MAY_CANCEL: Right.CANCEL,
+    CallerKind.MAY_READ: Right.READ,
+    CallerKind.MAY_WRITE: Right.WRITE,
+    CallerKind.MAY_CANCEL: Right.CANCEL,
 }
 _NOT_FOUND = {"response_id": "response_not_found", "session_id": "session_not_found"}
-_SCOPE, _NOT_PERMITTED = Refusal(403, "key_scope"), Refusal(403, "not_permitted")
+_WRONG_SCOPE, _NOT_PERMITTED = Refusal(403, "key_scope"), Refusal(403, "not_permitted")
 _INVALID_TOKEN = Refusal(401, "token_invalid")
-# Where these columns of the page say the same for all routes, they are one.
-_COLUMNS: Mapping[str, Shown] = {
-    "nothing": Shown.NOTHING,
-    "wrong, expired or removed key": Shown.WRONG_KEY,
+# The columns of the page. Keys that are refused alike share one.
+_COLUMNS: Mapping[str, CallerKind] = {
+    "nothing": CallerKind.NOTHING,
+    "wrong, expired or removed key": CallerKind.WRONG_KEY,
     **{
-        str(shown): shown
-        for shown in Shown
-        if shown not in {Shown.NOTHING, *_INVALID_KEYS, Shown.EXPIRED}
+        str(caller): caller
+        for caller in CallerKind
+        if caller not in {CallerKind.NOTHING, *_INVALID_KEYS, CallerKind.EXPIRED}
     },
-    "expired token": Shown.EXPIRED,
+    "expired token": CallerKind.EXPIRED,
 }
 
 
-def refusal(route: Route, shown: Shown) -> Refusal | None:
-    """How a call of a route is refused that shows this. None: it is answered.
+def refusal(route: Route, caller: CallerKind) -> Refusal | None:
+    """How a caller's call of a route is refused. None: it is answered.
 
-    What another tenant or session has is named in the path, where the route names anything.
+    The response or session in a path is the first tenant's own. To `OTHER_TENANT` and
+    `OTHER_SESSION` it is another's.
     """
     credential, right = route.terms.credential, route.terms.right
-    if route is SHARE and shown is Shown.MAY_WRITE:
-        return _NOT_PERMITTED  # who shares must read, too
+    if route is SHARE and caller is CallerKind.MAY_WRITE:
+        return _NOT_PERMITTED  # it must be able to read, too
     match credential:
         case Credential.OPENER:
-            return _opening(shown)
+            return _opening_refusal(caller)
         case Credential.SENDER if right is not None:
-            return _sending(route, right, shown)
+            return _sender_refusal(route, right, caller)
         case Credential.SESSION | Credential.READER if right is not None:
-            return _by_token(route, right, shown)
+            return _token_refusal(route, right, caller)
     return None
 
 
-def _opening(shown: Shown) -> Refusal | None:
-    if shown is Shown.KEY_TO_OPEN:
+def _opening_refusal(caller: CallerKind) -> Refusal | None:
+    if caller is CallerKind.KEY_TO_OPEN:
         return None
-    return _SCOPE if shown in _KEYS - {Shown.OTHER_TENANT} else Refusal(401, "tenant_key_invalid")
+    is_own_key = caller in _KEYS - {CallerKind.OTHER_TENANT}
+    return _WRONG_SCOPE if is_own_key else Refusal(401, "tenant_key_invalid")
 
 
-def _sending(route: Route, right: Right, shown: Shown) -> Refusal | None:
-    if shown is Shown.NOTHING or shown in _INVALID_KEYS:
+def _sender_refusal(route: Route, right: Right, caller: CallerKind) -> Refusal | None:
+    if caller is CallerKind.NOTHING or caller in _INVALID_KEYS:
         return Refusal(401, "invalid_api_key")
-    if shown is Shown.KEY_TO_OPEN or (shown is Shown.KEY_TO_READ and right is not Right.READ):
-        return _SCOPE
-    if shown in _TICKETS:
+    reads_only = caller is CallerKind.KEY_TO_READ and right is not Right.READ
+    if caller is CallerKind.KEY_TO_OPEN or reads_only:
+        return _WRONG_SCOPE
+    if caller in _TICKETS:
         return _NOT_PERMITTED
-    return _of_others(route) if shown is Shown.OTHER_TENANT else _with(route, right, shown)
+    if caller is CallerKind.OTHER_TENANT:
+        return _as_not_found(route)
+    return _with_session_token(route, right, caller)
 
 
-def _by_token(route: Route, right: Right, shown: Shown) -> Refusal | None:
-    if shown is Shown.NOTHING:
+def _token_refusal(route: Route, right: Right, caller: CallerKind) -> Refusal | None:
+    if caller is CallerKind.NOTHING:
         return Refusal(401, "token_missing")
-    if shown in _INVALID_KEYS | _KEYS:
+    if caller in _INVALID_KEYS | _KEYS:
         return _INVALID_TOKEN
-    if shown in _TICKETS:
+    if caller in _TICKETS:
         if right is not Right.READ:
             return _NOT_PERMITTED
         reads = route.terms.credential is Credential.READER
-        own = shown is Shown.TICKET or route.terms.bound is Bound.SOCKET
+        own = caller is CallerKind.TICKET or route.terms.bound is Bound.SOCKET
         return None if reads and own else _INVALID_TOKEN
-    return _with(route, right, shown)
+    return _with_session_token(route, right, caller)
 
 
-def _with(route: Route, right: Right, shown: Shown) -> Refusal | None:
+def _with_session_token(route: Route, right: Right, caller: CallerKind) -> Refusal | None:
     """How a session's token is refused."""
-    if shown is Shown.EXPIRED:
+    if caller is CallerKind.EXPIRED:
         return Refusal(401, "token_expired")
-    if shown in _RIGHTS:
-        return None if _RIGHTS[shown] is right else _NOT_PERMITTED
-    return _of_others(route) if shown is Shown.OTHER_SESSION else None
+    if caller in _RIGHTS:
+        return None if _RIGHTS[caller] is right else _NOT_PERMITTED
+    return _as_not_found(route) if caller is CallerKind.OTHER_SESSION else None
 
 
-def _of_others(route: Route) -> Refusal | None:
-    """How who names what is another's is refused."""
+def _as_not_found(route: Route) -> Refusal | None:
+    """How a call is refused that names what another tenant or session has."""
     code = next((code for name, code in _NOT_FOUND.items() if f"{{{name}}}" in route.path), None)
     return None if code is None else Refusal(404, code)
 
@@ -142,15 +150,15 @@ def calls_section() -> Iterable[str]:
         "## Calls",
         "",
         *paragraph(
-            "Every call passes one intake, which knows these: what the caller has to show, what "
-            "the call costs of `EVENFLOW_CALLS_PER_SECOND` and "
-            "`EVENFLOW_CALLS_PER_SENDER_PER_SECOND`, and what bounds it besides. A route without "
-            "them is none. A call that costs 1 takes about a millisecond of a core; answers cost "
-            "one more for each 16 KiB. `✓`: it is answered; for another's token or key, with "
-            "what is its own. All this is so where tenants have keys."
+            "One intake checks every call: what the caller shows, what the call costs of "
+            "`EVENFLOW_CALLS_PER_SECOND` and `EVENFLOW_CALLS_PER_SENDER_PER_SECOND`, and what "
+            "else bounds it. No route can be registered without these. A call that costs 1 takes "
+            "about a millisecond of a core; an answer costs one more for each 16 KiB. The table is "
+            "that of a server whose tenants have keys. `✓`: the call is answered; with another's "
+            "key or token, it is about what belongs to that."
         ),
         "",
-        _row("call", "right", *_COLUMNS, "cost", "bounds besides"),
+        _row("call", "right", *_COLUMNS, "cost", "other bounds"),
         _row(*["---"] * (len(_COLUMNS) + 4)),
         *(_row(*_cells(route)) for route in ROUTES if route.terms.bound is not Bound.MACHINE),
         "",
@@ -161,9 +169,9 @@ def _cells(route: Route) -> Iterable[str]:
     terms = route.terms
     yield f"`{route.method} {route.public_path}`" + _upgrade(route)
     yield "" if terms.right is None else str(terms.right)
-    for shown in _COLUMNS.values():
-        refused = refusal(route, shown)
-        yield "✓" if refused is None else str(refused.status)
+    for caller in _COLUMNS.values():
+        found = refusal(route, caller)
+        yield "✓" if found is None else str(found.status)
     yield str(terms.cost)
     yield ", ".join(f"`{name.upper()}`" for name in LIMITS_OF[terms.bound])
 

@@ -1,4 +1,4 @@
-"""Keeps the tenants in force as their records in the table were a few seconds ago at most."""
+"""Keeps the tenants in force up to date with their records in the table, within a few seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOK_SECONDS = 3.0
 
 
 class TenantRecords:
-    """Reads the records, and again when they have changed.
+    """Reads the records, and reads them again when they have changed.
 
     Args:
         client: a boto3 client of DynamoDB.
@@ -76,6 +76,5 @@ class TenantRecords:
         stored = read_records(pages.build_full_result()["Items"])
         if stored is None:
             return  # half of a change is left for the next look
-        closed = stored.had_tenants
-        self._tenants.replace(stored.records, removed=stored.removed, closed=closed)
+        self._tenants.replace(stored.records, removed=stored.removed, closed=stored.had_tenants)
         self._revision = stored.revision

@@ -141,8 +141,8 @@ class ModelPrice(Settings):
     """What a model costs, in dollars for a million tokens.
 
     Args:
-        cached: of input from the prompt's cache. None: as other input.
-        written: of input that is written to that cache. None: as other input.
+        cached: the price of input from the prompt's cache. None: that of other input.
+        written: the price of input that is written to that cache. None: that of other input.
     """
 
     input: float = Field(ge=0, lt=1_000_000)

@@ -260,7 +260,7 @@ class EnvironmentSettings(Settings):
 
     @property
     def _polls_of_one_address(self) -> float:
-        """How many polls of one address wait at once, as often as the web ACL lets them come."""
+        """How many polls of one address can wait at once, at the rate that the web ACL allows."""
         firewall = self.edge.firewall
         polls_per_second = firewall.polls / 60 if firewall else 0.0
         return polls_per_second * self.limits.poll_timeout_max_ms / 1000

@@ -224,8 +224,8 @@ class FirewallSettings(Settings):
         requests: requests that may send something: POST and DELETE, whatever their path,
             WebSockets that open, and all of `/v1/`. What is above gets 429 likewise. The default is
             twice what 1,000 concurrent streams of 20 s need, if all came from one backend.
-        polls: long polls over one minute. A reader sends ten to twenty. While it waits, each takes
-            one of the executions that are reserved for them: one address must not take all.
+        polls: long polls over one minute. A reader sends ten to twenty. While a poll waits, it
+            takes one of the executions that are reserved for them; one address must not take all.
         counted_rules: rules of AWS's groups that count matches and don't block them, besides
             those on bodies: `{"AWSManagedRulesCommonRuleSet": ("GenericLFI_URIPATH",)}`.
         blocked_per_minute: an alarm is raised above this number of blocked requests a minute.
@@ -249,7 +249,7 @@ class EdgeSettings(Settings):
             zone. Switching it off is the first step of removing or changing a domain.
         certificate_arn: a certificate for the address in us-east-1. Without a hosted zone the
             record is yours to make, and CloudFront speaks HTTP with the load balancer, inside AWS.
-        firewall: a WAF web ACL with AWS's managed rules and a rate for each address. None: none.
+        firewall: a WAF web ACL with AWS's managed rules and rates for each address. None: none.
         web_acl_arn: a WAF web ACL of your own instead (scope CLOUDFRONT, in us-east-1).
         edge_key: which entry of the secret `evenflow-<env>-edge-keys` CloudFront shows the
             functions. They take any, so that one can be replaced (docs/runbooks/signing-keys.md).

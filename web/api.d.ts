@@ -88,7 +88,7 @@ declare interface ShareOptions {
     readonly responseId?: string | undefined;
     readonly ttlSeconds?: number | undefined;
     readonly name?: string | undefined;
-    /** Whether the token is told the names of other readers. */
+    /** Whether the token shows the names of other readers. */
     readonly names?: boolean | undefined;
 }
 /** A token that reads, until `expiresAt` (ISO 8601), and the server's addresses. */

@@ -47,7 +47,7 @@ _edge_keys = EdgeKeys(_secrets, _settings.edge_keys_secret, logger)
 _signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signing_keys, logger)
 _dynamodb = aws_client("dynamodb")
 _responses = StoredResponses(_dynamodb, _settings.responses_table)
-# It isn't told the keys of the secret: whoever came with one of these has its token until it
+# This function doesn't read the secret's keys: a token that one of these opened lasts until it
 # expires.
 _tenants = Tenants(known=False, wall_time=time.time)
 _tenant_records = TenantRecords(_dynamodb, _settings.tenants_table, _tenants, logger)

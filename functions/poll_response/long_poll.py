@@ -26,7 +26,7 @@ from evenflow.stream_core.protocol.long_poll import (
 # How long the first news may wait to be seen, and an end while the poll lingers: on average half of
 # it. A look costs a read unit.
 _LOOK_SECONDS, _LINGERING_LOOK_SECONDS = 0.08, 0.2
-# A reader may have been given entries by their owner that the buffer doesn't have yet.
+# A task may have sent its reader entries that the buffer doesn't have yet.
 _MOST_UNRECORDED_ENTRIES = 10_000
 _RETRY_AFTER_MS = 3_000
 
@@ -75,8 +75,8 @@ class LongPoll:
             owner began before `from_index`, the reader begins again.
         patience: how many seconds the reader waits.
         shared: whether it came with a share token.
-        most_waiting: how many polls of the response may wait that came with share tokens, and how
-            many that came with the session's.
+        most_waiting: how many polls of the response may wait: that many with share tokens, and as
+            many with the session's.
         wall_time: seconds since the epoch, like the times in the buffer.
         sleep: waits for so many seconds.
     """
@@ -115,7 +115,7 @@ class LongPoll:
             NotFound: there is no such response, or it is another session's.
             Gone: the response ended too long ago.
             InvalidRequest: `from_index` is after the end of the log.
-            RateLimited: as many newer polls of the response have come as may wait.
+            RateLimited: too many newer polls of the response wait.
             Overloaded: DynamoDB can't be read.
         """
         head = self._responses.note_poll(
@@ -160,7 +160,7 @@ class LongPoll:
         return head.share_polls if self._shared else head.session_polls
 
     def _check_waiting(self, newer: int) -> None:
-        """Leave when too many polls wait. What came last goes on waiting: its reader is there."""
+        """Check that few newer polls wait. The newest goes on, since its reader is there."""
         if newer >= self._most_waiting:
             raise RateLimited(
                 "too many polls of this response wait; nothing is lost, poll again from the same "
@@ -170,7 +170,7 @@ class LongPoll:
             )
 
     def _check_first_index(self, look: _Look) -> None:
-        """Check that `from_index` may follow what is on record, where the entry before it isn't."""
+        """Check that `from_index` may follow what is on record, if the entry before it isn't."""
         is_ahead = look.first_news == self._from_index > _MOST_UNRECORDED_ENTRIES
         if is_ahead and not self._chunks:
             next_index = self._responses.next_index(self._response_id)

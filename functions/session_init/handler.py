@@ -92,7 +92,7 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
         wanted,
         given,
         agents=_agents,
-        tenants=_tenants_now(given, now),
+        tenants=_current_tenants(given, now),
         tokens=SessionTokens(_signing_keys.get()),
         now=now,
         ttl=_settings.limits.session_token_ttl_seconds,
@@ -105,12 +105,12 @@ def _open(request: HttpApiRequest) -> HttpApiAnswer:
     return json_answer(opened.to_body(ws_url=address.ws_url, http_url=address.http_url), status=201)
 
 
-def _tenants_now(given: str | None, now: float) -> Tenants:
+def _current_tenants(given: str | None, now: float) -> Tenants:
     """The tenants in force.
 
     Raises:
-        Overloaded: the records can't be read, and what is given is no key of the secret's. It may
-            be one of the records', and a tenant that has one may not be opened without it.
+        Overloaded: the records can't be read, and the given key is none of the secret's. It may be
+            one of the records', and a tenant that has one may not be opened without it.
     """
     _tenants.replace_given_keys(_tenant_keys.get())
     if not _tenant_records.refresh() and _tenants.with_key(given, now) is None:

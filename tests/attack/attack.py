@@ -15,7 +15,7 @@ from tests.attack.wire import Client
 _BESIDE_MIB = 64.0
 """For connections, and what is on its way."""
 _STORES_MIB = 64.0
-"""For what was accepted of some seconds."""
+"""For what is accepted within some seconds."""
 
 
 class Judged(StrEnum):
@@ -35,7 +35,7 @@ class Scene:
 
     Args:
         attacker: opens the attacker's connections, from an address of its own on this machine.
-        stranger: opens those of an attacker elsewhere: a proxy of this machine names its address.
+        stranger: opens those of an attacker elsewhere, whose address a proxy of this machine names.
         other: likewise, for an honest client that the attack is aimed at, or a proxy of this
             machine that an attacker calls through.
     """
@@ -71,7 +71,7 @@ class Attack:
 
     Args:
         fills: the limits that it fills. What they take may come on top of the memory at its peak.
-        stores_mib: by how much it may make the store grow on the disk.
+        stores_mib: how much the store may grow on the disk.
         short: whether it is part of the short form.
         hostile_model: whether the model is `tests.attack.hostile_model`, not the demo model.
     """

@@ -32,6 +32,7 @@ _KEEP_ALIVE_SECONDS = 75.0
 _SESSION_CONNECTIONS = 8
 _BURST = 64
 _CUT_SECONDS = 6.0
+"""A client may take so long to answer a close frame. Then it is cut."""
 _RESPONSES = "/v1/responses"
 
 
@@ -136,9 +137,9 @@ async def _flood(
     await asyncio.gather(*[send(token) for token in tokens])
     await asyncio.sleep(max(0.0, until - monotonic()))
     scene.did(f"{sent:,} {what} over {len(tokens)} WebSockets, {closed} cut")
-    in_time = scene.plan.strike_seconds > _CUT_SECONDS  # a client that is told has so long
-    left = len(tokens) - closed
-    scene.must(not (in_time and left), f"{left} WebSockets were not cut")
+    uncut = len(tokens) - closed
+    is_due = scene.plan.strike_seconds > _CUT_SECONDS
+    scene.must(not (is_due and uncut), f"{uncut} WebSockets were not cut")
 
 
 @attack("pings", short=True)
@@ -176,20 +177,20 @@ async def responses_pings(scene: Scene) -> None:
 
 @attack("responses-texts", short=True)
 async def responses_texts(scene: Scene) -> None:
-    """The same send messages of one byte."""
+    """32 WebSockets of OpenAI's Responses API send messages of one byte."""
     await _flood(scene, client_frame(TEXT, b"x"), "messages", path=_RESPONSES)
 
 
 @attack("responses-creates")
 async def responses_creates(scene: Scene) -> None:
-    """The same ask a model that is not there."""
+    """32 WebSockets of OpenAI's Responses API ask a model that is not there."""
     create = text_frame({"type": "response.create", "model": "nope", "input": "hi"})
     await _flood(scene, create, "requests", path=_RESPONSES)
 
 
 @attack("responses-half-messages", fills=(REQUESTS,))
 async def responses_half_messages(scene: Scene) -> None:
-    """128 WebSockets send 4 MiB of a message to /v1/responses, but for the last byte."""
+    """128 WebSockets of /v1/responses send 4 MiB of a message, and never its last byte."""
     await _half_messages(scene, 128, 4 * MIB - 64, _RESPONSES)
 
 

@@ -117,29 +117,27 @@ async def _illegal_end(websocket: RawWebSocket) -> str:
 @attack("outlived-tokens", Judged.BY_OUTCOME, short=True)
 async def outlived_tokens(scene: Scene) -> None:
     """WebSockets of every protocol are used after their token has expired: nothing is answered."""
-    ask = {
+    requests = {
         "/ws": {"type": "chat.message", **chat_message("m1", None, _SHORT_ANSWER)},
         "/v1/realtime": {"type": "start", "id": "m1", "previous": None, "text": _SHORT_ANSWER},
         "/v1/responses": {"type": "response.create", "model": "demo", "input": _SHORT_ANSWER},
     }
     protocols = {"/v1/realtime": "evenflow.realtime.v1"}
-    for path, message in ask.items():
+    for path, request in requests.items():
         token = session_token(age_seconds=3_600 - _LEFT_SECONDS)
         async with scene.attacker.connection() as connection:
-            protocol, header = (
-                protocols.get(path, "evenflow.v1"),
-                f"Authorization: Bearer {token}\r\n",
-            )
+            protocol = protocols.get(path, "evenflow.v1")
+            header = f"Authorization: Bearer {token}\r\n"
             websocket = await connection.upgraded(token, path, protocol, header)
             scene.must(websocket.status == 101, f"{path} is answered {websocket.status}")
             await asyncio.sleep(_LEFT_SECONDS + 1.0)
-            websocket.write(text_frame(message))
+            websocket.write(text_frame(request))
             codes = list[str]()
             while (frame := await websocket.frame(5.0)).opcode != CLOSE:
                 if frame.opcode == TEXT and "error" in frame.json:
                     codes.append(str(frame.json["error"]["code"]))
         scene.must(codes == ["token_expired"], f"{path} answers {codes} after the token's end")
-    scene.did(f"{len(ask)} protocols")
+    scene.did(f"{len(requests)} protocols")
 
 
 @attack("drain-from-outside", Judged.ALONE, short=True)

@@ -2,7 +2,7 @@
 
 Each asks a small question several times a second, over its own transport, and looks whether the
 answer is whole. What became of each question is a line of JSON on stdout. They stop when stdin
-ends. The key of tokens comes in the environment. With a tenant they show its key.
+ends. The key of tokens comes in the environment. With a tenant they use its key.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Question:
         asked_at: `time.monotonic` seconds, which are comparable between processes.
         seconds: to the first text, from before anything was connected for it; the whole patience
             where none came.
-        gap: the longest time between two of its texts, in seconds.
+        gap: the longest time between two texts of the answer, in seconds.
         error: why there is no whole answer; empty when there is one.
     """
 

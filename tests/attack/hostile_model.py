@@ -28,15 +28,15 @@ SECRET_IN_ERROR = "hunter2-of-the-database"
 FORGED = "an answer that nobody asked for"
 BEGINNING, REST = "The beginning", " and the rest"
 OF_ANOTHER_CHOICE = " OF ANOTHER CHOICE"
-TOLD_KEY = "AKIAQ999999999999999"
-BEGINNINGS_OF_MATCHES = ("sk-", "eyJ", "41-", "sk-", "a.", "a@a.", "DE89 AAAA ", "xoxb-1-")
+LEAKED_KEY = "AKIAQ999999999999999"
+MATCH_BEGINNINGS = ("sk-", "eyJ", "41-", "sk-", "a.", "a@a.", "DE89 AAAA ", "xoxb-1-")
 
 _UNPACKED_BLOCKS, _BLOCK = 256, 1_048_576
 _INTERIM_SECONDS = 20.0
 _ENDLESS_SECONDS = 120.0
 _BEGINNINGS_SECONDS = 20.0
 _turns = itertools.count()
-_DEAF_TOKENS = 20_000
+_IGNORED_LENGTH_TOKENS = 20_000
 _ERROR_TEXT = f"could not connect to postgres://admin:{SECRET_IN_ERROR}@db.internal/models"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TOKENS = re.compile(r"tokens=(\d+)")
@@ -152,41 +152,41 @@ async def _endless_answer(writer: Writer) -> None:
 
 
 async def _beginnings_of_matches(writer: Writer) -> None:
-    text = BEGINNINGS_OF_MATCHES[next(_turns) % len(BEGINNINGS_OF_MATCHES)]
+    text = MATCH_BEGINNINGS[next(_turns) % len(MATCH_BEGINNINGS)]
     writer.write(_HEAD + b"\r\n")
     data = event(text)
     with suppress(TimeoutError):
         async with asyncio.timeout(_BEGINNINGS_SECONDS):
             while not writer.is_closing():
-                writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+                writer.write(chunk(data))
                 await writer.drain()
                 await asyncio.sleep(0.02)
     writer.close()
 
 
 async def _key_by_letters(writer: Writer) -> None:
-    writer.write(answer("Your key is ", *TOLD_KEY, ", and that is all of it."))
+    writer.write(answer("Your key is ", *LEAKED_KEY, ", and that is all of it."))
 
 
 async def _key_around_a_source(writer: Writer) -> None:
     cited = {"url_citation": {"url": "https://example.com", "title": "A page"}}
     source = {"choices": [{"index": 0, "delta": {"annotations": [cited]}}]}
     pieces = (
-        event(f"Your key is {TOLD_KEY[:9]}"),
+        event(f"Your key is {LEAKED_KEY[:9]}"),
         b"data: " + json.dumps({"object": "chat.completion.chunk", **source}).encode() + b"\n\n",
-        event(f"{TOLD_KEY[9:]}, so."),
+        event(f"{LEAKED_KEY[9:]}, so."),
     )
     writer.write(_HEAD + b"\r\n" + chunked(b"".join(pieces) + end()))
 
 
 async def _deaf_to_lengths(writer: Writer) -> None:
-    writer.write(_HEAD + b"\r\n" + chunked(event("x ") * _DEAF_TOKENS + end()))
+    writer.write(_HEAD + b"\r\n" + chunked(event("x ") * _IGNORED_LENGTH_TOKENS + end()))
 
 
 async def _counts(count: int, writer: Writer) -> None:
     usage = {"prompt_tokens": count, "completion_tokens": count}
-    told = b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
-    writer.write(_HEAD + b"\r\n" + chunked(event(BEGINNING) + told + end()))
+    counted = b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
+    writer.write(_HEAD + b"\r\n" + chunked(event(BEGINNING) + counted + end()))
 
 
 BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
@@ -210,9 +210,9 @@ BEHAVIOURS: dict[str, Callable[[Writer], Awaitable[None]]] = {
 }
 
 
-def _stated(parameter: re.Pattern[str], question: str, otherwise: int) -> int:
+def _parameter_in(parameter: re.Pattern[str], question: str, default: int) -> int:
     found = parameter.search(question)
-    return int(found[1]) if found else otherwise
+    return int(found[1]) if found else default
 
 
 @cache
@@ -256,8 +256,8 @@ class _Model:
         if directive == "#attack":
             await BEHAVIOURS[name](writer)
             return
-        tokens = demo_tokens(_stated(_SEED, question, 1), _stated(_TOKENS, question, 1))
-        gap_seconds = _stated(_GAP_MS, question, 0) / 1_000
+        tokens = demo_tokens(_parameter_in(_SEED, question, 1), _parameter_in(_TOKENS, question, 1))
+        gap_seconds = _parameter_in(_GAP_MS, question, 0) / 1_000
         writer.write(_HEAD + b"\r\n")
         for token in tokens:
             writer.write(chunk(event(token)))

@@ -76,7 +76,7 @@ class HonestReaders:
 
 @asynccontextmanager
 async def honest_readers(port: int, tenant: str) -> AsyncIterator[HonestReaders]:
-    """Honest readers of the server at this port. `tenant`: whose key they show; empty: nobody's."""
+    """Honest readers of the server at this port. `tenant`: whose key they use; empty: none."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -218,7 +218,7 @@ async def _carry_out(attack: Attack, scene: Scene) -> None:
 
 @asynccontextmanager
 async def _largest_store(server: Target) -> AsyncIterator[list[int]]:
-    """Note how large the store is, again and again until the end of the block."""
+    """Note the size of the store every half second, until the end of the block."""
     sizes = list[int]()
 
     async def look() -> None:

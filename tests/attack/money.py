@@ -22,8 +22,8 @@ _RECORDS, _DAYS, _USERS = 300_000, 30, 500
 _ROWS_AT_ONCE, _PAUSE_SECONDS = 1_000, 0.02
 _REPORTERS = 32
 _BOUND, _LONGEST = 1_200, 50
-# A server sees a new tenant within 5 s.
-_SEEN_SECONDS, _SETTLED_SECONDS = 10.0, 5.0
+# A server knows a new tenant within 5 s.
+_RECORDS_SECONDS, _SETTLED_SECONDS = 10.0, 5.0
 _PRICED = {"EVENFLOW_MODEL_PRICES": "demo=900000/900000"}
 _CHAT, _RESPONSES = "/v1/chat/completions", "/v1/responses"
 _LENGTHS: tuple[tuple[str, dict[str, object]], ...] = (
@@ -46,14 +46,14 @@ def _days() -> str:
     return f"from={last - timedelta(days=2 * _DAYS)}&to={last}"
 
 
-_RECORDS_OF = """
+_INSERT_RECORDS = """
 WITH RECURSIVE
     numbers (n) AS (SELECT :first UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < :last)
 INSERT INTO usage_records SELECT :tenant, printf('rsp_%032d', n),
     date(:now - 86400 * (n % :days), 'unixepoch'), 'user-' || (n / :days % :users), :record, '{}',
     :now + 7776000 FROM numbers
 """
-_TOTALS_OF = """
+_SELECT_TOTALS = """
 SELECT tenant, user, day, 'demo', count(*), 100 * count(*), 200 * count(*), 0, 0, 0, max(expires_at)
 FROM usage_records WHERE tenant = :tenant GROUP BY user, day
 UNION ALL
@@ -63,8 +63,8 @@ FROM usage_records WHERE tenant = :tenant GROUP BY day
 
 
 def _fill(path: str, records: int) -> None:
-    """Put a tenant's answers of a month into the store, in moments that hold up nobody."""
-    used = UsageRecord(
+    """Put a tenant's answers of a month into the store, a few at a time: no request waits."""
+    record = UsageRecord(
         tenant=HOSTILE, response_id="rsp", agent="demo", user="user", key="", model="demo",
         state="completed", ended_at=time.time(), input_tokens=100, output_tokens=200,
     )  # fmt: skip
@@ -73,15 +73,15 @@ def _fill(path: str, records: int) -> None:
         "now": int(time.time()),
         "days": _DAYS,
         "users": _USERS,
-        "record": used.to_text(),
+        "record": record.to_text(),
     }
     with closing(sqlite3.connect(path, isolation_level=None, timeout=10.0)) as connection:
         connection.execute("PRAGMA synchronous=NORMAL")
         for first in range(0, records, _ROWS_AT_ONCE):
             last = min(records, first + _ROWS_AT_ONCE)
-            connection.execute(_RECORDS_OF, values | {"first": first, "last": last})
+            connection.execute(_INSERT_RECORDS, values | {"first": first, "last": last})
             time.sleep(_PAUSE_SECONDS)
-        totals = connection.execute(_TOTALS_OF, values).fetchall()
+        totals = connection.execute(_SELECT_TOTALS, values).fetchall()
         for first in range(0, len(totals), _ROWS_AT_ONCE):
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(
@@ -95,7 +95,7 @@ def _fill(path: str, records: int) -> None:
 @attack("usage-reports", short=True, settings=KEYED, stores_mib=640.0)
 async def usage_reports(scene: Scene) -> None:
     """A tenant with 300,000 answers in a month asks for reports of them, over 32 connections."""
-    done, records = Counter[str](), scene.scaled(_RECORDS)
+    replies, records = Counter[str](), scene.scaled(_RECORDS)
     await asyncio.to_thread(_fill, scene.target.variables["EVENFLOW_STORE_PATH"], records)
     headers = bearer(TENANT_KEYS[HOSTILE])
     request = scene.attacker.request("GET", f"/usage?{_days()}", headers=headers)
@@ -108,20 +108,20 @@ async def usage_reports(scene: Scene) -> None:
                     while monotonic() < over_at:
                         connection.send(request)
                         reply = await connection.reply()
-                        done[str(reply.status)] += 1
+                        replies[str(reply.status)] += 1
                         if reply.status != 200:
                             break
 
     await asyncio.gather(*[report() for _ in range(_REPORTERS)])
-    told = ", ".join(f"{count:,} times {status}" for status, count in done.items())
-    scene.did(f"{records:,} records; {told}")
-    scene.must(done["200"] > 0, "no report was given")
+    statuses = ", ".join(f"{count:,} times {status}" for status, count in replies.items())
+    scene.did(f"{records:,} records; {statuses}")
+    scene.must(replies["200"] > 0, "no report was given")
 
 
 async def _budgeted(scene: Scene, tenant: str) -> str:
-    """A tenant with a budget, which the server knows. Returns its key."""
+    """Add a tenant with a budget, and wait until the server knows it. Returns its key."""
     command = ("-m", "evenflow", "tenants", "add", tenant, "--tokens-per-day", str(_BOUND))
-    adding = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         sys.executable,
         *command,
         cwd=ROOT,
@@ -129,9 +129,9 @@ async def _budgeted(scene: Scene, tenant: str) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    told, _ = await adding.communicate()
-    key = told.decode().strip()
-    async with asyncio.timeout(_SEEN_SECONDS):
+    output, _ = await process.communicate()
+    key = output.decode().strip()
+    async with asyncio.timeout(_RECORDS_SECONDS):
         while (await _report(scene, key)).get("tenant") != tenant:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     return key
@@ -142,7 +142,7 @@ async def _report(scene: Scene, key: str) -> dict[str, object]:
 
 
 async def _settled(scene: Scene, key: str) -> int | None:
-    """What is committed of the budget once nothing is reserved. None: something stays reserved."""
+    """What is committed of the budget once nothing is reserved. None: something still is."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_SETTLED_SECONDS):
             while True:
@@ -154,7 +154,7 @@ async def _settled(scene: Scene, key: str) -> int | None:
     return None
 
 
-def _asking(path: str, behaviour: str) -> dict[str, object]:
+def _request(path: str, behaviour: str) -> dict[str, object]:
     question = f"#attack {behaviour}"
     if path == _RESPONSES:
         return {"model": "demo", "input": question}
@@ -169,16 +169,16 @@ def _asking(path: str, behaviour: str) -> dict[str, object]:
 )
 async def lengths_by_other_names(scene: Scene) -> None:
     """A tenant with 1,200 tokens a day asks for 50 by a name that is reserved, and for 20,000 by
-    others. Its model gives 20,000 whatever it is told.
+    other names. Its model gives 20,000 in any case.
     """
     key, answered = await _budgeted(scene, "spender"), 0
     for path, parameters in _LENGTHS:
-        body = {**_asking(path, "deaf-to-lengths"), **parameters}
+        body = {**_request(path, "deaf-to-lengths"), **parameters}
         reply = await scene.attacker.call("POST", path, body, bearer(key))
         scene.must(reply.status in (200, 400, 429), f"{parameters} is answered {reply.status}")
         answered += reply.status == 200
     committed = await _settled(scene, key)
-    # Estimated: eight for the turn, and each three bytes of it.
+    # The estimate of the input is eight for the turn, and one for every three bytes.
     each = 8 + -(-len("#attack deaf-to-lengths") // 3) + _LONGEST + 1
     scene.did(f"{answered} of {len(_LENGTHS)} answered, {committed} committed of {_BOUND}")
     scene.must(answered > 0, "nothing was answered")
@@ -195,20 +195,20 @@ async def lengths_by_other_names(scene: Scene) -> None:
     settings=KEYED | _PRICED,
 )
 async def absurd_usage(scene: Scene) -> None:
-    """The model counts 2^62 tokens, which are not believed, and then 10^12, which are: the ends of
-    others are settled all the same.
+    """The model reports 2^62 tokens, which are ignored, and then 10^12, which are not. The answers
+    of others are settled all the same.
     """
-    liar, other = await asyncio.gather(*[_budgeted(scene, name) for name in ("liar", "other")])
+    absurd, other = await asyncio.gather(*[_budgeted(scene, name) for name in ("absurd", "other")])
     honest = {"model": "demo", "messages": [{"role": "user", "content": "#demo tokens=1 seed=5"}]}
     for behaviour in ("impossible-usage", "absurd-usage"):
-        body = {**_asking(_CHAT, behaviour), "max_tokens": _LONGEST}
-        told = await scene.attacker.call("POST", _CHAT, body, bearer(liar))
-        scene.must(told.status == 200, f"{behaviour}: answered {told.status}")
+        body = {**_request(_CHAT, behaviour), "max_tokens": _LONGEST}
+        reply = await scene.attacker.call("POST", _CHAT, body, bearer(absurd))
+        scene.must(reply.status == 200, f"{behaviour}: answered {reply.status}")
         body = {**honest, "max_tokens": _LONGEST}
         await scene.other.call("POST", _CHAT, body, bearer(other))
-        committed = [await _settled(scene, key) for key in (liar, other)]
+        committed = [await _settled(scene, key) for key in (absurd, other)]
         scene.did(f"{behaviour}: {committed} committed")
         scene.must(None not in committed, f"{behaviour}: an end is not settled: {committed}")
-        believed = behaviour == "absurd-usage" or (committed[0] or 0) < _BOUND
-        scene.must(believed, f"{behaviour}: it is believed: {committed}")
+        is_right = behaviour == "absurd-usage" or (committed[0] or 0) < _BOUND
+        scene.must(is_right, f"{behaviour}: it is counted: {committed}")
     scene.must("can't be used" not in scene.target.log, "the store was taken for broken")

@@ -17,7 +17,7 @@ class Plan:
         strike_seconds: how long an attack lasts that may last as long as one likes.
         settle_seconds: until memory must be back.
         slower_seconds: by which the first token and the longest gap may be later during an attack,
-            where a tenth of what they were before is less.
+            unless a tenth of what they were before is more.
         slack_mib: that memory may keep besides, where it is given little time for that.
         patience_seconds: for an attack; then it is over, whatever it has done.
         watch_seconds: how long an attack may wait for a bound of time to be kept.

@@ -74,7 +74,7 @@ def write(folder: Path, measured: Sequence[Measured], text: str) -> None:
 
 
 def _groups(widths: Sequence[int]) -> str:
-    """The line above the headings: what those next to each other are of."""
+    """The line above the headings, which groups them."""
     left, groups = list(widths), list[str]()
     for name, columns in _COLUMNS:
         own, left = left[: len(columns)], left[len(columns) :]

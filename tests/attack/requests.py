@@ -77,59 +77,57 @@ def _readable(session_id: str, response_id: str) -> tuple[str, ...]:
 # -- heads -----------------------------------------------------------------------------------------
 
 _HOST = b"Host: 127.0.0.1\r\n"
-_BEHIND = b"GET /health HTTP/1.1\r\n" + _HOST + b"\r\n"
+_WHOLE_REQUEST = b"GET /health HTTP/1.1\r\n" + _HOST + b"\r\n"
 _UPGRADE = (
     b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 )
 
 
-def _posted(headers: bytes, body: bytes = b"{}") -> bytes:
+def _post(headers: bytes, body: bytes = b"{}") -> bytes:
     return b"POST /session HTTP/1.1\r\n" + _HOST + headers + b"\r\n\r\n" + body
 
 
 _UNCLEAR = {
-    "two kinds of length": _posted(
-        b"Content-Length: 4\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"
-    ),
-    "two lengths": _posted(b"Content-Length: 2\r\nContent-Length: 3"),
-    "a signed length": _posted(b"Content-Length: +2"),
-    "a hexadecimal length": _posted(b"Content-Length: 0x2"),
-    "an unknown coding": _posted(b"Transfer-Encoding: xchunked", b"0\r\n\r\n"),
-    "chunks within": _posted(b"Transfer-Encoding: chunked, identity", b"0\r\n\r\n"),
-    "two codings": _posted(
+    "two kinds of length": _post(b"Content-Length: 4\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"),
+    "two lengths": _post(b"Content-Length: 2\r\nContent-Length: 3"),
+    "a signed length": _post(b"Content-Length: +2"),
+    "a hexadecimal length": _post(b"Content-Length: 0x2"),
+    "an unknown coding": _post(b"Transfer-Encoding: xchunked", b"0\r\n\r\n"),
+    "chunks within": _post(b"Transfer-Encoding: chunked, identity", b"0\r\n\r\n"),
+    "two codings": _post(
         b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", b"0\r\n\r\n"
     ),
-    "a huge chunk": _posted(b"Transfer-Encoding: chunked", b"ffffffffffffffff2\r\n{}\r\n0\r\n\r\n"),
-    "a space before the colon": _posted(b"Content-Length : 2"),
+    "a huge chunk": _post(b"Transfer-Encoding: chunked", b"ffffffffffffffff2\r\n{}\r\n0\r\n\r\n"),
+    "a space before the colon": _post(b"Content-Length : 2"),
     "a folded line": b"GET /health HTTP/1.1\r\n" + _HOST + b"X: a\r\n b\r\n\r\n",
     "a lone CR": b"GET /health HTTP/1.1\r\n" + _HOST + b"X: a\rX-Y: b\r\n\r\n",
     "a NUL": b"GET /health HTTP/1.1\r\n" + _HOST + b"X: a\0b\r\n\r\n",
     "two hosts": b"GET /health HTTP/1.1\r\n" + _HOST + b"Host: attacker.example\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }
-"""Requests whose end or host two readers could see differently."""
+"""Requests of which two readers could see different ends or hosts."""
 _UPGRADES = {
     "to no path": b"GET /nope HTTP/1.1\r\n" + _HOST + _UPGRADE + b"\r\n",
     "without a token": b"GET /ws HTTP/1.1\r\n" + _HOST + _UPGRADE + b"\r\n",
     "with a body": b"GET /ws HTTP/1.1\r\n"
     + _HOST
     + _UPGRADE
-    + b"Content-Length: %d\r\n\r\n" % len(_BEHIND)
-    + _BEHIND,
+    + b"Content-Length: %d\r\n\r\n" % len(_WHOLE_REQUEST)
+    + _WHOLE_REQUEST,
 }
 
 
 @attack("unclear-requests", Judged.BY_OUTCOME, short=True)
 async def unclear_requests(scene: Scene) -> None:
-    """Behind a request whose end is unclear stands another one, which must not be answered."""
+    """A second request follows one whose end is unclear. The second must not be answered."""
     for name, request in _UNCLEAR.items():
-        statuses = await _statuses(scene, request + _BEHIND)
+        statuses = await _statuses(scene, request + _WHOLE_REQUEST)
         is_refused = len(statuses) <= 1 and all(status >= 400 for status in statuses)
         scene.must(is_refused, f"{name}: answered {statuses}")
     for name, request in _UPGRADES.items():
-        # Behind a proxy an upgrade that was refused, and is taken for one, opens a way around it.
-        statuses = await _statuses(scene, _BEHIND + request + _BEHIND)
+        # A proxy that takes a refused upgrade for an accepted one passes on unread what follows.
+        statuses = await _statuses(scene, _WHOLE_REQUEST + request + _WHOLE_REQUEST)
         is_refused = statuses[:1] == [200] and all(status >= 400 for status in statuses[1:])
         scene.must(is_refused and len(statuses) <= 2, f"an upgrade {name}: answered {statuses}")
     scene.did(f"{len(_UNCLEAR) + len(_UPGRADES)} requests")
@@ -160,7 +158,7 @@ async def _statuses(scene: Scene, data: bytes) -> list[int]:
     hostile_model=True,
 )
 async def odd_bodies(scene: Scene) -> None:
-    """3,000 requests of every protocol have odd values in them: none ends in a fault of ours."""
+    """3,000 requests of every protocol have odd values: none ends in a fault of the server."""
     numbers, statuses = iter(range(scene.scaled(_ODD_REQUESTS))), Counter[int]()
     slowest = 0.0
 
@@ -195,7 +193,7 @@ async def _odd_requests(scene: Scene, numbers: Iterator[int]) -> AsyncIterator[b
 
 _FORGED = '{"level":"ERROR","message":"forged"}'
 _WORDS = f"x\n{_FORGED}\x1b[31m\u2028\u202e"
-# Of lines of one kind one a second is written.
+# The log has one line a second of each kind.
 _LOGGED_SECONDS = 1.5
 _COMMANDS = ("\x1b", "\u2028", "\u202e")
 

@@ -1,4 +1,4 @@
-"""Attacks on the store: what is kept on the disk, from one sender."""
+"""Attacks on the store: one sender fills the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.attack.verdict import MIB
 from tests.attack.wire import bearer
 
 _QUICK = "#demo tokens=1 gap_ms=0 first_token_ms=0"
-# 33 KB of gzip, of which the server makes 3.3 MB.
+# 33 KB of gzip, which the server unpacks to 3.3 MB.
 _NOISE, _ZEROES = 29_000, 3_250_000
 _GROWS_MIB = 16
 _STORE_MIB = 32
@@ -24,16 +24,16 @@ _BESIDE_MIB = 16
 
 @attack("zeroes", Judged.BY_OUTCOME, short=True)
 async def zeroes(scene: Scene) -> None:
-    """40 requests of 33 KB, which are 3.3 MB when they are unpacked, to calls that keep them."""
-    before, sent = _stored(scene), 0
+    """40 requests of 33 KB, which unpack to 3.3 MB each, go to calls that keep them."""
+    before, answered = _stored(scene), 0
     padding = b64encode(Random(7).randbytes(_NOISE)).decode() + "a" * _ZEROES
     for number in range(scene.scaled(40)):
         headers = {"Idempotency-Key": f"k{number}"} if number % 4 == 1 else {}
         path = ("/v1/chat/completions", "/v1/responses")[number % 2]
-        sent += await _ask(scene, path, f"{padding}{number}", headers, packed=True) == "200"
+        answered += await _ask(scene, path, f"{padding}{number}", headers, packed=True) == "200"
     grown = (_stored(scene) - before) / MIB
-    scene.did(f"{sent} were answered, the store grew by {grown:.1f} MiB")
-    scene.must(sent > 0, "none was answered")
+    scene.did(f"{answered} were answered, the store grew by {grown:.1f} MiB")
+    scene.must(answered > 0, "none was answered")
     scene.must(grown < _GROWS_MIB, f"the store grew by {grown:.1f} MiB")
 
 
@@ -58,8 +58,8 @@ async def full_store(scene: Scene) -> None:
     for number in range(4):
         answer = await ask_events(scene.other, session_token(), "m1", None, _QUICK)
         scene.must(not answer.error, f"honest question {number}: {answer.error}")
-    again = await _ask(scene, "/v1/responses", "x" * 2_000_000, {})
-    scene.must(again in {"200", "store_full"}, f"afterwards: {again}")
+    last_outcome = await _ask(scene, "/v1/responses", "x" * 2_000_000, {})
+    scene.must(last_outcome in {"200", "store_full"}, f"afterwards: {last_outcome}")
     stored = _stored(scene) / MIB
     scene.must(stored < _STORE_MIB + _BESIDE_MIB, f"the store has {stored:.0f} MiB")
 
@@ -67,7 +67,7 @@ async def full_store(scene: Scene) -> None:
 async def _ask(
     scene: Scene, path: str, padding: str, headers: dict[str, str], *, packed: bool = False
 ) -> str:
-    """One request with so much before its question. Returns its status, or its error's code."""
+    """Send a question behind a message of padding. Returns the status, or the error's code."""
     turns = [{"role": "user", "content": padding}, {"role": "user", "content": _QUICK}]
     body = json.dumps({"model": "demo", "input" if "responses" in path else "messages": turns})
     data = gzip.compress(body.encode(), 9) if packed else body.encode()

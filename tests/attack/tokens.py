@@ -19,17 +19,17 @@ HONEST, HOSTILE = "honest", "hostile"
 """Two tenants."""
 TENANT_KEYS = {tenant: f"{tenant}-{SECRET}" for tenant in (HONEST, HOSTILE)}
 KEYED = {"EVENFLOW_TENANT_KEYS": json.dumps(TENANT_KEYS)}
-"""The setting of a server on which each of them has a key: honest readers are `HONEST`."""
+"""The settings of a server where each of them has a key. Honest readers use that of `HONEST`."""
 
 _TOKEN_SECONDS = 3_600
 _TOKENS = SessionTokens({KEY_ID: SECRET.encode()})
 
 
 def session_token(session_id: str = "", *, age_seconds: float = 0.0, tenant: str = "") -> str:
-    """A token of a session, which is new where it isn't named; issued so long ago.
+    """A token of a session, by default of a new one, issued `age_seconds` ago.
 
     Args:
-        tenant: whose key opened the session. Empty: nobody's.
+        tenant: the tenant whose key opened the session. Empty: none.
     """
     channel = Channel(tenant or "public", "demo", session_id or f"ses_{secrets.token_hex(12)}")
     key = GIVEN_KEY if tenant else ""

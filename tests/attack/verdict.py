@@ -40,7 +40,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Noticed:
-    """What honest readers noticed in a time: p95, in seconds. None: nothing came then.
+    """What honest readers noticed within a time: p95, in seconds. None: nothing came.
 
     Args:
         first_token: until the first text of an answer.
@@ -137,15 +137,15 @@ class Measured:
         if before.first_token is None or during.first_token is None:
             yield "no honest reader asked anything"
             return
-        for what, quiet, attacked in (
+        for what, quiet_s, attack_s in (
             ("first token", before.first_token, during.first_token),
             ("longest gap", before.gap, during.gap),
         ):
-            if quiet is None or attacked is None:
+            if quiet_s is None or attack_s is None:
                 continue  # no question was answered whole, which fails it already
-            bound = quiet + max(_SLOWER_SHARE * quiet, self.slower_seconds)
-            if attacked > bound:
-                yield f"{what} p95 {1_000 * attacked:.0f} ms, not {1_000 * bound:.0f}"
+            bound = quiet_s + max(_SLOWER_SHARE * quiet_s, self.slower_seconds)
+            if attack_s > bound:
+                yield f"{what} p95 {1_000 * attack_s:.0f} ms, not {1_000 * bound:.0f}"
 
     def _refusals(self) -> Iterator[str]:
         if self.broken:

@@ -53,7 +53,7 @@ NO_REPLY = Reply(0, {}, b"")
 
 
 class _CountedWriter(asyncio.StreamWriter):
-    """Counts what is written, by whatever writes it."""
+    """Counts the bytes that are written, whatever writes them."""
 
     def __init__(
         self,
@@ -174,8 +174,8 @@ class Client:
 
     Args:
         address: from which it connects, one of the loopback's.
-        behind_proxy: whether a proxy of this machine names its address, which is `STRANGER` then.
-            Otherwise the server takes it for a program of this machine.
+        behind_proxy: whether a proxy of this machine says that its address is `STRANGER`. Otherwise
+            the server takes it for a program of this machine.
     """
 
     def __init__(

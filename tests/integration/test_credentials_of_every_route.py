@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 
-from docs.route_table import Refusal, Shown, refusal
+from docs.route_table import CallerKind, Refusal, refusal
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.rights import Right
 from evenflow.stream_core.policy.session_token import SessionTokens
@@ -164,47 +164,47 @@ def _bearer(token: str) -> Mapping[str, str]:
 # -- the table of docs/limits.md -------------------------------------------------------------------
 
 _RIGHTS = {
-    Shown.MAY_READ: Right.READ,
-    Shown.MAY_WRITE: Right.WRITE,
-    Shown.MAY_CANCEL: Right.CANCEL,
+    CallerKind.MAY_READ: Right.READ,
+    CallerKind.MAY_WRITE: Right.WRITE,
+    CallerKind.MAY_CANCEL: Right.CANCEL,
 }
 _KEYS = {
-    Shown.WRONG_KEY: "evf_wrong",
-    Shown.EXPIRED_KEY: "evf_old",
-    Shown.REMOVED_KEY: "evf_removed",
-    Shown.KEY_TO_ASK: f"evf_{Scope.API}",
-    Shown.KEY_TO_READ: f"evf_{Scope.READ}",
-    Shown.KEY_TO_OPEN: f"evf_{Scope.SESSIONS}",
-    Shown.OTHER_TENANT: OTHER_KEY,
+    CallerKind.WRONG_KEY: "evf_wrong",
+    CallerKind.EXPIRED_KEY: "evf_old",
+    CallerKind.REMOVED_KEY: "evf_removed",
+    CallerKind.KEY_TO_ASK: f"evf_{Scope.API}",
+    CallerKind.KEY_TO_READ: f"evf_{Scope.READ}",
+    CallerKind.KEY_TO_OPEN: f"evf_{Scope.SESSIONS}",
+    CallerKind.OTHER_TENANT: OTHER_KEY,
 }
 
 
-def _shown(world: World, shown: Shown) -> Mapping[str, str]:
+def _headers_of(world: World, caller: CallerKind) -> Mapping[str, str]:
     """What a call shows."""
-    if shown is Shown.NOTHING:
+    if caller is CallerKind.NOTHING:
         return {}
     another = world.session._replace(session="another")
-    tokens: Mapping[Shown, Mapping[str, Any]] = {
-        Shown.SESSION: {},
-        Shown.EXPIRED: {"age": 61},
-        Shown.OTHER_SESSION: {"session": another},
-        Shown.TICKET: {"only_for": world.response_id},
-        Shown.OTHER_TICKET: {"only_for": "rsp_another"},
-        **{shown: {"may": frozenset([right])} for shown, right in _RIGHTS.items()},
+    tokens: Mapping[CallerKind, Mapping[str, Any]] = {
+        CallerKind.SESSION: {},
+        CallerKind.EXPIRED: {"age": 61},
+        CallerKind.OTHER_SESSION: {"session": another},
+        CallerKind.TICKET: {"only_for": world.response_id},
+        CallerKind.OTHER_TICKET: {"only_for": "rsp_another"},
+        **{caller: {"may": frozenset([right])} for caller, right in _RIGHTS.items()},
     }
-    return _bearer(_KEYS[shown] if shown in _KEYS else world.token(**tokens[shown]))
+    return _bearer(_KEYS[caller] if caller in _KEYS else world.token(**tokens[caller]))
 
 
-@pytest.mark.parametrize("shown", Shown)
+@pytest.mark.parametrize("caller", CallerKind)
 async def test_each_route_refuses_what_the_table_says_and_nothing_else(
-    world: World, http: aiohttp.ClientSession, shown: Shown
+    world: World, http: aiohttp.ClientSession, caller: CallerKind
 ) -> None:
-    if shown not in _KEYS:
+    if caller not in _KEYS:
         world = world._replace(of_key=world.of_token)  # the response that its session has made
     wrong = dict[str, object]()
     for row in sorted(GUARDED, key=_is_in(_LAST)):
-        expected = refusal(row.route, shown)
-        answer = await _tried(http, world, row, _shown(world, shown))
+        expected = refusal(row.route, caller)
+        answer = await _tried(http, world, row, _headers_of(world, caller))
         code = answer.json["error"]["code"] if answer.status >= 400 else None
         let_in = answer.status not in (401, 403)
         if (Refusal(answer.status, code or "") != expected) if expected else not let_in:
@@ -354,7 +354,7 @@ async def _tried(
 def _expected(column: Column, row: Row) -> tuple[int, str] | None:
     if not column.named:
         return column.refusals.get(row.credential)
-    return refusal(row.route, Shown.OTHER_SESSION if row.by_token else Shown.OTHER_TENANT)
+    return refusal(row.route, CallerKind.OTHER_SESSION if row.by_token else CallerKind.OTHER_TENANT)
 
 
 @pytest.mark.parametrize("name", COLUMNS)

@@ -19,7 +19,7 @@ _Statement = wafv2.CfnWebACL.StatementProperty
 _Rule = wafv2.CfnWebACL.RuleProperty
 
 _WINDOW_SECONDS = 300
-# A poll takes an execution of its function for up to half a minute: a flood must be noticed sooner.
+# A poll takes an execution of its function for up to half a minute: a flood is noticed sooner so.
 _POLLS_WINDOW_SECONDS = 60
 _RETRY_AFTER_SECONDS = 60
 # Rules of each managed group that are only counted. Those on bodies: a message may be code, a path

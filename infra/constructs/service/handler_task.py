@@ -33,7 +33,7 @@ from evenflow.infra.filter_settings import FilterSettings
 from evenflow.infra.settings import EnvironmentSettings
 
 _ITEM_ACTIONS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
-# Tasks look which sessions were ended, many at once.
+# Tasks look up which sessions were ended, many at once.
 _SESSION_ACTIONS = (*_ITEM_ACTIONS, "dynamodb:BatchGetItem")
 _LEDGER_ACTIONS = (
     *_ITEM_ACTIONS, "dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:Query",

@@ -99,7 +99,7 @@ export interface ShareOptions {
   readonly responseId?: string | undefined;
   readonly ttlSeconds?: number | undefined;
   readonly name?: string | undefined;
-  /** Whether the token is told the names of other readers. */
+  /** Whether the token shows the names of other readers. */
   readonly names?: boolean | undefined;
 }
 

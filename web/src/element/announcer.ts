@@ -7,8 +7,8 @@ import { ENGLISH, type Strings } from "./strings.ts";
  * gone before the browser looks would never be heard.
  */
 const KEPT_MS = 10_000;
-/** Of more text that comes at once not all is made words in one turn of the page. */
-const MOST_AT_ONCE = 10_000;
+/** Sentences are turned into words in portions, each in a turn of the page. A portion ends once it has this many characters. */
+const PORTION_CHARACTERS = 10_000;
 
 /** Speaks to screen readers, through a hidden live region, in whole sentences: a token at a time would be a stutter. */
 export class Announcer {
@@ -16,7 +16,7 @@ export class Announcer {
   readonly #splitter = new SentenceSplitter();
   strings: Strings = ENGLISH;
   #spoken = new Spoken();
-  #later: (() => void)[] = [];
+  #steps: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(region: HTMLElement) {
@@ -46,7 +46,7 @@ export class Announcer {
   /** Drops what was not said yet, because it no longer holds, and says `reason`. */
   restart(reason: string): void {
     this.#splitter.flush();
-    this.#later = [];
+    this.#steps = [];
     this.#spoken = new Spoken();
     this.say(reason);
   }
@@ -60,44 +60,44 @@ export class Announcer {
   }
 
   #saySentences(sentences: readonly string[]): void {
-    for (const [place, some] of portions(sentences).entries()) {
+    for (const [position, portion] of portions(sentences).entries()) {
       const say = (): void => {
-        const spoken = some.map((sentence) => this.#spoken.of(sentence, this.strings));
+        const spoken = portion.map((sentence) => this.#spoken.of(sentence, this.strings));
         this.say(spoken.filter((words) => words !== "").join(" "));
       };
-      if (place === 0) this.#inTurn(say);
-      else this.#later.push(say);
+      if (position === 0) this.#inTurn(say);
+      else this.#steps.push(say);
     }
-    this.#goOn();
+    this.#scheduleStep();
   }
 
-  /** Does this at once, or behind what is still to be said. */
+  /** Runs a step at once, or after the steps that wait. */
   #inTurn(step: () => void): void {
-    if (this.#later.length > 0) this.#later.push(step);
+    if (this.#steps.length > 0) this.#steps.push(step);
     else step();
   }
 
-  #goOn(): void {
-    if (this.#later.length === 0 || this.#timer !== undefined) return;
+  #scheduleStep(): void {
+    if (this.#steps.length === 0 || this.#timer !== undefined) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.#later.shift()?.();
-      this.#goOn();
+      this.#steps.shift()?.();
+      this.#scheduleStep();
     });
   }
 }
 
-/** `sentences` in portions of so many characters, or one sentence. */
+/** `sentences` in portions of {@link PORTION_CHARACTERS}, each ended by a whole sentence. */
 function portions(sentences: readonly string[]): string[][] {
-  const all: string[][] = [];
-  let room = 0;
+  const found: string[][] = [];
+  let charactersLeft = 0;
   for (const sentence of sentences) {
-    if (room <= 0) {
-      all.push([]);
-      room = MOST_AT_ONCE;
+    if (charactersLeft <= 0) {
+      found.push([]);
+      charactersLeft = PORTION_CHARACTERS;
     }
-    all.at(-1)?.push(sentence);
-    room -= sentence.length;
+    found.at(-1)?.push(sentence);
+    charactersLeft -= sentence.length;
   }
-  return all;
+  return found;
 }

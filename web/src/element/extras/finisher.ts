@@ -6,13 +6,13 @@ import type { Extras } from "./extras.ts";
 /** Milliseconds of work after which the page gets its turn. */
 const SLICE_MS = 8;
 /**
- * The most formulas of an answer that are drawn, and the most characters and blocks of its code that are coloured. What is drawn
- * is laid out again with each change, and a paragraph of a thousand formulas would take longer than a frame.
+ * The most formulas of an answer that are drawn, and the most characters and blocks of its code that are coloured. The browser
+ * lays all of them out again with each change; for a paragraph of a thousand formulas that takes longer than a frame.
  */
 const MOST_FORMULAS = 500;
 const MOST_CODE = 300_000;
 const MOST_BLOCKS = 300;
-/** The most characters of one of them: none takes longer than a few frames. */
+/** The most characters of a formula and of a block: drawing one takes a few frames at most. */
 const LONGEST_FORMULA = 1_500;
 const LONGEST_CODE = 20_000;
 const MERMAID = "mermaid";
@@ -26,9 +26,9 @@ export class Finisher {
   #done: Promise<void> = Promise.resolve();
   #sliceBeganAt = 0;
   #formulas = 0;
-  #coloured = 0;
-  #blocks = 0;
-  #left = 0;
+  #colouredCharacters = 0;
+  #colouredBlocks = 0;
+  #pendingCount = 0;
   #hasDrawn = false;
 
   /** `onDrawn` is called whenever something has changed on the screen. */
@@ -67,10 +67,10 @@ export class Finisher {
   #colour(block: HTMLElement, language: string): void {
     const code = block.querySelector("code");
     const text = code?.textContent ?? "";
-    if (text === "" || this.#blocks >= MOST_BLOCKS) return;
-    if (text.length > LONGEST_CODE || this.#coloured + text.length > MOST_CODE) return;
-    this.#blocks += 1;
-    this.#coloured += text.length;
+    if (text === "" || this.#colouredBlocks >= MOST_BLOCKS) return;
+    if (text.length > LONGEST_CODE || this.#colouredCharacters + text.length > MOST_CODE) return;
+    this.#colouredBlocks += 1;
+    this.#colouredCharacters += text.length;
     this.#add(async () => {
       const library = await loaded("code colours", () => import("./code-colours.ts"));
       const html = library?.colouredHtml(text, language);
@@ -81,7 +81,7 @@ export class Finisher {
 
   /** Adds work. What fails leaves its block as it is. */
   #add(work: () => Promise<void>): void {
-    this.#left += 1;
+    this.#pendingCount += 1;
     this.#done = this.#done.then(async () => {
       await this.#giveWay();
       await work().then(
@@ -90,20 +90,20 @@ export class Finisher {
         },
         () => {},
       );
-      this.#left -= 1;
-      if (this.#left === 0) this.#report();
+      this.#pendingCount -= 1;
+      if (this.#pendingCount === 0) this.#reportDrawn();
     });
   }
 
   async #giveWay(): Promise<void> {
     if (performance.now() - this.#sliceBeganAt < SLICE_MS) return;
-    this.#report();
+    this.#reportDrawn();
     await new Promise((resolve) => setTimeout(resolve));
     this.#sliceBeganAt = performance.now();
   }
 
-  /** Once a slice: whoever is told lays the page out. */
-  #report(): void {
+  /** Reports what was drawn, once a slice: the page is laid out again each time. */
+  #reportDrawn(): void {
     if (!this.#hasDrawn) return;
     this.#hasDrawn = false;
     this.#onDrawn();

@@ -25,12 +25,12 @@ const DRESSES: Readonly<Record<string, Dress>> = {
   "[data-image]": dressImage,
 };
 const DRESSED = Object.keys(DRESSES).join();
-const MOST_AT_ONCE = 50;
+const ELEMENTS_PER_STEP = 50;
 
 /** Adds to rendered Markdown what a reader can use: code that can be copied, tables that scroll, boxes, buttons. */
 export function* dress(fragment: DocumentFragment, strings: Strings, images: Images): Work {
   for (const [position, element] of fragment.querySelectorAll<HTMLElement>(DRESSED).entries()) {
-    if (position % MOST_AT_ONCE === MOST_AT_ONCE - 1) yield;
+    if (position % ELEMENTS_PER_STEP === ELEMENTS_PER_STEP - 1) yield;
     for (const [selector, dressOne] of Object.entries(DRESSES)) {
       if (element.matches(selector)) dressOne(element, strings, images);
     }

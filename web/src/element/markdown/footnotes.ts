@@ -4,8 +4,8 @@ import type { Work } from "./work.ts";
 
 const REFERENCE = "[data-footnote]";
 const DEFINITION = "[data-definition]";
-const MOST_AT_ONCE = 200;
-const MOST_BLOCKS = 20;
+const REFERENCES_PER_STEP = 200;
+const BLOCKS_PER_STEP = 20;
 
 /** Turns a reference to a footnote into a button: a link of the page would not find it in the element's shadow. */
 export function dressReference(reference: HTMLElement, { footnote }: Strings): void {
@@ -42,13 +42,13 @@ export function* undressReferences(answer: HTMLElement): Work {
   const defined = new Set([...answer.querySelectorAll<HTMLElement>(DEFINITION)].map(labelOf));
   const changed = new Set<ParentNode | null>();
   for (const [position, reference] of answer.querySelectorAll<HTMLElement>(REFERENCE).entries()) {
-    if (position % MOST_AT_ONCE === MOST_AT_ONCE - 1) yield;
+    if (position % REFERENCES_PER_STEP === REFERENCES_PER_STEP - 1) yield;
     if (defined.has(labelOf(reference))) continue;
     changed.add(reference.parentNode);
     reference.replaceWith(`[^${reference.textContent}]`);
   }
   for (const [position, block] of [...changed].entries()) {
-    if (position % MOST_BLOCKS === MOST_BLOCKS - 1) yield;
+    if (position % BLOCKS_PER_STEP === BLOCKS_PER_STEP - 1) yield;
     block?.normalize();
   }
 }

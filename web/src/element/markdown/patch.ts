@@ -1,7 +1,7 @@
 import type { Work } from "./work.ts";
 
-/** So many children of one node are made equal at once. */
-const MOST_CHILDREN = 100;
+/** The most children of one node that are made equal in one step. */
+const CHILDREN_PER_STEP = 100;
 
 /**
  * Makes the children of `parent` behind `settled` (null: all of them) equal to `wanted`, and leaves alone what is equal
@@ -16,7 +16,7 @@ export function* patchChildren(
 ): Work<ChildNode | null> {
   let last = settled;
   for (const [position, node] of wanted.entries()) {
-    if (position % MOST_CHILDREN === MOST_CHILDREN - 1) yield;
+    if (position % CHILDREN_PER_STEP === CHILDREN_PER_STEP - 1) yield;
     const present = next(parent, last);
     if (present === null) parent.appendChild(node);
     else if (!(yield* patched(present, node))) present.replaceWith(node);

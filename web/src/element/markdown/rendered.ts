@@ -2,12 +2,12 @@ import type { Env, MarkdownIt, Token } from "markdown-it";
 import { safeHtml } from "./safe-html.ts";
 import type { Work } from "./work.ts";
 
-/** Of so many tokens nodes are made at once. */
-const MOST_TOKENS = 100;
+/** The most tokens whose nodes are made in one step. */
+const TOKENS_PER_STEP = 100;
 
 /**
- * The nodes of `tokens`, made in slices. One may end within an element: the next begins with the tags of all that are open
- * there, and what it adds to them is joined to what was there.
+ * The nodes of `tokens`, made in steps. A step may end within an element. Then the next one begins with the tags of all that are
+ * open there, and what it adds to them is joined to what they have.
  */
 export function* rendered(parser: MarkdownIt, tokens: Token[], env: Env): Work<DocumentFragment> {
   const whole = document.createDocumentFragment();
@@ -19,7 +19,7 @@ export function* rendered(parser: MarkdownIt, tokens: Token[], env: Env): Work<D
     count += 1;
     if (token.nesting > 0) open.push(piece.trim()); // its line break was there already
     if (token.nesting < 0) open.pop();
-    if (count < MOST_TOKENS) continue;
+    if (count < TOKENS_PER_STEP) continue;
     join(whole, safeHtml(html), depth);
     yield;
     [html, count] = [open.join(""), 0];
@@ -44,12 +44,12 @@ function htmlOf({ renderer, options }: MarkdownIt, tokens: Token[], position: nu
   return rule(tokens, position, options, env, renderer);
 }
 
-/** Adds a slice to `target`. Its first element continues the last one there, and so on for `depth` levels. */
-function join(target: ParentNode, slice: ParentNode, depth: number): void {
-  const [begun, continued] = [target.lastElementChild, slice.firstElementChild];
+/** Adds the nodes of a step to `target`. Their first element continues the last one there, and so on for `depth` levels. */
+function join(target: ParentNode, added: ParentNode, depth: number): void {
+  const [begun, continued] = [target.lastElementChild, added.firstElementChild];
   if (depth > 0 && begun !== null && continued !== null) {
     join(begun, continued, depth - 1);
     continued.remove();
   }
-  while (slice.firstChild !== null) target.appendChild(slice.firstChild);
+  while (added.firstChild !== null) target.appendChild(added.firstChild);
 }

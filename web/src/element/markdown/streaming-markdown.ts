@@ -16,15 +16,22 @@ import type { Work } from "./work.ts";
 
 /** An open block longer than this is shown in several: no delta costs more than to parse this many characters. */
 export const LONGEST_OPEN_BLOCK = 20_000;
-/** The same for one of more marks than people write: each is part of a node, and these are their parts of it. */
+/** The most nodes of an open block, estimated from its marks. A longer one is shown in several, too. */
 const MOST_NODES = 1_000;
 const MARK = /[[$`*|\n]/g;
-const PARTS: Readonly<Record<string, number>> = { "[": 1, $: 1 / 2, "`": 1 / 2, "*": 1 / 4, "|": 1 / 4, "\n": 1 / 4 };
-/** The most elements of an answer: what follows is shown as plain text. Each change has the browser look at all of them. */
+const NODES_PER_MARK: Readonly<Record<string, number>> = {
+  "[": 1,
+  $: 1 / 2,
+  "`": 1 / 2,
+  "*": 1 / 4,
+  "|": 1 / 4,
+  "\n": 1 / 4,
+};
+/** The most elements of an answer: what follows is plain text. At each change the browser looks at all elements. */
 const MOST_ELEMENTS = 10_000;
 /** Milliseconds of work after which the page gets its turn. */
 const SLICE_MS = 8;
-/** The most characters that are taken at once. */
+/** The most characters that are added in one step. */
 const PIECE = 2_048;
 /** The token of what defines a link, and shows nothing. */
 const DEFINITION = "reference_definition";
@@ -35,8 +42,8 @@ const BLANK_LINE = /\n[ \t]*\n[ \t]*$/;
 interface Settled {
   /** Empty if no link can be in it. */
   readonly source: string;
-  /** How many links had been defined. */
-  readonly known: number;
+  /** How many links were defined when it was settled. */
+  readonly definedLinks: number;
   last: ChildNode | null;
 }
 
@@ -53,7 +60,7 @@ export class StreamingMarkdown {
   readonly #strings: Strings;
   readonly #onDrawn: () => void;
   #source = "";
-  /** The end of the source that was not taken yet. */
+  /** The end of the source that was not added yet. */
   #waiting = "";
   /** The source of what isn't settled, and the last node before it. */
   #open = "";
@@ -63,12 +70,12 @@ export class StreamingMarkdown {
   #env: Env = {};
   #fence: OpenFence | undefined;
   #elements = 0;
-  /** The last of what is shown as plain text, if the answer has too many elements. */
+  /** The last element of plain text, if the answer has too many elements. */
   #plain: HTMLElement | undefined;
   #work: Work | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Tells that all is drawn of a text that has ended. */
-  #ended: (() => void) | undefined;
+  /** Resolves the promise of {@link end}, when all is drawn. */
+  #resolveEnd: (() => void) | undefined;
 
   /**
    * `element` is to have no other children. `extras`: what is to be done with blocks once they are settled; `onDrawn` is called
@@ -102,7 +109,7 @@ export class StreamingMarkdown {
     const added = text.replaceAll("\r", "").replaceAll("\0", "\ufffd");
     this.#source += added;
     this.#waiting += added;
-    this.#goOn();
+    this.#runSlice();
   }
 
   /** The source is `text` instead. */
@@ -119,9 +126,9 @@ export class StreamingMarkdown {
   /** No more will come. Resolves once all of it is drawn, but for the extras. */
   end(): Promise<void> {
     const drawn = new Promise<void>((resolve) => {
-      this.#ended = resolve;
+      this.#resolveEnd = resolve;
     });
-    this.#goOn();
+    this.#runSlice();
     return drawn;
   }
 
@@ -131,7 +138,7 @@ export class StreamingMarkdown {
   }
 
   /** Works for a slice. What is left goes on when the page has had its turn. */
-  #goOn(): void {
+  #runSlice(): void {
     if (this.#timer !== undefined) return;
     const until = performance.now() + SLICE_MS;
     this.#work ??= this.#steps();
@@ -139,7 +146,7 @@ export class StreamingMarkdown {
       if (step.value !== true && performance.now() < until) continue;
       this.#timer = setTimeout(() => {
         this.#timer = undefined;
-        this.#goOn();
+        this.#runSlice();
         if (this.#work === undefined) this.#onDrawn();
       });
       return;
@@ -152,14 +159,14 @@ export class StreamingMarkdown {
       while (this.#waiting !== "") {
         const piece = this.#waiting.slice(0, PIECE);
         this.#waiting = this.#waiting.slice(PIECE);
-        yield* this.#take(piece);
+        yield* this.#add(piece);
         if (this.#waiting !== "") yield this.#plain !== undefined;
       }
       if (this.#fence === undefined && this.#plain === undefined) yield* this.#showOpen();
     } while (this.#waiting !== "");
-    if (this.#ended !== undefined) yield* this.#close();
-    this.#ended?.();
-    this.#ended = undefined;
+    if (this.#resolveEnd !== undefined) yield* this.#close();
+    this.#resolveEnd?.();
+    this.#resolveEnd = undefined;
   }
 
   *#close(): Work {
@@ -171,7 +178,7 @@ export class StreamingMarkdown {
     yield* undressReferences(this.#element);
   }
 
-  *#take(added: string): Work {
+  *#add(added: string): Work {
     if (this.#plain !== undefined) {
       this.#showPlainly(added);
       return;
@@ -210,7 +217,7 @@ export class StreamingMarkdown {
     this.#open = this.#open.slice(offset);
     this.#pieces.push({
       source: source.includes("[") ? source : "",
-      known: this.#known,
+      definedLinks: this.#definedLinks,
       last: nodes.length > 0 ? this.#settled : null,
     });
     this.#finish(before, this.#settled);
@@ -219,17 +226,17 @@ export class StreamingMarkdown {
   #settleFence(fence: HTMLElement): void {
     this.#settled = fence;
     this.#elements += fence.getElementsByTagName("*").length;
-    this.#pieces.push({ source: "", known: 0, last: fence });
+    this.#pieces.push({ source: "", definedLinks: 0, last: fence });
     this.#finisher.finish(fence);
     this.#fence = undefined;
   }
 
   /** Shows links in what was settled before they were defined. */
   *#linkSettled(): Work {
-    const known = this.#known;
+    const definedLinks = this.#definedLinks;
     let before: ChildNode | null = null;
     for (const piece of this.#pieces) {
-      if (piece.source !== "" && piece.known < known && this.#elements < MOST_ELEMENTS) {
+      if (piece.source !== "" && piece.definedLinks < definedLinks && this.#elements < MOST_ELEMENTS) {
         const nodes: Element[] = yield* this.#nodes(this.#parser.parse(piece.source, this.#env));
         for (const node of nodes) this.#elements += node.getElementsByTagName("*").length;
         const last: ChildNode | null = yield* patchChildren(this.#element, before, nodes, true);
@@ -257,7 +264,7 @@ export class StreamingMarkdown {
     return this.#open.lastIndexOf("\n", longest - 1) + 1 || longest;
   }
 
-  /** Begins the fence that the open source begins with. Returns what comes behind it, if it is closed as well. */
+  /** Begins the fence at the beginning of the open source. Returns what follows it, if it is closed already. */
   *#openFence(): Work<string | undefined> {
     const opened = OpenFence.at(this.#open, this.#strings);
     if (opened === undefined) return undefined;
@@ -297,7 +304,7 @@ export class StreamingMarkdown {
   }
 
   /** How many links are defined. */
-  get #known(): number {
+  get #definedLinks(): number {
     return Object.keys(this.#env.references ?? {}).length;
   }
 
@@ -307,11 +314,11 @@ export class StreamingMarkdown {
   }
 }
 
-/** Where the last mark is that a block may have. */
+/** The end of the last mark that a block may have. The length of the source: it may have all. */
 function endOfMarks(source: string): number {
   let nodes = 0;
   for (const { 0: mark, index } of source.matchAll(MARK)) {
-    nodes += PARTS[mark] ?? 0;
+    nodes += NODES_PER_MARK[mark] ?? 0;
     if (nodes >= MOST_NODES) return index + 1;
   }
   return source.length;

@@ -1,2 +1,4 @@
-/** Work that can be interrupted wherever it yields. It must be where it yields `true`: the browser is to lay out what there is. */
+/**
+ * Work that can be interrupted wherever it yields. Where it yields `true` it must be: the browser is to lay out what there is.
+ */
 export type Work<Result = void> = Generator<boolean | undefined, Result, void>;
