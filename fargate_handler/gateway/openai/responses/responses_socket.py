@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.callers import pace
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.openai.responses.known_responses import (
@@ -87,7 +88,6 @@ class ResponsesSocket(SocketConnection):
         "_waiting",
         "_writable",
         "caller",
-        "grant",
     )
 
     context: GatewayContext
@@ -101,7 +101,6 @@ class ResponsesSocket(SocketConnection):
         self._sender = sender
         self.caller = caller_of(sender, context)
         """Whom its handshake and its messages are charged to."""
-        self.grant = sender.grant
         self._waiting: asyncio.Queue[tuple[bytes, Reading]] = asyncio.Queue(_MOST_WAITING)
         # By their public ids, oldest first.
         self._unstored: OrderedDict[str, str] = OrderedDict()
@@ -129,6 +128,11 @@ class ResponsesSocket(SocketConnection):
     def counted_as(self) -> Channel | None:
         """The session whose connection it is, if it came with a session's token."""
         return self._sender.session
+
+    @property
+    def grant(self) -> AccessGrant:
+        """By what its client was let in."""
+        return self._sender.grant
 
     @property
     def payer(self) -> Payer:
