@@ -29,7 +29,7 @@ from evenflow.stream_core.protocol.http_contract import (
     whole_number,
 )
 from evenflow.stream_core.protocol.routes import EVENFLOW
-from evenflow.stream_core.protocol.session_init import OPEN_TENANT, bearer
+from evenflow.stream_core.protocol.session_init import bearer
 from evenflow.stream_core.tenants.charges import Payer
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -46,25 +46,25 @@ API_KEY = "x-api-key"
 CLIENT = web.RequestKey("client", Client)
 """The client that sent a request, once `client_of` has found it."""
 PROTOCOL = web.RequestKey("protocol", str)
-"""Whose API a request is of, by its route."""
+"""The protocol of its route."""
 TENANT = web.RequestKey("tenant", str)
-"""Whose request it is, once its key or its token was verified."""
+"""The tenant of a request, once its key or token was verified."""
 PAYER = web.RequestKey("payer", Payer)
-"""Whom it is counted to, likewise."""
+"""The tenant, key and user that it is counted for, likewise."""
 CLAIMS = web.RequestKey("claims", SessionClaims)
-"""What its session token says, likewise."""
+"""The content of its session token, likewise."""
 GRANT = web.RequestKey("grant", AccessGrant)
-"""By what it was let in, likewise."""
+"""Its verified credential, likewise. None for another task."""
 READER = web.RequestKey("reader", str)
-"""Who reads, as a session's token or a share says."""
+"""The user that its session token or share names."""
 ERROR_CODE = web.ResponseKey("error_code", str)
 """The code of the error that an answer tells."""
 
 
 def kept_by_caches(context: GatewayContext, stream: ResponseStream) -> dict[str, str]:
-    """The headers of entries that stay as they are, for as long as shared caches may keep them.
+    """The headers of entries that shared caches may keep, but no longer than a heartbeat.
 
-    Within a heartbeat, revocation reaches them, too. What may be taken back is not kept at all.
+    So a revocation reaches caches as soon as connections. Text that may be retracted is not cached.
     """
     filters = context.filters
     retracts = filters is not None and filters.retracts(stream.channel.tenant)
@@ -132,144 +132,9 @@ def protocol_of(request: web.Request) -> str:
 def user_of(request: web.Request) -> str:
     """Who reads, as the request's token says. Empty where it says nothing."""
     payer: Payer | None = request.get(PAYER)
-    reader: str = request.get(READER, "")
-    return reader or ("" if payer is None else payer.user)
-
-
-def retry_headers(error: EvenflowError) -> dict[str, str]:
-    """What tells OpenAI's and Anthropic's clients not to repeat a request by themselves.
-
-    That is useless after the client's own timeout, and for lasting errors.
-    """
-    lasting = isinstance(error, TimedOut) or not is_worth_repeating(error)
-    return {"x-should-retry": "false"} if lasting else {}
-
-
-VIA_HEADER = "Evenflow-Via"
-"""The header that says where this task has a response from: `owner`, `peer` or `store`."""
-
-
-def epoch_of_query(request: web.Request) -> int | None:
-    """The query parameter `epoch`. None if it is missing.
-
-    Raises:
-        InvalidRequest: it is not a whole number from 1 on.
-    """
-    return number_of_query(request, "epoch", 1, lowest=1) if "epoch" in request.query else None
-
-
-def number_of_query(request: web.Request, name: str, default: int, lowest: int = 0) -> int:
-    """A query parameter that is a whole number.
-
-    Raises:
-        InvalidRequest: it is not a whole number, or is below `lowest`.
-    """
-    return whole_number(name, request.query.get(name), default, lowest)
-
-
-def claims_of(request: web.Request) -> SessionClaims:
-    """The content of the request's token, which the intake has verified."""
-    claims: SessionClaims = request[CLAIMS]
-    return claims
-
-
-def verified_claims(request: web.Request, context: GatewayContext, right: Right) -> SessionClaims:
-    """Verify the request's token, which has a right on the whole session.
-
-    Raises:
-        AuthenticationFailed: there is no token, or it is not valid.
-        NotPermitted: it lacks the right.
-    """
-    given = bearer(request.headers.get("Authorization"))
-    claims = context.tokens.verify_for(right, given, context.wall_time())
-    return note_tenant(request, claims, context)
-
-
-def client_of(request: web.Request, context: GatewayContext) -> Client:
-    """The client that sent a request, also behind proxies. It is found once a request."""
-    client = request.get(CLIENT)
-    if client is None:
-        client = request[CLIENT] = context.client(request.remote or "", request.headers)
-    return client
-
-
-def address_of(request: web.Request, context: GatewayContext) -> str:
-    """The client's address, also behind proxies."""
-    return client_of(request, context).address
-
-
-def host_of(request: web.Request, context: GatewayContext) -> str:
-    """The host that the client called: a trusted proxy's header, else `Host`. It may be empty."""
-    return client_of(request, context).url.host or request.headers.get("Host", "")
-
-
-def credentials_of(request: web.Request) -> str:
-    """The key or token of a request, as it was sent. Empty where there is none."""
-    headers = request.headers
-    return headers.get("Authorization") or headers.get(API_KEY) or ""
-
-
-def reader_claims(
-    request: web.Request, context: GatewayContext, right: Right, cookie: str | None = None
-) -> SessionClaims:
-    """Verify the request's token, or its ticket for the response in the path.
-
-    Args:
-        cookie: the ticket that came as a cookie, where one is taken.
-
-    Raises:
-        AuthenticationFailed: there is neither, or it is not valid.
-        NotPermitted: it may not read.
-    """
-    given, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
-    now = context.wall_time()
-    if given is None and cookie is not None:
-        claims = context.tokens.verify(cookie, now, only_for=response_id)
-    else:
-        claims = context.tokens.verify_for(right, bearer(given), now, response_id)
-    return note_tenant(request, claims, context)
-
-
-def note_tenant(
-    request: web.Request, claims: SessionClaims, context: GatewayContext
-) -> SessionClaims:
-    """Note whose request it is. Returns the claims.
-
-    Raises:
-        AuthenticationFailed: the key that opened the session is no longer valid.
-        NotPermitted: the tenant was removed.
-        OriginNotAllowed: the tenant's pages are others than the one that calls.
-    """
-    tenant = request[TENANT] = claims.channel.tenant
-    request[PAYER] = Payer(tenant, claims.key, claims.known_user, claims.shared)
-    request[READER] = claims.user
-    if not claims.of_task:
-        request[GRANT] = AccessGrant.of(claims)
-        context.tenants.check_there(tenant, claims.key)
-    context.check_origin(tenant, request.headers.get("Origin"), host_of(request, context))
-    return claims
-
-
-def peer_claims(request: web.Request, context: GatewayContext) -> SessionClaims:
-    """Verify the token of another task, which copies the response in the path.
-
-    Raises:
-        AuthenticationFailed: there is no such token, or it is not valid.
-    """
-    claims = context.tokens.verify(
-        bearer(request.headers.get("Authorization")),
-        context.wall_time(),
-        only_for=for_peers(request.match_info["response_id"]),
-    )
-    return note_tenant(request, claims, context)
-
-
-def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:
-    """Whom a request is counted to. None: no key and no token was verified."""
-    payer: Payer | None = request.get(PAYER)
-    if payer is None or not context.tenants.open_to_all:
-        return payer
-    return payer._replace(tenant=OPEN_TENANT)
+    if payer is None:
+        return None
+    return payer._replace(tenant=context.counted_tenant(payer.tenant))
 
 
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
@@ -295,7 +160,7 @@ async def requested_resumption(
 
     Raises:
         InvalidRequest: `after` or `epoch` is beyond the response's.
-        RateLimited: the response has as many readers as shares may be.
+        RateLimited: the response has as many readers with shares as allowed.
         EvenflowError: as for `requested_stream`.
     """
     claims = claims_of(request)

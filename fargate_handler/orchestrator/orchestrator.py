@@ -160,7 +160,7 @@ class Orchestrator:
     async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
         came_at = self._monotonic()
         if event.kind.limited_as is not None:  # otherwise the ledger has the end of its session
-            await self.ended_sessions.look(event.kind.limited_as)
+            await self.ended_sessions.check_in_store(event.kind.limited_as)
         async with self._conversations.turn(channel):
             conversation = self._conversations.open(channel, self._monotonic(), event.kind)
             known = conversation.known_response(event.message_id)
@@ -276,7 +276,7 @@ class Orchestrator:
         """
         session = channel.own_session
         if session is not None and not for_task:
-            await self.ended_sessions.look(session)
+            await self.ended_sessions.check_in_store(session)
         for _ in range(_TRIES):
             try:
                 return self.responses.get(response_id, channel)
@@ -374,7 +374,7 @@ class Orchestrator:
         async with self._conversations.turn(channel):
             messages = await self.messages.end(channel)
             self._conversations.forget(channel)
-        self.ended_sessions.note(channel)
+        self.ended_sessions.note_end(channel)
         for generation in self._generations:
             if channel in (generation.stream.channel, generation.kind.limited_as):
                 generation.cancel()
@@ -389,7 +389,7 @@ class Orchestrator:
     async def cancel_revoked(self) -> None:
         """Cancel what runs for sessions that were ended, and for tenants or keys that are gone."""
         sessions = {it.stream.channel.own_session for it in self._generations}
-        await self.ended_sessions.look_at([each for each in sessions if each is not None])
+        await self.ended_sessions.refresh([each for each in sessions if each is not None])
         for number, generation in enumerate(self._generations):
             if not number % _LOOKED_AT_ONCE:
                 await asyncio.sleep(0)
