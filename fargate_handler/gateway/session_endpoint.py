@@ -123,7 +123,7 @@ class SessionEndpoint:
         context, channel = self._context, _own_session(request).channel
         # What is begun is finished, even if the client hangs up.
         await asyncio.shield(context.background.run(context.orchestrator.end_session(channel)))
-        # Sockets with a ticket or in another protocol are not registered under the session.
+        # Sockets with a ticket are not registered under their session.
         for connection in (*context.registry.of(channel), *context.registry.of(None)):
             if connection.grant.session == channel:
                 connection.close(CloseCode.DONE, "the session was ended")
