@@ -52,9 +52,7 @@ class ClientContext(NodeContext):
         """
         if self.wall_time() >= grant.expires_at:
             raise token_expired()
-        self.tenants.check_there(grant.tenant, grant.key)
-        if grant.session is not None:
-            self.orchestrator.ended_sessions.check(grant.session)
+        self.orchestrator.check_access(grant.tenant, grant.key, grant.session)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class EventStream:
                 if not self._answer.prepared:
                     raise
                 if isinstance(error, AuthenticationFailed):
-                    self._socket.abort()  # like a lost connection: a client with a new token resumes
+                    self._socket.abort()  # a client with a new token may resume
                 else:
                     await self._tell(error)
         except ConnectionError:

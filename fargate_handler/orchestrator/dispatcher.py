@@ -11,7 +11,7 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
 from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
-from evenflow.fargate_handler.orchestrator.generation import Generation, sender_of
+from evenflow.fargate_handler.orchestrator.generation import Generation, upstream_sender
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
 from evenflow.fargate_handler.orchestrator.succession import Inheritance
@@ -129,7 +129,7 @@ class Dispatcher:
         channel, kind, terms = event.channel, event.kind, event.terms
         self._tenants.check_there(channel.tenant, terms.key)
         upstream = self.upstreams.of(self._requests.model(channel, terms, kind))
-        sender = sender_of(event.line, terms.user)
+        sender = upstream_sender(event.line, terms.user)
         ceiling, now = upstream.ceiling, self._monotonic()
         closed_for = ceiling.opens_in(now)
         if not kind.is_told_at_once:

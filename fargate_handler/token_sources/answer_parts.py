@@ -30,7 +30,7 @@ from evenflow.fargate_handler.token_sources.server_fields import (
     TOLD_ELSEWHERE,
     ServerFields,
     call_fields,
-    without_mark,
+    without_thought_mark,
 )
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
@@ -279,7 +279,7 @@ class AnswerParts:
         """
         if isinstance(logprobs, dict):
             self._logprobs(logprobs, choice)
-        is_thought, extra = without_mark(self._thoughts(delta, choice))
+        is_thought, extra = without_thought_mark(self._thoughts(delta, choice))
         if isinstance(refusal := delta.get("refusal"), str):
             self.delta(Kind.REFUSAL, refusal, choice)
         content = delta.get("content")
@@ -293,7 +293,7 @@ class AnswerParts:
         if calls := delta.get("tool_calls"):
             for fragment in listed(calls, _CALLS):
                 self._called(object_in(fragment, _FRAGMENT), choice)
-        self._beside(delta, choice)
+        self._extra(delta, choice)
 
     def _beside(self, delta: dict[str, Any], choice: int) -> None:
         """Read sources, tools that the server has run, a call in the form that preceded tools, and

@@ -135,9 +135,9 @@ class OpenAIModel:
             headers["Idempotency-Key"] = request.key
         try:
             # A file is sent piece by piece: it may be megabytes.
-            told = self._body(request, profile)
-            body, sent = io.BytesIO(orjson.dumps(told)), frozenset(told)
-            del told
+            parameters = self._body(request, profile)
+            body, sent = io.BytesIO(orjson.dumps(parameters)), frozenset(parameters)
+            del parameters
             # Prompt and key go only where the settings say, so redirects are not followed.
             async with self._http.post(
                 self._url, data=body, headers=headers, allow_redirects=False

@@ -88,7 +88,7 @@ class Sender(NamedTuple):
         user = self.user if "\n" not in self.user else f"{text_digest(self.user)}\n"
         return f"{name}\n{user}"
 
-    def owntext_digest(self, digest: str) -> str:
+    def own_digest(self, digest: str) -> str:
         """A digest in an id that the sender received, made unique likewise."""
         return text_digest(self.own(digest)) if self.identified else digest
 
