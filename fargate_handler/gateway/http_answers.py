@@ -54,7 +54,7 @@ PAYER = web.RequestKey("payer", Payer)
 CLAIMS = web.RequestKey("claims", SessionClaims)
 """The content of its session token, likewise."""
 GRANT = web.RequestKey("grant", AccessGrant)
-"""Its verified credential, likewise. None for another task."""
+"""Its verified credential, likewise. Another task has none."""
 READER = web.RequestKey("reader", str)
 """The user that its session token or share names."""
 ERROR_CODE = web.ResponseKey("error_code", str)
@@ -131,6 +131,141 @@ def protocol_of(request: web.Request) -> str:
 
 def user_of(request: web.Request) -> str:
     """Who reads, as the request's token says. Empty where it says nothing."""
+    payer: Payer | None = request.get(PAYER)
+    reader: str = request.get(READER, "")
+    return reader or ("" if payer is None else payer.user)
+
+
+def retry_headers(error: EvenflowError) -> dict[str, str]:
+    """What tells OpenAI's and Anthropic's clients not to repeat a request by themselves.
+
+    That is useless after the client's own timeout, and for lasting errors.
+    """
+    lasting = isinstance(error, TimedOut) or not is_worth_repeating(error)
+    return {"x-should-retry": "false"} if lasting else {}
+
+
+VIA_HEADER = "Evenflow-Via"
+"""The header that says where this task has a response from: `owner`, `peer` or `store`."""
+
+
+def epoch_of_query(request: web.Request) -> int | None:
+    """The query parameter `epoch`. None if it is missing.
+
+    Raises:
+        InvalidRequest: it is not a whole number from 1 on.
+    """
+    return number_of_query(request, "epoch", 1, lowest=1) if "epoch" in request.query else None
+
+
+def number_of_query(request: web.Request, name: str, default: int, lowest: int = 0) -> int:
+    """A query parameter that is a whole number.
+
+    Raises:
+        InvalidRequest: it is not a whole number, or is below `lowest`.
+    """
+    return whole_number(name, request.query.get(name), default, lowest)
+
+
+def claims_of(request: web.Request) -> SessionClaims:
+    """The content of the request's token, which the intake has verified."""
+    claims: SessionClaims = request[CLAIMS]
+    return claims
+
+
+def verified_claims(request: web.Request, context: GatewayContext, right: Right) -> SessionClaims:
+    """Verify the request's token, which has a right on the whole session.
+
+    Raises:
+        AuthenticationFailed: there is no token, or it is not valid.
+        NotPermitted: it lacks the right.
+    """
+    token = bearer(request.headers.get("Authorization"))
+    claims = context.tokens.verify_for(right, token, context.wall_time())
+    return note_tenant(request, claims, context)
+
+
+def client_of(request: web.Request, context: GatewayContext) -> Client:
+    """The client that sent a request, also behind proxies. It is found once a request."""
+    client = request.get(CLIENT)
+    if client is None:
+        client = request[CLIENT] = context.client(request.remote or "", request.headers)
+    return client
+
+
+def address_of(request: web.Request, context: GatewayContext) -> str:
+    """The client's address, also behind proxies."""
+    return client_of(request, context).address
+
+
+def host_of(request: web.Request, context: GatewayContext) -> str:
+    """The host that the client called: a trusted proxy's header, else `Host`. It may be empty."""
+    return client_of(request, context).url.host or request.headers.get("Host", "")
+
+
+def credentials_of(request: web.Request) -> str:
+    """The key or token of a request, as it was sent. Empty where there is none."""
+    headers = request.headers
+    return headers.get("Authorization") or headers.get(API_KEY) or ""
+
+
+def reader_claims(
+    request: web.Request, context: GatewayContext, right: Right, cookie: str | None = None
+) -> SessionClaims:
+    """Verify the request's token, or its ticket for the response in the path.
+
+    Args:
+        cookie: the ticket in a cookie, where the route takes one.
+
+    Raises:
+        AuthenticationFailed: there is neither, or it is not valid.
+        NotPermitted: it lacks the right.
+    """
+    header, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
+    now = context.wall_time()
+    if header is None and cookie is not None:
+        claims = context.tokens.verify(cookie, now, only_for=response_id)
+    else:
+        claims = context.tokens.verify_for(right, bearer(header), now, response_id)
+    return note_tenant(request, claims, context)
+
+
+def note_tenant(
+    request: web.Request, claims: SessionClaims, context: GatewayContext
+) -> SessionClaims:
+    """Note the tenant, user and credential of a request. Returns the claims.
+
+    Raises:
+        AuthenticationFailed: the key that opened the session is no longer valid.
+        NotPermitted: the tenant was removed.
+        OriginNotAllowed: the tenant does not allow the page that calls.
+    """
+    tenant = request[TENANT] = claims.channel.tenant
+    request[PAYER] = Payer(tenant, claims.key, claims.known_user, claims.shared)
+    request[READER] = claims.user
+    if not claims.of_task:
+        request[GRANT] = AccessGrant.of(claims)
+        context.tenants.check_there(tenant, claims.key)
+    context.check_origin(tenant, request.headers.get("Origin"), host_of(request, context))
+    return claims
+
+
+def peer_claims(request: web.Request, context: GatewayContext) -> SessionClaims:
+    """Verify the token of another task, which copies the response in the path.
+
+    Raises:
+        AuthenticationFailed: there is no such token, or it is not valid.
+    """
+    claims = context.tokens.verify(
+        bearer(request.headers.get("Authorization")),
+        context.wall_time(),
+        only_for=for_peers(request.match_info["response_id"]),
+    )
+    return note_tenant(request, claims, context)
+
+
+def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:
+    """The account that a request is counted for. None: no key and no token was verified."""
     payer: Payer | None = request.get(PAYER)
     if payer is None:
         return None

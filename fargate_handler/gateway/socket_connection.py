@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.client_transport import NO_TRANSPORT, ClientTransport
 from evenflow.fargate_handler.gateway.connection_events import connection_ended
 from evenflow.fargate_handler.gateway.context import ClientContext
@@ -155,6 +156,11 @@ class SocketConnection(ABC):
     @abstractmethod
     def counted_as(self) -> Channel | None:
         """The session whose connection places it takes. None: it takes none."""
+
+    @property
+    @abstractmethod
+    def grant(self) -> AccessGrant:
+        """The credential of its client."""
 
     @property
     @abstractmethod

@@ -110,6 +110,4 @@ class EndedSessions:
 
 
 def _batches(channels: Sequence[Channel]) -> Iterator[Sequence[Channel]]:
-    return (
-        channels[first : first + _BATCH_SIZE] for first in range(0, len(channels), _BATCH_SIZE)
-    )
+    return (channels[first : first + _BATCH_SIZE] for first in range(0, len(channels), _BATCH_SIZE))

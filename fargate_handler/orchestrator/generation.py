@@ -441,8 +441,8 @@ class Generation:
         """Wait for the results of the model's calls, without a slot, and then for a slot.
 
         Returns:
-            Whether the model continues: there were calls, their results came in time, and the budget
-            covers another call.
+            Whether the model continues: there were calls, their results came in time, and another
+            call fits into the budget.
         """
         if not (self._calls.has_client_tools and self._tools.may_continue):
             return False
@@ -535,8 +535,8 @@ class Generation:
 
 
 def upstream_sender(line: Line, user: str) -> Sender:
-    """The sender of a question, from the tenant to the session. If the model's server rejects several
-    questions of a sender, or fails at them, the sender waits.
+    """The sender of a question, from its tenant to its session. If the model's server rejects or
+    fails several questions of a sender, the sender waits.
     """
     return (*line.sender, user, line.session)
 

@@ -365,8 +365,8 @@ class Orchestrator:
     async def end_session(self, channel: Channel) -> None:
         """End a session: what runs is cancelled, and all that is kept of it is deleted.
 
-        What was requested with its token in other protocols is cancelled, too. It cannot be read any
-        more, and expires by itself.
+        Requests with its token in other protocols are cancelled, too. They cannot be read any more,
+        and they expire by themselves.
 
         Raises:
             Overloaded: the store cannot be reached. Another call continues with the rest.

@@ -225,7 +225,7 @@ class TenantUsage:
     async def _reserve_more(
         self, store: UsageStore, stream: ResponseStream, held: _Held, input_tokens: int
     ) -> bool:
-        """Reserve one more call, or without input one more step of a call. Returns whether it fits."""
+        """Reserve one more call, or without input one more step. Returns whether it fits."""
         async with held.lock:
             before = held.reservation
             more = self._most(replace(held.expected, input_tokens=input_tokens))

@@ -293,7 +293,7 @@ class AnswerParts:
         if calls := delta.get("tool_calls"):
             for fragment in listed(calls, _CALLS):
                 self._called(object_in(fragment, _FRAGMENT), choice)
-        self._extra(delta, choice)
+        self._beside(delta, choice)
 
     def _beside(self, delta: dict[str, Any], choice: int) -> None:
         """Read sources, tools that the server has run, a call in the form that preceded tools, and

@@ -138,7 +138,7 @@ class ExtraFields:
                 found[name] = value
 
     def parts(self, counted: Mapping[str, Any]) -> Iterator[Part]:
-        """A part for each choice with its fields. That of the first one has those of the usage, too."""
+        """A part for each choice. That of the first one has the fields of the usage, too."""
         self.add("usage", _extra_usage(counted), ())
         for choice, scopes in sorted(self._found.items()):
             written = {

@@ -23,7 +23,12 @@ from evenflow.fargate_handler.gateway.interfaces.ui_messages import turns_of
 from evenflow.fargate_handler.gateway.request_body import read_body
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
-from evenflow.fargate_handler.gateway.requests.senders import Sender, digest_of, reading_line, sender_of
+from evenflow.fargate_handler.gateway.requests.senders import (
+    Sender,
+    digest_of,
+    reading_line,
+    sender_of,
+)
 from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
@@ -211,7 +216,9 @@ def _echo_of(request: ChatRequest) -> dict[str, Any]:
     return {"messages": messages}
 
 
-def _with_answer(request_messages: Sequence[dict[str, Any]], newest: SaidMessage) -> list[dict[str, Any]]:
+def _with_answer(
+    request_messages: Sequence[dict[str, Any]], newest: SaidMessage
+) -> list[dict[str, Any]]:
     """The messages of a request, with its answer."""
     messages, contents = list(request_messages), newest.outcome.contents
     if messages and contents:

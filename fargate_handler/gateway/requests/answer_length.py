@@ -68,8 +68,7 @@ def take_length(passed: dict[str, Any], named: Mapping[str, int | None]) -> int 
     if len(lengths) > 1:
         one, other = [*lengths][:2]
         raise InvalidRequest(
-            f"{one} and {other[:_MAX_NAME]} mean the same: give one of them; nothing was "
-            "generated",
+            f"{one} and {other[:_MAX_NAME]} mean the same: give one of them; nothing was generated",
             code="unsupported_value",
             param=one[:_MAX_NAME],
         )
@@ -124,9 +123,7 @@ def _entries(value: Any) -> Iterator[tuple[str, Any]]:
         inner = found.values() if isinstance(found, dict) else found
         if isinstance(found, dict):
             yield from islice(found.items(), _MAX_CHECKED)
-        waiting += [
-            each for each in islice(inner, _MAX_CHECKED) if isinstance(each, dict | list)
-        ]
+        waiting += [each for each in islice(inner, _MAX_CHECKED) if isinstance(each, dict | list)]
 
 
 def _is_number(value: Any) -> bool:

@@ -37,9 +37,7 @@ def listed_items(
     ends = list(accumulate(map(_item_count, turns)))  # the number of items up to each turn
     total = ends[-1] if ends else 0
     places = range(total) if query.get("order", "desc") == "asc" else range(total - 1, -1, -1)
-    limit = min(
-        _MAX_LIMIT, whole_number("limit", query.get("limit"), _DEFAULT_LIMIT, lowest=1)
-    )
+    limit = min(_MAX_LIMIT, whole_number("limit", query.get("limit"), _DEFAULT_LIMIT, lowest=1))
     first = 0 if (after := query.get("after")) is None else _place(after, response, places) + 1
     spaces = namespaces_of(asked.echo.get("tools", ()))
     items_of_turn: dict[int, list[dict[str, Any]]] = {}

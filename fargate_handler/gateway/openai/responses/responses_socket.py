@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.access_grant import AccessGrant
 from evenflow.fargate_handler.gateway.callers import pace
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.openai.responses.known_responses import (
@@ -81,7 +82,6 @@ class ResponsesSocket(SocketConnection):
         "_waiting",
         "_writable",
         "caller",
-        "grant",
     )
 
     context: GatewayContext
@@ -95,7 +95,6 @@ class ResponsesSocket(SocketConnection):
         self._sender = sender
         self.caller = caller_of(sender, context)
         """The caller that its handshake and its messages are charged to."""
-        self.grant = sender.grant
         self._waiting: asyncio.Queue[tuple[bytes, Reading]] = asyncio.Queue(_MAX_WAITING)
         # The ids of responses that are not stored, by their public ids, oldest first.
         self._unstored: OrderedDict[str, str] = OrderedDict()
@@ -128,6 +127,11 @@ class ResponsesSocket(SocketConnection):
     def counted_as(self) -> Channel | None:
         """The session whose connection places it takes. None: the client has no session's token."""
         return self._sender.session
+
+    @property
+    def grant(self) -> AccessGrant:
+        """The credential of its client."""
+        return self._sender.grant
 
     @property
     def payer(self) -> Payer:

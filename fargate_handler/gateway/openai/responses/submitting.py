@@ -84,7 +84,9 @@ async def _whole_request(
 ) -> WholeRequest:
     earlier_turns = await earlier.conversation(call.request.previous_response_id)
     items = [await earlier.item(item, f"input.{place}.") for place, item in enumerate(call.items)]
-    request = await context.work.run(line, earlier.held_bytes, _assemble, call, earlier_turns, items)
+    request = await context.work.run(
+        line, earlier.held_bytes, _assemble, call, earlier_turns, items
+    )
     param = "previous_response_id" if earlier_turns else "input"
     check_turns(continued_turns(request), context.limits, param)
     return request

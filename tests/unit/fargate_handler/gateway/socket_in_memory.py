@@ -72,9 +72,7 @@ class SocketInMemory(asyncio.Transport):
         self.get_extra_info("socket").close()
 
 
-def connected(
-    gateway: Gateway, path: str = "/ws", channel: Channel = CHANNEL
-) -> SocketInMemory:
+def connected(gateway: Gateway, path: str = "/ws", channel: Channel = CHANNEL) -> SocketInMemory:
     """A WebSocket after its handshake."""
     token, _ = gateway.context.tokens.issue(channel, gateway.clock.now, 3600)
     head = (
