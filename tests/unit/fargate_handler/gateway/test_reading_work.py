@@ -150,7 +150,7 @@ async def test_a_stored_request_is_read_once() -> None:
 
 
 async def test_one_that_is_no_longer_kept_is_none() -> None:
-    assert await _work().stored(_ONE, _name("r1"), _Store().of("r1")) is None
+    assert await _work().read_stored(_ONE, _name("r1"), _Store().of("r1")) is None
 
 
 async def test_what_is_kept_of_them_is_counted_and_bounded() -> None:
