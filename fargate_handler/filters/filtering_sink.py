@@ -49,7 +49,7 @@ _PAUSE_FACTOR = 2.0
 
 
 class ContentFiltered(Exception):
-    """A filter has ended the answer. What it cleared stands."""
+    """A filter has ended the answer. What it cleared is kept."""
 
 
 class FilterFailed(InternalError):
@@ -164,26 +164,26 @@ class FilteringSink:
 
     # -- text --------------------------------------------------------------------------------------
 
-    def _take_text(self, stands: Content, text: str) -> None:
+    def _take_text(self, content: Content, text: str) -> None:
         if len(text) <= _PIECE_CHARACTERS:
-            self._put(stands, text)
+            self._put(content, text)
             return
         for piece in _pieces(text, _PIECE_CHARACTERS):
             if self._budget.is_spent:
-                self._hold(with_text(stands, piece))
+                self._hold(with_text(content, piece))
             else:
-                self._put(stands, piece)
+                self._put(content, piece)
 
-    def _put(self, stands: Content, text: str) -> None:
-        place = place_of(stands)
+    def _put(self, content: Content, text: str) -> None:
+        place = place_of(content)
         state = self._places.get(place)
         if state is None:
             text_filter = self._new_filter(self._before.pop(place, ""))
-            state = self._places[place] = _PlaceState(text_filter, stands)
-        state.content = stands
-        cleared = self._run_filter(stands, lambda: state.filter.push(text))
+            state = self._places[place] = _PlaceState(text_filter, content)
+        state.content = content
+        cleared = self._run_filter(content, lambda: state.filter.push(text))
         if cleared == text and state.held_since is None:
-            self._forward(stands, cleared)
+            self._forward(content, cleared)
             return
         now = self._monotonic()
         if not cleared:
@@ -195,10 +195,10 @@ class FilteringSink:
         state.held_since = None if cleared.endswith(text) else now
         if state.following and state.held_since is None:
             before = len(cleared) - len(text)
-            self._forward(stands, cleared[:before])
+            self._forward(content, cleared[:before])
             self._forward_parts(state)
             cleared = text
-        self._forward(stands, cleared)
+        self._forward(content, cleared)
 
     def _end(self, is_over: Callable[[Content], bool]) -> None:
         for place in [place for place in self._places if is_over(place)]:
@@ -282,12 +282,12 @@ class FilteringSink:
         if isinstance(content, Part) and content.kind not in JOINING:
             yield from self._part_steps(content)
             return
-        stands = with_text(content, "")
+        empty = with_text(content, "")
         if isinstance(content, str):
             self._begin_text()
         for several in _pieces(text_of(content), _PIECE_CHARACTERS):
             for piece in _pieces(several, _TOKEN_CHARACTERS):
-                self._put(stands, piece)
+                self._put(empty, piece)
             yield
 
     def _begin_text(self) -> None:

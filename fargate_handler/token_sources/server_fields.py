@@ -145,13 +145,13 @@ class ExtraFields:
                 scope: {name: value for name, value in found.items() if _is_writable(value)}
                 for scope, found in scopes.items()
             }
-            told = {scope: found for scope, found in written.items() if found}
-            text = orjson.dumps(told).decode()
+            by_scope = {scope: found for scope, found in written.items() if found}
+            text = orjson.dumps(by_scope).decode()
             if len(text) > LONGEST_VALUE:
                 _logger.warning(
                     "fields of chunks and choices with %d characters were left out", len(text)
                 )
-            elif told:
+            elif by_scope:
                 yield Part(Kind.DATA, text, choice, name=CHUNK_EXTRA)
 
 

@@ -1,4 +1,4 @@
-"""The senders of requests: who they are by their credentials, and what they are counted for."""
+"""The senders of requests, by their verified credentials, and what their requests count for."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ async def read_request(
         UnsupportedMediaType: it comes in an encoding that is not taken.
         TooLarge: it is larger than allowed, or has too many values.
         InvalidRequest: it can't be decoded, or is wrong.
-        RateLimited: too much was read for this sender lately.
+        RateLimited: too many bytes were read for this sender lately.
         Overloaded: the node has no memory for it.
         RequestTimeout: it came too slowly.
     """
