@@ -33,7 +33,7 @@ CLOSE_SECONDS = 5.0
 """How long a connection may take to end after the first close frame. Then its socket is cut."""
 
 CredentialCheck = Callable[[], object]
-"""Raises an `EvenflowError` once a credential is no longer valid."""
+"""Raises an `EvenflowError` when a credential is no longer valid."""
 
 _MOST_WAITING = 64
 """How many frames, other than deltas, may wait for a transport that takes no more."""
@@ -191,15 +191,15 @@ class SocketSession(ABC):
             outputs += self._violate(Violation(CloseCode.POLICY, reason), now)
         return outputs
 
+    def revoke(self, error: EvenflowError, now: float) -> list[Output]:
+        """Close the connection, since its credential is no longer valid."""
+        # A client may come back with a new token, unless its tenant was removed.
+        code = CloseCode.POLICY if isinstance(error, NotPermitted) else CloseCode.DONE
+        return self.close(code, error.message, now)
+
     def close(self, code: int, reason: str, now: float) -> list[Output]:
         """Send a close frame, and wait for the client's answer."""
         return self._begin_close(SessionEvent.CLOSE, code, reason, now)
-
-    def revoke(self, error: EvenflowError, now: float) -> list[Output]:
-        """Close the connection, since its credential is no longer valid."""
-        # A client with a new token may come back. For a removed tenant there is none.
-        code = CloseCode.POLICY if isinstance(error, NotPermitted) else CloseCode.DONE
-        return self.close(code, error.message, now)
 
     # -- messages, in the words of a protocol ------------------------------------------------------
 
@@ -218,7 +218,7 @@ class SocketSession(ABC):
         return [] if message is None else self._receive_message(message, now)
 
     def _lapsed(self, now: float) -> EvenflowError | None:
-        """Why the credential is no longer valid, as far as is known. None: it is valid."""
+        """The error of a credential that is no longer valid. None: it is, as far as is known."""
         try:
             self._check()
         except EvenflowError as error:
