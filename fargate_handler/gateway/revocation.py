@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 
 from evenflow.fargate_handler.gateway.connection_registry import Granted
 from evenflow.fargate_handler.gateway.context import GatewayContext
@@ -12,7 +11,7 @@ from evenflow.stream_core.protocol.errors import EvenflowError
 
 _logger = logging.getLogger(__name__)
 
-# They take the loop about half a millisecond. Their sessions are one read of the store.
+# Checks per turn of the event loop: about half a millisecond. Their sessions are one read.
 _BATCH_SIZE = 100
 
 
@@ -39,25 +38,27 @@ class Revocation:
         self._context.background.run(self._check_all())
 
     async def _check_all(self) -> None:
-        registry = self._context.registry
         try:
+            await self._check_opened()  # first without the store, which may not answer
             await self._context.orchestrator.cancel_revoked()
-            opened: list[Granted] = [*registry, *registry.streams]
-            for first in range(0, len(opened), _BATCH_SIZE):
-                await self._check_batch(opened[first : first + _BATCH_SIZE])
-                await asyncio.sleep(0)
+            await self._check_opened(refreshes_sessions=True)
         except Exception:
             _logger.exception("revoked credentials are looked for again at the next heartbeat")
         finally:
             self._is_checking = False
 
-    async def _check_batch(self, opened: Sequence[Granted]) -> None:
-        context = self._context
-        granted = [(each, grant) for each in opened if (grant := each.grant) is not None]
-        sessions = {grant.session for _, grant in granted if grant.session is not None}
-        await context.orchestrator.ended_sessions.refresh(sessions)
-        for each, grant in granted:
-            try:
-                context.check_grant(grant)
-            except EvenflowError as error:
-                each.revoke(error)
+    async def _check_opened(self, *, refreshes_sessions: bool = False) -> None:
+        registry = self._context.registry
+        opened: list[Granted] = [*registry, *registry.streams]
+        for first in range(0, len(opened), _BATCH_SIZE):
+            batch = opened[first : first + _BATCH_SIZE]
+            granted = [(each, grant) for each in batch if (grant := each.grant) is not None]
+            if refreshes_sessions:
+                sessions = {grant.session for _, grant in granted if grant.session is not None}
+                await self._context.orchestrator.ended_sessions.refresh(sessions)
+            for each, grant in granted:
+                try:
+                    self._context.check_grant(grant)
+                except EvenflowError as error:
+                    each.revoke(error)
+            await asyncio.sleep(0)
