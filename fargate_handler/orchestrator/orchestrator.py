@@ -11,6 +11,7 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.client_tools import check_answered
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions, session_ended
+from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
 from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
 from evenflow.fargate_handler.orchestrator.held_requests import memory_of_terms, memory_of_text
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
@@ -18,7 +19,6 @@ from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOv
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
 from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
-from evenflow.fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.stream_core.log.conversation import Conversation
@@ -93,7 +93,7 @@ class Orchestrator:
         self._succession = succession
         self._elsewhere = elsewhere
         self.usage = usage
-        self._turns = TurnsAtTheStore(_ACCEPTED_AT_ONCE)
+        self._turns = FairSemaphore(_ACCEPTED_AT_ONCE)
         self._tenants = context.tenants
         self._metrics = context.metrics
         self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)

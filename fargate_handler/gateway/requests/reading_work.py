@@ -15,8 +15,8 @@ from functools import partial
 from typing import TypeVar
 
 from evenflow.fargate_handler.gateway.requests.request_cache import CacheKey, RequestCache
+from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
 from evenflow.fargate_handler.orchestrator.held_requests import memory_of, memory_of_text
-from evenflow.fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.policy.address_rates import AddressRates
@@ -50,7 +50,7 @@ class ReadingWork:
         rate = limits.request_bytes_per_address_per_second
         self._rates = AddressRates(rate, burst_seconds=_BURST_SECONDS)
         self._cache = RequestCache(memory)
-        self._turns = TurnsAtTheStore(1)
+        self._turns = FairSemaphore(1)
         in_short_turns = partial(sys.setswitchinterval, _SWITCH_SECONDS)
         self._thread = ThreadPoolExecutor(1, "reading", in_short_turns)
 
