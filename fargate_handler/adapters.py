@@ -52,9 +52,9 @@ class Stores:
         leases: the responses again, with connections of their own. Renewing a lease must not wait
             for writes of what it covers.
         large_texts: None if texts that are too large for the ledger are refused.
-        largest_text: bytes of the largest text that `sessions` take. None: any.
+        largest_text: the most bytes of a text that `sessions` takes. None: no limit.
         watch: detects that their file was deleted. None: these stores have no file.
-        room: the room in their file, which is tidied. None: they have none.
+        room: the space in their file, which it frees. None: they have no file.
         longest_answer: bytes of the longest answer that a session keeps for its model. None: any.
         usage: None if nothing is reserved or recorded for tenants.
         outlives_process: whether another process can go on with what this one leaves.

@@ -16,17 +16,17 @@ from evenflow.stream_core.records.event_record import EventRecord
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 _LONGEST = 8_192
-# Besides control characters, those that break a line, or turn the order in which others are shown.
-_SHOWN_OTHERWISE = (
+# Characters beside control characters that break a line, or change the direction of text.
+_ESCAPED_CODES = (
     *range(127, 160),
     *(0x061C, 0x200E, 0x200F),
     *range(0x2028, 0x202F),
     *range(0x2066, 0x206A),
 )
-_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *_SHOWN_OTHERWISE)}
-_OF_TRACEBACKS = {code: shown for code, shown in _CONTROLS.items() if chr(code) not in "\t\n"}
+_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *_ESCAPED_CODES)}
+_TRACEBACK_CONTROLS = {code: shown for code, shown in _CONTROLS.items() if chr(code) not in "\t\n"}
 # What JSON may hold as it is, and a terminal takes for a command.
-_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _SHOWN_OTHERWISE}
+_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _ESCAPED_CODES}
 _LEFT_OUT = ("left_out", "dropped")
 _FIELDS = ("levelname", "name", "message")
 _NAMES = {"levelname": "level", "name": "logger"}
@@ -39,7 +39,7 @@ class LineFormatter(logging.Formatter):
         """The line, and what was left out before it."""
         line, newline, traceback = super().format(record).partition("\n")
         notes = "".join(_notes(record))
-        whole = f"{cut(line, _LONGEST)}{notes}{newline}{traceback.translate(_OF_TRACEBACKS)}"
+        whole = f"{cut(line, _LONGEST)}{notes}{newline}{traceback.translate(_TRACEBACK_CONTROLS)}"
         return cut(whole, 2 * _LONGEST)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802

@@ -172,8 +172,8 @@ class HandlerSettings(Limits, BaseSettings):
         None,
         ge=1,
         description=(
-            "the longest answer, in the model's tokens (model=openai, bedrock or sagemaker); one "
-            "that goes on is cut a piece behind it, with any model; Bedrock reserves as many of "
+            "the longest answer, in the model's tokens (model=openai, bedrock or sagemaker); with "
+            "any model a longer answer is cut soon after it; Bedrock reserves as many tokens of "
             "the account's quota for each answer, by default the model's maximum"
         ),
     )
@@ -459,8 +459,8 @@ class HandlerSettings(Limits, BaseSettings):
         description=(
             "what models cost, by their name in the log (at their server; of an ARN its last "
             "part), in dollars for a million tokens of input and output: "
-            "`name=2.50/10,other=3/15/0.30/3.75`; the third is of input from the prompt's cache, "
-            "the fourth of input that is written to it, both by default as of other input; "
+            "`name=2.50/10,other=3/15/0.30/3.75`; the third price is that of cached input, "
+            "the fourth that of input written to the cache, by default both as of other input; "
             "the lines of answers have their cost then"
         ),
     )

@@ -46,7 +46,7 @@ class TenantRecords:
         self._tenants.replace(stored.records, removed=stored.removed, closed=stored.had_tenants)
         self._revision = stored.revision
         self._tell_missing_prices()
-        self._tell_who_gets_in()
+        self._warn_of_access()
 
     def expect_others(self) -> None:
         """Make the next look read all records, whatever the revision: the store was replaced."""
@@ -74,14 +74,14 @@ class TenantRecords:
         finally:
             self._looks = False
 
-    def _tell_who_gets_in(self) -> None:
-        """Warn of open tenants where others need a key, and where no key opens anything."""
+    def _warn_of_access(self) -> None:
+        """Warn of tenants that need no key where others do, and if no tenant is left."""
         tenants = self._tenants
         open_ids = frozenset[str]() if tenants.open_to_all else tenants.open_ids
         for tenant_id in sorted(open_ids - self._open_ids):
             _logger.warning(
-                "tenant %s is open: whoever reaches this server may open its sessions without a "
-                "key, and have the model run",
+                "tenant %s is open: every client that reaches this server may open its sessions "
+                "without a key, and use the model",
                 tenant_id,
             )
         if tenants.is_shut and not self._is_shut:

@@ -60,7 +60,7 @@ class UsageFiles:
     async def _write(self, day: str) -> None:
         try:
             records = await day_records(self._store, sorted(self._tenants.known_ids), day)
-            # Seconds of work where there were many answers.
+            # It takes seconds if there were many answers.
             lines = await asyncio.to_thread(file_of, records)
             if lines:
                 await asyncio.to_thread(_replace, self._folder / f"{day}.jsonl", lines)
@@ -72,7 +72,7 @@ class UsageFiles:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put a file in its place, whole, and at no time readable for others."""
+    """Replace a file atomically. At no time can other users read it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

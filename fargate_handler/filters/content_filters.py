@@ -39,7 +39,8 @@ from evenflow.stream_core.protocol.errors import UpstreamExplained
 from evenflow.stream_core.tenants.registry import Tenants
 
 _logger = logging.getLogger(__name__)
-# Characters. Longer matches are taken back a little later, when a quarter more has come.
+# Characters of undecided text up to which each new piece is searched. Longer matches are retracted
+# a little later, when a quarter more has come.
 _PROMPTLY = 64
 _FILTERED = ModelFinish("content_filter", None)
 
@@ -125,17 +126,17 @@ class ContentFilters:
         sink: TokenSink,
         standing: Iterable[Content],
     ) -> FilteredAttempt | None:
-        """The sink of an attempt. None where nothing is filtered.
+        """The sink of an attempt. None: nothing is filtered.
 
         Args:
-            sink: where cleared text goes.
-            standing: what stands of the answer, which the attempt continues.
+            sink: receives cleared text.
+            standing: the current content of the answer, which the attempt continues.
         """
         mode = self._mode_of(stream.channel.tenant)
         if mode is Filtering.OFF:
             return None
-        if mode is Filtering.HOLD or kind.brings_conversation:  # its clients take nothing back
-            budget = CpuBudget(thread_time, _say_spent)
+        if mode is Filtering.HOLD or kind.brings_conversation:  # its clients cannot retract text
+            budget = CpuBudget(thread_time, _log_budget_spent)
             stages = self._stages(sink, standing, self._matches.count, budget)
             return FilteredAttempt(stages[0], stages, None)
         stream.takes_back = True
@@ -146,7 +147,7 @@ class ContentFilters:
             checked.withdraw()
 
         def hold() -> None:
-            _say_spent()
+            _log_budget_spent()
             checked.withdraw()
 
         budget = CpuBudget(thread_time, hold)
@@ -154,7 +155,7 @@ class ContentFilters:
         return FilteredAttempt(RetractingSink(checked, stages[0], standing), stages, checked)
 
     def retracts(self, tenant: str) -> bool:
-        """Whether text of this tenant's answers may be taken back while they go on."""
+        """Whether text of a running answer of this tenant may be retracted."""
         return self._mode_of(tenant) is Filtering.RETRACT
 
     def _mode_of(self, tenant: str) -> Filtering:
@@ -175,8 +176,8 @@ class ContentFilters:
     ) -> list[FilteringSink | GuardedSink]:
         guarded: list[GuardedSink] = []
         if self._guardrail is not None:
-            told = partial(on_match, "guardrail")
-            guarded = [GuardedSink(sink, self._guardrail, self._action, told)]
+            on_guardrail_match = partial(on_match, "guardrail")
+            guarded = [GuardedSink(sink, self._guardrail, self._action, on_guardrail_match)]
         first = FilteringSink(
             guarded[0] if guarded else sink,
             partial(self._filter, on_match, budget, promptly),
@@ -211,7 +212,7 @@ class ContentFilters:
         return Patterns((*self._own, *patterns_of(self._groups)))
 
 
-def _say_spent() -> None:
+def _log_budget_spent() -> None:
     _logger.warning(
         "the content filters have used the CPU time of an answer: its text is held until its end"
     )

@@ -36,56 +36,58 @@ from evenflow.stream_core.protocol.errors import EvenflowError, InternalError
 
 _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
-# Characters that are filtered at once: between them the budget is looked at.
-_PIECE = 1_024
-# Characters. Held text goes on in pieces of about a token, since pieces are counted as such.
-_TOKEN = 4
-# Bytes. An answer of which more is held ends with `length`.
-_MOST_HELD = 262_144
+# Characters that are filtered at once. The budget is checked after each piece.
+_PIECE_CHARACTERS = 1_024
+# Held text is passed on in pieces of about a token, since each piece counts as one.
+_TOKEN_CHARACTERS = 4
+# An answer with more held bytes ends with `length`.
+_MAX_HELD_BYTES = 262_144
+# Held contents are joined each time their number has grown by this and doubled.
 _JOINED_FROM = 1_024
-# While held text is filtered: the length of a pause, in times of the work before it.
-_PAUSES = 2.0
+# While held text is filtered: the length of a pause, as a multiple of the work before it.
+_PAUSE_FACTOR = 2.0
 
 
 class ContentFiltered(Exception):
-    """A filter has ended the answer. What it cleared stands."""
+    """A filter has ended the answer. What it cleared is kept."""
 
 
 class FilterFailed(InternalError):
-    """A filter failed, so nobody knows whether more may be shown."""
+    """A filter failed, so it is unknown whether more may be shown."""
 
 
-class _Place:
-    """A filter, the time since which it holds text back, and the place of the text it clears.
+class _PlaceState:
+    """The filter of a place, and what it holds.
 
-    `behind` are parts that came while it held text, and follow that.
+    `content`, without text, says where cleared text belongs. `following` are parts that came while
+    text was held, and follow it.
     """
 
-    __slots__ = ("behind", "filter", "held_since", "stands")
+    __slots__ = ("content", "filter", "following", "held_since")
 
-    def __init__(self, of_place: TextFilter, stands: Content) -> None:
-        self.filter = of_place
-        self.stands = stands
+    def __init__(self, text_filter: TextFilter, content: Content) -> None:
+        self.filter = text_filter
+        self.content = content
         self.held_since: float | None = None
-        self.behind: list[Part] = []
+        self.following: list[Part] = []
 
 
 class FilteringSink:
     """A `TokenSink` that passes on what its filters clear. Each place has a filter of its own.
 
-    Places wait for themselves alone. But what follows a text for good, a call for example, is not
-    passed on before it: the text has ended then. Data ends no text: a source stands in the middle
-    of it, and waits only for what is held.
+    Places do not wait for each other. But a part that ends a text, such as a call, is not passed on
+    before that text. Data ends no text: a source stands in the middle of it, and waits only while
+    text is held.
 
-    Once the budget is spent, all that comes is held until the model ends. It is filtered then, in
-    turns with other such answers and with pauses, so that all others go on.
+    Once the budget is spent, everything is held until the model ends. Then it is filtered, in
+    turns with other such answers and with pauses, so that all other answers continue.
 
     Args:
         make: makes the filter of a place.
-        standing: what stands of the answer. It was cleared already.
+        standing: the current content of the answer, which was cleared already.
         record_held: called with each time that text was held back, in seconds.
         budget: the CPU time of the filters.
-        turns: of the answers of this node that filter what they held. Each piece is one.
+        turns: taken for each piece of held text by the answers of this node.
     """
 
     def __init__(
@@ -104,13 +106,13 @@ class FilteringSink:
         self._record_held = record_held
         self._budget = budget
         self._turns = turns
-        self._places: dict[Content, _Place] = {}
-        # The text that stands at the end of each place.
+        self._places: dict[Content, _PlaceState] = {}
+        # The current text of each place.
         self._before = {place_of(content): text_of(content) for content in joined(standing)}
-        # What has come since the budget was spent.
-        self._late: list[Content] = []
+        # The content that came after the budget was spent.
+        self._held: list[Content] = []
         self._join_at = _JOINED_FROM
-        # Bytes that came so, and of data that waited behind held text.
+        # The bytes of that, and of data that waited for held text.
         self._held_bytes = 0
 
     @property
@@ -143,7 +145,7 @@ class FilteringSink:
             self._take_text(remaining.with_text(""), remaining.text)
         else:
             for _ in self._part_steps(remaining):
-                if self._budget.is_spent:  # it is filtered anew when the model has ended
+                if self._budget.is_spent:  # it is filtered again when the model has ended
                     self._hold(remaining)
                     return
 
@@ -154,7 +156,7 @@ class FilteringSink:
     async def finish(self) -> None:
         """The model has ended by itself: pass on all that is no match. It raises as `push`."""
         if self._budget.is_spent:
-            await self._take_late()
+            await self._filter_held()
         self._end(lambda place: True)
 
     async def close(self) -> None:
@@ -162,49 +164,49 @@ class FilteringSink:
 
     # -- text --------------------------------------------------------------------------------------
 
-    def _take_text(self, stands: Content, text: str) -> None:
-        if len(text) <= _PIECE:
-            self._put(stands, text)
+    def _take_text(self, content: Content, text: str) -> None:
+        if len(text) <= _PIECE_CHARACTERS:
+            self._put(content, text)
             return
-        for piece in _pieces(text, _PIECE):
+        for piece in _pieces(text, _PIECE_CHARACTERS):
             if self._budget.is_spent:
-                self._hold(with_text(stands, piece))
+                self._hold(with_text(content, piece))
             else:
-                self._put(stands, piece)
+                self._put(content, piece)
 
-    def _put(self, stands: Content, text: str) -> None:
-        place = place_of(stands)
-        known = self._places.get(place)
-        if known is None:
-            of_place = self._new_filter(self._before.pop(place, ""))
-            known = self._places[place] = _Place(of_place, stands)
-        known.stands = stands
-        cleared = self._ask(stands, lambda: known.filter.push(text))
-        if cleared == text and known.held_since is None:
-            self._pass(stands, cleared)
+    def _put(self, content: Content, text: str) -> None:
+        place = place_of(content)
+        state = self._places.get(place)
+        if state is None:
+            text_filter = self._new_filter(self._before.pop(place, ""))
+            state = self._places[place] = _PlaceState(text_filter, content)
+        state.content = content
+        cleared = self._run_filter(content, lambda: state.filter.push(text))
+        if cleared == text and state.held_since is None:
+            self._forward(content, cleared)
             return
         now = self._monotonic()
         if not cleared:
-            known.held_since = known.held_since or now
+            state.held_since = state.held_since or now
             self._sink.alive()
             return
-        if known.held_since is not None:
-            self._record_held(now - known.held_since)
-        known.held_since = None if cleared.endswith(text) else now
-        if known.behind and known.held_since is None:
+        if state.held_since is not None:
+            self._record_held(now - state.held_since)
+        state.held_since = None if cleared.endswith(text) else now
+        if state.following and state.held_since is None:
             before = len(cleared) - len(text)
-            self._pass(stands, cleared[:before])
-            self._pass_parts(known)
+            self._forward(content, cleared[:before])
+            self._forward_parts(state)
             cleared = text
-        self._pass(stands, cleared)
+        self._forward(content, cleared)
 
     def _end(self, is_over: Callable[[Content], bool]) -> None:
         for place in [place for place in self._places if is_over(place)]:
-            known = self._places.pop(place)
-            self._pass(known.stands, self._ask(known.stands, known.filter.finish))
-            self._pass_parts(known)
+            state = self._places.pop(place)
+            self._forward(state.content, self._run_filter(state.content, state.filter.finish))
+            self._forward_parts(state)
 
-    def _pass(self, place: Content, text: str) -> None:
+    def _forward(self, place: Content, text: str) -> None:
         if not text:
             return
         if isinstance(place, str):
@@ -215,77 +217,77 @@ class FilteringSink:
     # -- parts that are whole ----------------------------------------------------------------------
 
     def _part_steps(self, part: Part) -> Iterator[None]:
-        """Filter a part and pass it on. It yields behind each piece of its text."""
+        """Filter a part and pass it on. Yields after each piece of its text."""
         if part.kind is not Kind.DATA:
             self._end(lambda place: _is_over_with(place, part))
         if part.kind in (Kind.RESULT, Kind.DATA) and part.text:
             whole = self._new_filter("")
             cleared = list[str]()
-            for piece in _pieces(part.text, _PIECE):
-                cleared.append(self._ask(part, partial(whole.push, piece)))
+            for piece in _pieces(part.text, _PIECE_CHARACTERS):
+                cleared.append(self._run_filter(part, partial(whole.push, piece)))
                 yield
-            cleared.append(self._ask(part, whole.finish))
+            cleared.append(self._run_filter(part, whole.finish))
             part = with_filtered(part, "".join(cleared))
-        # Fields that the server needs back wait for nothing: it may send them with each token.
-        holds = None if is_returned(part) else self._place_that_holds(part)
-        if holds is None:
+        # Fields that the server needs back do not wait: it may send them with each token.
+        holding = None if is_returned(part) else self._holding_place(part)
+        if holding is None:
             self._sink.push_part(part)
         else:
             self._count_held(part)
-            holds.behind.append(part)
+            holding.following.append(part)
 
-    def _place_that_holds(self, part: Part) -> _Place | None:
-        """The text that holds something that data came behind."""
+    def _holding_place(self, part: Part) -> _PlaceState | None:
+        """The place with held text that a data part follows. None: no such text is held."""
         if part.kind is not Kind.DATA:
             return None
-        holding = [
-            known
-            for place, known in self._places.items()
-            if known.held_since is not None and _is_text_of(place, part.choice)
+        places = [
+            state
+            for place, state in self._places.items()
+            if state.held_since is not None and _is_text_of(place, part.choice)
         ]
-        return holding[-1] if holding else None
+        return places[-1] if places else None
 
-    def _pass_parts(self, known: _Place) -> None:
-        behind, known.behind = known.behind, []
-        for part in behind:
+    def _forward_parts(self, state: _PlaceState) -> None:
+        following, state.following = state.following, []
+        for part in following:
             self._sink.push_part(part)
 
-    # -- what has come since the budget was spent --------------------------------------------------
+    # -- content that came after the budget was spent ----------------------------------------------
 
     def _hold(self, content: Content) -> None:
-        self._late.append(content)
+        self._held.append(content)
         self._count_held(content)
-        if len(self._late) >= self._join_at:
-            self._late = list(joined(self._late))
-            self._join_at = 2 * len(self._late) + _JOINED_FROM
+        if len(self._held) >= self._join_at:
+            self._held = list(joined(self._held))
+            self._join_at = 2 * len(self._held) + _JOINED_FROM
         self._sink.alive()
 
     def _count_held(self, content: Content) -> None:
         self._held_bytes += size_of(content)
-        if self._held_bytes > _MOST_HELD:
+        if self._held_bytes > _MAX_HELD_BYTES:
             raise ResponseFull
 
-    async def _take_late(self) -> None:
+    async def _filter_held(self) -> None:
         self._budget.begin_last()
-        late, self._late = self._late, []
-        for content in joined(late):
-            steps, is_over = self._late_steps(content), False
+        held, self._held = self._held, []
+        for content in joined(held):
+            steps, is_over = self._held_steps(content), False
             while not is_over:
                 async with self._turns:
                     began = thread_time()
                     is_over = next(steps, True) is True
-                    await asyncio.sleep(_PAUSES * (thread_time() - began))
+                    await asyncio.sleep(_PAUSE_FACTOR * (thread_time() - began))
 
-    def _late_steps(self, content: Content) -> Iterator[None]:
+    def _held_steps(self, content: Content) -> Iterator[None]:
         if isinstance(content, Part) and content.kind not in JOINING:
             yield from self._part_steps(content)
             return
-        stands = with_text(content, "")
+        empty = with_text(content, "")
         if isinstance(content, str):
             self._begin_text()
-        for several in _pieces(text_of(content), _PIECE):
-            for piece in _pieces(several, _TOKEN):
-                self._put(stands, piece)
+        for several in _pieces(text_of(content), _PIECE_CHARACTERS):
+            for piece in _pieces(several, _TOKEN_CHARACTERS):
+                self._put(empty, piece)
             yield
 
     def _begin_text(self) -> None:
@@ -295,20 +297,20 @@ class FilteringSink:
     # -- filters -----------------------------------------------------------------------------------
 
     def _new_filter(self, before: str) -> TextFilter:
-        return self._asked(lambda: self._make(before))
+        return self._run_safely(lambda: self._make(before))
 
-    def _ask(self, place: Content, ask: Callable[[], str]) -> str:
+    def _run_filter(self, place: Content, run: Callable[[], str]) -> str:
         try:
-            return self._asked(ask)
+            return self._run_safely(run)
         except StopAnswer as stop:
             if isinstance(place, str) or place.kind in JOINING:
-                self._pass(place, stop.cleared)
+                self._forward(place, stop.cleared)
             self._places.clear()  # what they hold is behind the answer's end
             raise ContentFiltered from None
 
-    def _asked(self, ask: Callable[[], _T]) -> _T:
+    def _run_safely(self, run: Callable[[], _T]) -> _T:
         try:
-            return ask()
+            return run()
         except (StopAnswer, EvenflowError):
             raise
         except Exception as error:
@@ -336,13 +338,13 @@ def unspelled(part: Part) -> Part | None:
 
 
 def with_filtered(part: Part, text: str) -> Part:
-    """A part with its text filtered. It is one text, if a match went across the marks of JSON."""
-    told = part.with_text(text)
+    """A part with its filtered text. If that is no longer valid JSON, it is redacted as a whole."""
+    filtered = part.with_text(text)
     try:
-        told.check()
+        filtered.check()
     except NotAPart:
         return part.with_text(f'"{REDACTED}"')
-    return told
+    return filtered
 
 
 def filter_failed() -> FilterFailed:

@@ -82,9 +82,9 @@ class GuardedSink:
         self._on_match = on_match
         self._waiting: deque[Content] = deque()
         self._characters = 0
-        # The end of the last window, which is judged again, and the data behind it.
-        self._kept: Content | None = None
-        self._behind: list[Part] = []
+        # The end of the last window, which is judged again, and the data parts that follow it.
+        self._overlap: Content | None = None
+        self._following: list[Part] = []
         self._last = False
         self._news = asyncio.Event()
         self._failure: Exception | None = None
@@ -100,7 +100,7 @@ class GuardedSink:
 
         Raises:
             ContentFiltered: the guardrail has ended the answer.
-            FilterFailed: the guardrail could not be asked.
+            FilterFailed: the guardrail could not be called.
             ResponseFull, LogClosed: as of the response.
         """
         self._take(token)
@@ -123,7 +123,7 @@ class GuardedSink:
             raise self._failure
 
     async def close(self) -> None:
-        """Stop. What waits for its verdict is dropped."""
+        """Stop. Content without a verdict is dropped."""
         if self._worker is not None:
             self._worker.cancel()
             with suppress(asyncio.CancelledError):
@@ -146,17 +146,17 @@ class GuardedSink:
         try:
             while (window := await self._next_window()) is not None:
                 if isinstance(window, Part) and window.kind not in JOINING:
-                    await self._pass_part(window)
+                    await self._forward_part(window)
                 else:
-                    await self._pass_text(window)
-            self._pass_kept()
+                    await self._forward_text(window)
+            self._forward_overlap()
         except asyncio.CancelledError:
             raise
         except Exception as failure:
             self._failure = failure
 
     async def _next_window(self) -> Content | None:
-        """The next window, or part that has none. None at the end."""
+        """The next window of text, or a part without one. None at the end."""
         while True:
             if self._waiting:
                 first = self._waiting[0]
@@ -179,64 +179,64 @@ class GuardedSink:
             self._waiting[0] = with_text(first, text[size:])
         return with_text(first, text[:size])
 
-    async def _pass_text(self, window: Content) -> None:
-        """Pass on what was judged, but for its end: that is judged again with the next window."""
-        if self._kept is not None and not joins(self._kept, window):
-            self._pass_kept()
-        before = "" if self._kept is None else text_of(self._kept)
+    async def _forward_text(self, window: Content) -> None:
+        """Pass on judged text, except its end, which is judged again with the next window."""
+        if self._overlap is not None and not joins(self._overlap, window):
+            self._forward_overlap()
+        before = "" if self._overlap is None else text_of(self._overlap)
         text = before + text_of(window)
-        stands, ends = await self._judged(text)
-        kept = 0 if ends else overlap_of(text, stands)
-        place = len(before) if stands.startswith(before) else len(stands) - kept
-        self._kept = with_text(window, stands[:place])
-        self._pass_kept()
-        end = max(place, len(stands) - kept)
+        cleared, ends_answer = await self._judge_text(text)
+        overlap = 0 if ends_answer else overlap_of(text, cleared)
+        place = len(before) if cleared.startswith(before) else len(cleared) - overlap
+        self._overlap = with_text(window, cleared[:place])
+        self._forward_overlap()
+        end = max(place, len(cleared) - overlap)
         if end > place:
-            _push(self._sink, with_text(window, stands[place:end]))
-        if ends:
+            _push(self._sink, with_text(window, cleared[place:end]))
+        if ends_answer:
             raise ContentFiltered
-        if end < len(stands):
-            self._kept = with_text(window, stands[end:])
+        if end < len(cleared):
+            self._overlap = with_text(window, cleared[end:])
 
-    async def _pass_part(self, part: Part) -> None:
-        """Pass on a part that is no text, its text judged. Data waits for the text before it."""
+    async def _forward_part(self, part: Part) -> None:
+        """Judge and pass on a part that is no delta. Data waits for the text before it."""
         if part.kind is not Kind.DATA:
-            self._pass_kept()
+            self._forward_overlap()
         if part.kind in (Kind.RESULT, Kind.DATA) and not is_returned(part):
-            part = with_filtered(part, await self._judged_whole(part.text))
-        if self._kept is None:
+            part = with_filtered(part, await self._judge_whole(part.text))
+        if self._overlap is None:
             self._sink.push_part(part)
         else:
-            self._behind.append(part)
+            self._following.append(part)
 
-    def _pass_kept(self) -> None:
-        kept, behind = self._kept, self._behind
-        self._kept, self._behind = None, []
-        if kept is not None and text_of(kept):
-            _push(self._sink, kept)
-        for part in behind:
+    def _forward_overlap(self) -> None:
+        overlap, following = self._overlap, self._following
+        self._overlap, self._following = None, []
+        if overlap is not None and text_of(overlap):
+            _push(self._sink, overlap)
+        for part in following:
             self._sink.push_part(part)
 
-    async def _judged_whole(self, text: str) -> str:
-        """What stands in the place of a part's text, which is judged in windows, too."""
-        told, kept = "", ""
+    async def _judge_whole(self, text: str) -> str:
+        """The text that replaces a part's text. It is judged in windows, too."""
+        judged, overlap = "", ""
         while text:
             size = window_of(text, last=True)
-            window, text = kept + text[:size], text[size:]
-            stands, ends = await self._judged(window)
-            if ends:
-                self._pass_kept()
+            window, text = overlap + text[:size], text[size:]
+            cleared, ends_answer = await self._judge_text(window)
+            if ends_answer:
+                self._forward_overlap()
                 raise ContentFiltered
-            end = len(stands) - (overlap_of(window, stands) if text else 0)
-            told, kept = told + stands[:end], stands[end:]
-        return told + kept
+            end = len(cleared) - (overlap_of(window, cleared) if text else 0)
+            judged, overlap = judged + cleared[:end], cleared[end:]
+        return judged + overlap
 
-    async def _judged(self, text: str) -> tuple[str, bool]:
-        """What stands in the place of a text, and whether the answer ends behind it."""
+    async def _judge_text(self, text: str) -> tuple[str, bool]:
+        """The text that replaces a text, and whether the answer ends after it."""
         try:
             verdict = await self._judge.judge(text)
         except (EvenflowError, TimeoutError) as error:
-            _logger.error("the guardrail could not be asked: %s", error)
+            _logger.error("the guardrail could not be called: %s", error)
             raise filter_failed() from None
         if verdict.text == text and not verdict.blocks:
             return text, False

@@ -1,4 +1,4 @@
-"""The credential by which a call or a connection was let in."""
+"""The verified credential of a call or a connection."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from evenflow.stream_core.policy.session_token import SessionClaims
 
 
 class AccessGrant(NamedTuple):
-    """A verified credential: a tenant's key, a token, or none where none is needed.
+    """A verified credential: a key, a token, or none where none is needed.
 
     Args:
-        key: the id of the tenant's key, or of the one that opened the session. Empty: none.
-        session: whose token it is. None: no session's.
-        expires_at: seconds since the epoch. A key has an end of its own.
+        key: the id of the tenant's key, or of the key that opened the session. Empty: none.
+        session: the session of its token. None: it is not a session's token.
+        expires_at: seconds since the epoch. The expiry of a key is in the tenant's record.
     """
 
     tenant: str
@@ -25,6 +25,6 @@ class AccessGrant(NamedTuple):
 
     @classmethod
     def of(cls, claims: SessionClaims) -> Self:
-        """A session's token, a ticket or a share."""
+        """The grant of a session's token, a ticket or a share."""
         channel = claims.channel
         return cls(channel.tenant, claims.key, channel, claims.expires_at)

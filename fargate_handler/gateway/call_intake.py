@@ -1,4 +1,4 @@
-"""The one intake of HTTP calls: who calls, whether it may, what it costs, and how much at once."""
+"""The intake of HTTP calls: identity, right, rate and concurrency, before an endpoint is called."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.callers import (
     CALLER,
-    bearer_of,
+    anonymous_caller,
     charge_answer,
     pace,
-    stranger,
+    token_caller,
 )
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import EVENTS_COOKIE
@@ -26,7 +26,7 @@ from evenflow.fargate_handler.gateway.http_answers import (
     reader_claims,
     verified_claims,
 )
-from evenflow.fargate_handler.gateway.requests.submission import (
+from evenflow.fargate_handler.gateway.requests.senders import (
     SENDER,
     caller_of,
     verified_sender,
@@ -45,20 +45,20 @@ from evenflow.stream_core.protocol.routes import (
 )
 from evenflow.stream_core.protocol.session_init import bearer
 
-OF_TASKS = "readers"
-"""The query parameter by which another task asks for readers: `all` of the owner of a response,
-those `here` of a task that copies it.
+READERS_OF_TASK = "readers"
+"""The query parameter by which another task asks for readers: `all` at the owner of a response,
+`here` at a task that copies it.
 """
 
 
 class CallIntake:
-    """Admits a call on its route's terms, before its endpoint is called."""
+    """Admits calls by the terms of their routes, before the endpoints are called."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
 
     def admitted(self, route: Route, endpoint: RequestHandler) -> RequestHandler:
-        """The endpoint behind the intake."""
+        """The endpoint of a route, called only for admitted calls."""
         terms = route.terms
         if terms.bound is Bound.MACHINE:
             return self.paced(endpoint)
@@ -67,51 +67,51 @@ class CallIntake:
         async def answer(request: web.Request) -> web.StreamResponse:
             requests.count(route.protocol)
             request[PROTOCOL] = route.protocol
-            caller = request[CALLER] = await self._identified(request, route)
+            caller = request[CALLER] = await self._identify(request, route)
             await pace(self._context, caller, terms.cost)
-            with self._place(caller, terms):
-                answered = await endpoint(request)
-            if isinstance(answered, web.Response) and isinstance(answered.body, bytes):
-                charge_answer(request, self._context, len(answered.body))
-            return answered
+            with self._stream_slot(caller, terms):
+                response = await endpoint(request)
+            if isinstance(response, web.Response) and isinstance(response.body, bytes):
+                charge_answer(request, self._context, len(response.body))
+            return response
 
         return answer
 
     def paced(self, endpoint: RequestHandler) -> RequestHandler:
-        """The endpoint of paths that are no client's, or only say what to call instead."""
+        """An endpoint without terms, such as one that only says what to call instead."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
-            await self.pace_stranger(request)
+            await self.pace_anonymous(request)
             return await endpoint(request)
 
         return answer
 
-    async def pace_stranger(self, request: web.Request) -> None:
-        """Charge a call to its address alone, such as one that no endpoint answers.
+    async def pace_anonymous(self, request: web.Request) -> None:
+        """Charge a call to its address alone, such as one of an unknown path.
 
         Raises:
             RateLimited: it would have to wait too long.
         """
-        await pace(self._context, self._stranger(request), NOT_SERVED.cost)
+        await pace(self._context, self._anonymous(request), NOT_SERVED.cost)
 
-    async def _identified(self, request: web.Request, route: Route) -> Caller:
-        """Whose call it is.
+    async def _identify(self, request: web.Request, route: Route) -> Caller:
+        """Identify the caller.
 
         Raises:
-            AuthenticationFailed: it shows no valid credential.
-            NotPermitted: what it shows lacks the right, or is for something else.
-            RateLimited: as for `pace_stranger`, to which a refusal is charged.
+            AuthenticationFailed: the request has no valid credential.
+            NotPermitted: the credential lacks the right, or is for something else.
+            RateLimited: as for `pace_anonymous`. A rejected call is charged to its address.
         """
         try:
-            return await self._verified(request, route)
+            return await self._verify(request, route)
         except EvenflowError:
-            await self.pace_stranger(request)
+            await self.pace_anonymous(request)
             raise
 
-    async def _verified(self, request: web.Request, route: Route) -> Caller:
+    async def _verify(self, request: web.Request, route: Route) -> Caller:
         context, terms = self._context, route.terms
         if terms.right is None or terms.bound is Bound.SOCKET:
-            return self._opener(request)  # a plain request of a WebSocket is only told so
+            return self._key_caller(request)  # a plain request to a WebSocket path is rejected
         if terms.credential is Credential.SENDER:
             sender = request[SENDER] = await verified_sender(request, context, terms.right)
             return caller_of(sender, context)
@@ -124,28 +124,28 @@ class CallIntake:
             cookie = request.cookies.get(EVENTS_COOKIE) if route is EVENTS else None
             claims = reader_claims(request, context, terms.right, cookie)
         request[CLAIMS] = claims
-        return bearer_of(claims, address_of(request, context), context)
+        return token_caller(claims, address_of(request, context), context)
 
-    def _opener(self, request: web.Request) -> Caller:
-        """Who calls without a right: who has a key is counted by it."""
+    def _key_caller(self, request: web.Request) -> Caller:
+        """The caller of a route that needs no right, by its key if it has one."""
         context, headers = self._context, request.headers
-        given = bearer(headers.get("Authorization")) or headers.get(API_KEY)
-        known = context.tenants.with_key(given, context.wall_time())
+        credential = bearer(headers.get("Authorization")) or headers.get(API_KEY)
+        known = context.tenants.with_key(credential, context.wall_time())
         if known is None:
-            return self._stranger(request)
+            return self._anonymous(request)
         return Caller(sender=(known.tenant.id, known.key.id))
 
-    def _stranger(self, request: web.Request) -> Caller:
-        return stranger(address_of(request, self._context))
+    def _anonymous(self, request: web.Request) -> Caller:
+        return anonymous_caller(address_of(request, self._context))
 
-    def _place(self, caller: Caller, terms: Terms) -> AbstractContextManager[None]:
+    def _stream_slot(self, caller: Caller, terms: Terms) -> AbstractContextManager[None]:
         if terms.bound is Bound.STREAM:
             return self._context.calls.streaming(caller)
         return nullcontext()
 
 
 def _is_by_task(request: web.Request, route: Route) -> bool:
-    """Whether another task calls, which copies a response."""
+    """Whether another task calls that copies the response."""
     if route is EVENTS:
         return number_of_query(request, "joined", 1) == 0
-    return route is PRESENCE and OF_TASKS in request.query
+    return route is PRESENCE and READERS_OF_TASK in request.query

@@ -1,4 +1,4 @@
-"""Whose calls are counted together, and how a call that comes too fast waits."""
+"""Identifies the callers whose calls are counted together, and delays calls that come too fast."""
 
 from __future__ import annotations
 
@@ -15,32 +15,40 @@ from evenflow.stream_core.policy.session_token import SessionClaims
 from evenflow.stream_core.protocol.errors import RateLimited
 
 CALLER = web.RequestKey("caller", Caller)
-"""Whose call a request is, once the intake knows."""
-# A client that doesn't heed a refusal would repeat its call at once.
-_REFUSED_SECONDS = 1.0
+"""The caller of a request, once the intake has identified it."""
+# A client that ignores a rejection would repeat its call at once.
+_REJECTION_DELAY_SECONDS = 1.0
 
 
-def stranger(address: str) -> Caller:
-    """Who has shown nothing. Behind a proxy of this machine that names nobody, all have its
-    address.
+def anonymous_caller(address: str) -> Caller:
+    """The caller at an address that has shown no credential.
+
+    An address of this machine is not counted: all clients of a local proxy that sends no
+    `X-Forwarded-For` share it.
     """
     return Caller(sender=None if is_of_this_machine(address) else address)
 
 
-def bearer_of(claims: SessionClaims, address: str, context: GatewayContext) -> Caller:
-    """Who shows a session's token, or a share or a ticket, which many may have.
+def session_caller(session: Hashable, address: str, context: GatewayContext) -> Caller:
+    """The caller with a token of a session. Where no tenant has a key, its address counts, too.
 
-    Where sessions are free to open, their address is counted, too.
+    Args:
+        session: what its calls are counted by: the session, and more for a token that many have.
     """
-    session: Hashable = claims.channel
-    if claims.only_for is not None or Right.WRITE not in claims.may:
-        session = (claims.channel, claims.only_for, claims.user, address)
-    sender = stranger(address).sender if context.tenants.open_to_all else None
+    sender = anonymous_caller(address).sender if context.tenants.open_to_all else None
     return Caller(session, sender)
 
 
+def token_caller(claims: SessionClaims, address: str, context: GatewayContext) -> Caller:
+    """The caller with a session's token, a share or a ticket. Many may have one of the latter."""
+    session: Hashable = claims.channel
+    if claims.only_for is not None or Right.WRITE not in claims.may:
+        session = (claims.channel, claims.only_for, claims.user, address)
+    return session_caller(session, address, context)
+
+
 async def pace(context: GatewayContext, caller: Caller, cost: float) -> None:
-    """Charge a call, and wait for the earlier ones of its caller.
+    """Charge a call, and wait until the caller's earlier calls are paid off.
 
     Raises:
         RateLimited: it would have to wait too long.
@@ -48,7 +56,7 @@ async def pace(context: GatewayContext, caller: Caller, cost: float) -> None:
     try:
         wait = context.calls.charge(caller, cost, context.monotonic())
     except RateLimited:
-        await asyncio.sleep(_REFUSED_SECONDS)
+        await asyncio.sleep(_REJECTION_DELAY_SECONDS)
         raise
     if wait:
         await asyncio.sleep(wait)

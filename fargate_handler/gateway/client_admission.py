@@ -1,4 +1,4 @@
-"""Admits clients who want a connection, in every protocol and over every transport."""
+"""Admits clients that open a connection, in every protocol and over every transport."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from evenflow.fargate_handler.gateway.access_grant import AccessGrant
-from evenflow.fargate_handler.gateway.callers import bearer_of
+from evenflow.fargate_handler.gateway.callers import token_caller
 from evenflow.fargate_handler.gateway.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
 from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.socket_connection import SocketConnection
 from evenflow.stream_core.metrics.metric_catalogue import CONNECTIONS_REFUSED
 from evenflow.stream_core.policy.call_rates import Caller
-from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.session_token import SessionClaims
 from evenflow.stream_core.protocol.client_session import ClientSession
 from evenflow.stream_core.protocol.dialect import Dialect
 from evenflow.stream_core.protocol.ending_frames import CloseCode
 from evenflow.stream_core.protocol.errors import Overloaded
 from evenflow.stream_core.protocol.routes import WEBSOCKET
-from evenflow.stream_core.tenants.charges import Payer
 
 
 def admit_client(
@@ -34,29 +33,16 @@ def admit_client(
     """Admit a client whose transport is about to be ready. Returns its connection.
 
     Args:
-        claims: the content of its token, which was verified.
+        claims: the content of its verified token.
         dialect: how the client's frames are written.
         address: the client's, as `TrustedProxies` says.
         replaces: whether to close the session's other connections.
-        asked_at: when the client asked, in seconds on the monotonic clock.
+        asked_at: when the client asked to connect, in seconds on the monotonic clock.
 
     Raises:
-        EvenflowError: as for `check_admission`, or too many clients come back at once.
+        EvenflowError: as for `check_admission`, or too many clients reconnect at once.
     """
-    now, sender = context.wall_time(), context.sender(claims.channel, address)
-    older = check_admission(
-        context,
-        bearer_of(claims, address, context),
-        claims.channel if claims.only_for is None and not claims.watches else None,
-        sender,
-        Payer(sender[0], claims.key, claims.known_user, claims.shared),
-        replaces=replaces,
-        check_return=partial(context.reconnects.check, claims, address, now, asked_at),
-    )
-    for each in older:
-        each.close(
-            CloseCode.REPLACED, "a newer connection of this session asked to replace this one"
-        )
+    now = context.wall_time()
     session = ClientSession(
         claims,
         context.limits,
@@ -65,45 +51,56 @@ def admit_client(
         dialect=dialect,
         check=partial(context.check_grant, AccessGrant.of(claims)),
     )
-    return ClientConnection(context, session, asked_at, sender)
+    sender = context.sender(claims.channel.tenant, address)
+    connection = ClientConnection(context, session, asked_at, sender)
+    replaced = check_admission(
+        context,
+        connection,
+        token_caller(claims, address, context),
+        replaces=replaces,
+        check_reconnect=partial(context.reconnects.check, claims, address, now, asked_at),
+    )
+    for each in replaced:
+        each.close(
+            CloseCode.REPLACED, "a newer connection of this session asked to replace this one"
+        )
+    return connection
 
 
 def check_admission(
     context: GatewayContext,
+    connection: SocketConnection,
     caller: Caller,
-    counted: Channel | None,
-    sender: tuple[str, str],
-    payer: Payer,
     *,
     replaces: bool = False,
-    check_return: Callable[[], None] = lambda: None,
+    check_reconnect: Callable[[], None] = lambda: None,
 ) -> Collection[OpenConnection]:
-    """Check that there is a place for one more connection. Returns those that go for it.
+    """Check that a connection may be opened. Returns the connections that it replaces.
 
     Args:
-        counted: the session of whose places it takes one. None: of none.
-        sender: the tenant and the address whose connection it is.
-        payer: whom it is counted to.
+        connection: has no transport yet.
+        caller: its handshake is charged to it.
         replaces: whether it replaces the session's other connections.
-        check_return: checks the rate of clients that come back. It may refuse.
+        check_reconnect: checks the rate of reconnecting clients. It may raise `Overloaded`.
 
     Raises:
         Overloaded: the node is leaving or full.
         RateLimited: the session, its tenant, key or user has as many connections as allowed, or
-            their calls come too fast.
+            the caller's calls come too fast.
     """
     context.calls.charge(caller, WEBSOCKET.terms.cost, context.monotonic())
+    session = None if connection.watches else connection.counted_as
     try:
         if context.orchestrator.draining:
             raise Overloaded(
                 "this node is leaving; connect again", code="draining", retry_after_ms=1000
             )
-        context.registry.check(counted, sender, replaces)
-        older = context.registry.own_of(counted) if replaces and counted is not None else ()
-        if not older:
-            context.quotas.check_connection(payer)
-        check_return()
+        context.registry.check(session, connection.sender, replaces)
+        replaced = context.registry.own_of(session) if replaces and session is not None else ()
+        if not replaced:
+            context.quotas.check_connection(connection.payer)
+        check_reconnect()
     except Overloaded:
         context.metrics.counter(CONNECTIONS_REFUSED).value += 1
         raise
-    return older
+    return replaced

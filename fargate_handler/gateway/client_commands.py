@@ -53,7 +53,7 @@ from evenflow.stream_core.tenants.charges import Payer
 
 _logger = logging.getLogger(__name__)
 _ENTRY_BYTES = 4 * VALUE_BYTES
-"""The work of a message, or a tool, that a message brings: it has four values or more."""
+"""The work of reading a message or tool in a payload: it has at least four JSON values."""
 
 
 class CommandingClient(ReadingClient, Listener, Protocol):

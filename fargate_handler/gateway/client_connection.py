@@ -28,7 +28,7 @@ from evenflow.stream_core.tenants.charges import Payer
 
 
 class ClientConnection(SocketConnection):
-    """The connection of a session's client, or of who reads or watches it."""
+    """The connection of a session's client, or of a client that only reads or watches it."""
 
     __slots__ = ("readers",)
 
@@ -47,7 +47,7 @@ class ClientConnection(SocketConnection):
     # -- called by the transport -------------------------------------------------------------------
 
     def block(self) -> None:
-        """The transport takes no more. It must keep what is still sent."""
+        """The transport takes no more frames. It must keep those that are still sent."""
         super().block()
         self.readers.block()
 
@@ -65,18 +65,18 @@ class ClientConnection(SocketConnection):
 
     @property
     def counted_as(self) -> Channel | None:
-        """The session whose connection it is. None for a reader with a ticket."""
+        """The session whose connection places it takes. None: its client has a ticket."""
         claims = self.session.claims
         return claims.channel if claims.only_for is None else None
 
     @property
     def grant(self) -> AccessGrant:
-        """By what its client was let in."""
+        """The credential of its client."""
         return AccessGrant.of(self.session.claims)
 
     @property
     def payer(self) -> Payer:
-        """Whom it and its messages are counted to."""
+        """The tenant, key and user that it and its messages are counted for."""
         claims = self.session.claims
         return Payer(self.sender[0], claims.key, claims.known_user, claims.shared)
 
@@ -92,7 +92,7 @@ class ClientConnection(SocketConnection):
 
     @property
     def responses_read(self) -> int:
-        """How many responses are being delivered to it."""
+        """The number of responses that are being delivered to it."""
         return len(self.readers)
 
     def look_at_readers(self, now: float) -> None:
@@ -100,7 +100,7 @@ class ClientConnection(SocketConnection):
         self.readers.look(self, now)
 
     def let_go(self) -> None:
-        """Close the connection, since the node has no memory for what the client doesn't take."""
+        """Close the connection: the node has no memory for what the client does not take."""
         self.close(CloseCode.TOO_SLOW, self.readers.why_too_slow())
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
@@ -114,13 +114,13 @@ class ClientConnection(SocketConnection):
         self._do(self.session.tell(message))
 
     def present(self, response_id: str, present: Present) -> None:
-        """Tell the client who reads a response."""
+        """Send the client the readers of a response."""
         sees_names = self.session.claims.sees_names
         notice = presence_notice(self.context, self.channel, response_id, present, sees_names)
         self.tell(notice)
 
     def presence_lost(self, response_id: str) -> None:
-        """A copy has ended of which it is told who reads: ask at another one."""
+        """Listen at another copy: the one whose readers it is told has ended."""
         client_commands.listen_again(self, response_id)
 
     def leave(self, reader: ClientReader) -> None:
@@ -147,10 +147,6 @@ class ClientConnection(SocketConnection):
         orchestrator = self.context.orchestrator
         for stream in orchestrator.responses.of(self.channel):
             orchestrator.presence.leave(stream, self)
-
-    @property
-    def _channel(self) -> Channel:
-        return self.channel
 
 
 def _ready_frame(context: ClientContext, session: ClientSession) -> SessionReady:

@@ -24,14 +24,14 @@ class Watched(Protocol):
 
 
 class Blocked(Protocol):
-    """Whose socket takes no more."""
+    """A connection or stream whose socket takes no more bytes."""
 
     @property
     def unsent_bytes(self) -> int:
-        """What it was given and has not taken."""
+        """The bytes that it has not sent yet."""
 
     def let_go(self) -> None:
-        """Close it, since the node has no memory for what it doesn't take. It may resume."""
+        """Close it: the node has no memory for what its client does not take. It may resume."""
 
 
 class Movable(Protocol):
@@ -41,23 +41,27 @@ class Movable(Protocol):
         """The node is leaving: take no more messages, and tell the client when to reconnect."""
 
 
-class OpenStream(Movable, Protocol):
-    """A stream of events that a client reads."""
+class Granted(Protocol):
+    """A connection or stream that a credential has opened."""
 
     @property
     def grant(self) -> AccessGrant | None:
-        """By what its client was let in. None: another task reads."""
+        """The credential of its client. None: another task reads."""
 
     def revoke(self, error: EvenflowError) -> None:
-        """End the stream, since its credential is no longer valid."""
+        """End it, since its credential is no longer valid."""
 
 
-class OpenConnection(Watched, Blocked, Movable, Protocol):
+class OpenStream(Movable, Granted, Protocol):
+    """A stream of events that a client reads."""
+
+
+class OpenConnection(Watched, Blocked, Movable, Granted, Protocol):
     """A client's connection over any transport, as the node sees it."""
 
     @property
     def counted_as(self) -> Channel | None:
-        """The session whose connection it is. None for a reader with a ticket."""
+        """The session whose connection places it takes. None: it takes none."""
 
     @property
     def watches(self) -> bool:
@@ -65,7 +69,7 @@ class OpenConnection(Watched, Blocked, Movable, Protocol):
 
     @property
     def grant(self) -> AccessGrant:
-        """By what its client was let in."""
+        """The credential of its client."""
 
     @property
     def sender(self) -> tuple[str, str]:
@@ -90,11 +94,11 @@ class ConnectionRegistry:
         self._of_channel: dict[Channel | None, dict[OpenConnection, None]] = {}
         self._shares: Shares[tuple[str, str]] = Shares(limits.connections_per_node)
         self.slow: set[Watched] = set()
-        """Who has a reader that is behind or pauses. They are looked at each second."""
+        """Those with a reader that is behind or paused. Checked each second."""
         self.streams: set[OpenStream] = set()
         """The streams of events that clients read, by whatever protocol."""
         self.blocked: set[Blocked] = set()
-        """Whose socket takes no more."""
+        """Those whose socket takes no more bytes."""
 
     def __len__(self) -> int:
         return len(self._shares)
@@ -109,7 +113,7 @@ class ConnectionRegistry:
         return self._shares.full
 
     def check(self, channel: Channel | None, sender: tuple[str, str], replaces: bool) -> None:
-        """Check that one more connection may be opened, of this session or of none's places (None).
+        """Check that one more connection may be opened, in a place of a session or in none (None).
 
         Args:
             sender: the tenant and the address whose connection it is.
@@ -137,8 +141,8 @@ class ConnectionRegistry:
             )
 
     def of(self, channel: Channel | None) -> Iterable[OpenConnection]:
-        """The connections of a session, and those that watch it. None: those that take no
-        session's places.
+        """The connections of a session, and those that watch it. None: the connections that take
+        no session's places.
         """
         return tuple(self._of_channel.get(channel, ()))
 
@@ -158,7 +162,7 @@ class ConnectionRegistry:
 
     @property
     def unsent_bytes(self) -> int:
-        """What sockets have not taken."""
+        """The bytes that sockets have not taken yet."""
         return sum(each.unsent_bytes for each in self.blocked)
 
     def let_go_of_unsent(self, memory: MemoryPart) -> int:

@@ -23,7 +23,6 @@ from evenflow.stream_core.policy.agents import Agents
 from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
 from evenflow.stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
 from evenflow.stream_core.policy.call_rates import CallRates
-from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.client_address import Client, TrustedProxies
 from evenflow.stream_core.policy.forwarded import CalledUrl, RequestHeaders
 from evenflow.stream_core.policy.node_load import LoadFigure
@@ -34,7 +33,7 @@ from evenflow.stream_core.tenants.access import check_origin, usable_models
 
 @dataclass(frozen=True, slots=True)
 class ClientContext(NodeContext):
-    """What a client's connection needs, over any transport. `work` reads large requests."""
+    """What a client connection needs over any transport. `work` reads large requests."""
 
     measures: DeliveryMeasures
     outbox: Outbox
@@ -53,9 +52,7 @@ class ClientContext(NodeContext):
         """
         if self.wall_time() >= grant.expires_at:
             raise token_expired()
-        self.tenants.check_there(grant.tenant, grant.key)
-        if grant.session is not None:
-            self.orchestrator.ended_sessions.check(grant.session)
+        self.orchestrator.check_access(grant.tenant, grant.key, grant.session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +66,8 @@ class GatewayContext(ClientContext):
         http_port: where this task serves its page.
         trusted_proxies: the proxies whose headers about their clients are trusted.
         metrics_port: where there is `/metrics` and nothing else. None: it is at the other ports.
-        sessions_opened: how many sessions each address opens without a key.
-        calls: what the calls of each session, key and address cost.
+        sessions_opened: the rate at which each address opens sessions without a key.
+        calls: the call rates of each session, key and address.
         allowed_origins: other origins whose pages may call.
         allowed_hosts: the names by which this server may be called.
         drain_key: what `POST /drain` needs. None: there is no such path.
@@ -115,12 +112,16 @@ class GatewayContext(ClientContext):
             self.unnamed_proxies.note(client.unnamed_proxy)
         return client
 
-    def sender(self, channel: Channel, address: str) -> tuple[str, str]:
-        """The tenant and the address that a session's messages are counted to.
+    def counted_tenant(self, tenant_id: str) -> str:
+        """The tenant that calls are counted for.
 
-        Where no tenant has a key, anybody can make up names of tenants. So there is one.
+        Where no tenant has a key, clients can make up names of tenants. So all are counted as one.
         """
-        return OPEN_TENANT if self.tenants.open_to_all else channel.tenant, address
+        return OPEN_TENANT if self.tenants.open_to_all else tenant_id
+
+    def sender(self, tenant_id: str, address: str) -> tuple[str, str]:
+        """The tenant and the address that messages and connections are counted for."""
+        return self.counted_tenant(tenant_id), address
 
     def is_own_page(self, origin: str, host: str) -> bool:
         """Whether a page of `origin` is this server's own.

@@ -77,7 +77,7 @@ class EventStream:
     ) -> None:
         self._context = context
         self.grant: AccessGrant | None = None if for_task else request.get(GRANT)
-        """By what its client was let in. None: another task reads."""
+        """The credential of its client. None: another task reads."""
         self._payer = payer
         self._protocol = _PEER if for_task else protocol_of(request)
         self._user = None if for_task else user_of(request)
@@ -100,7 +100,8 @@ class EventStream:
             EvenflowError: before the head was sent. Later errors are written into the stream.
         """
         quotas, counted = self._context.quotas, NOT_COUNTED
-        charge_answer(self._request, self._context, stream.log.text_bytes)  # it is sent at once
+        # What is in the log is sent at once.
+        charge_answer(self._request, self._context, stream.log.text_bytes)
         if self._payer is not None:
             quotas.check_connection(self._payer)
             counted = quotas.connect(self._payer, self._context.monotonic())
@@ -114,7 +115,7 @@ class EventStream:
                 if not self._answer.prepared:
                     raise
                 if isinstance(error, AuthenticationFailed):
-                    self._socket.abort()  # a lost connection: who shows a new token may go on
+                    self._socket.abort()  # a client with a new token may resume
                 else:
                     await self._tell(error)
         except ConnectionError:

@@ -29,7 +29,7 @@ from evenflow.stream_core.protocol.http_contract import (
     whole_number,
 )
 from evenflow.stream_core.protocol.routes import EVENFLOW
-from evenflow.stream_core.protocol.session_init import OPEN_TENANT, bearer
+from evenflow.stream_core.protocol.session_init import bearer
 from evenflow.stream_core.tenants.charges import Payer
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -46,25 +46,25 @@ API_KEY = "x-api-key"
 CLIENT = web.RequestKey("client", Client)
 """The client that sent a request, once `client_of` has found it."""
 PROTOCOL = web.RequestKey("protocol", str)
-"""Whose API a request is of, by its route."""
+"""The protocol of its route."""
 TENANT = web.RequestKey("tenant", str)
-"""Whose request it is, once its key or its token was verified."""
+"""The tenant of a request, once its key or token was verified."""
 PAYER = web.RequestKey("payer", Payer)
-"""Whom it is counted to, likewise."""
+"""The tenant, key and user that it is counted for, likewise."""
 CLAIMS = web.RequestKey("claims", SessionClaims)
-"""What its session token says, likewise."""
+"""The content of its session token, likewise."""
 GRANT = web.RequestKey("grant", AccessGrant)
-"""By what it was let in, likewise."""
+"""Its verified credential, likewise. Another task has none."""
 READER = web.RequestKey("reader", str)
-"""Who reads, as a session's token or a share says."""
+"""The user that its session token or share names."""
 ERROR_CODE = web.ResponseKey("error_code", str)
 """The code of the error that an answer tells."""
 
 
 def kept_by_caches(context: GatewayContext, stream: ResponseStream) -> dict[str, str]:
-    """The headers of entries that stay as they are, for as long as shared caches may keep them.
+    """The headers of entries that shared caches may keep, but no longer than a heartbeat.
 
-    Within a heartbeat, revocation reaches them, too. What may be taken back is not kept at all.
+    So a revocation reaches caches as soon as connections. Text that may be retracted is not cached.
     """
     filters = context.filters
     retracts = filters is not None and filters.retracts(stream.channel.tenant)
@@ -180,8 +180,8 @@ def verified_claims(request: web.Request, context: GatewayContext, right: Right)
         AuthenticationFailed: there is no token, or it is not valid.
         NotPermitted: it lacks the right.
     """
-    given = bearer(request.headers.get("Authorization"))
-    claims = context.tokens.verify_for(right, given, context.wall_time())
+    token = bearer(request.headers.get("Authorization"))
+    claims = context.tokens.verify_for(right, token, context.wall_time())
     return note_tenant(request, claims, context)
 
 
@@ -215,30 +215,30 @@ def reader_claims(
     """Verify the request's token, or its ticket for the response in the path.
 
     Args:
-        cookie: the ticket that came as a cookie, where one is taken.
+        cookie: the ticket in a cookie, where the route takes one.
 
     Raises:
         AuthenticationFailed: there is neither, or it is not valid.
-        NotPermitted: it may not read.
+        NotPermitted: it lacks the right.
     """
-    given, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
+    header, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
     now = context.wall_time()
-    if given is None and cookie is not None:
+    if header is None and cookie is not None:
         claims = context.tokens.verify(cookie, now, only_for=response_id)
     else:
-        claims = context.tokens.verify_for(right, bearer(given), now, response_id)
+        claims = context.tokens.verify_for(right, bearer(header), now, response_id)
     return note_tenant(request, claims, context)
 
 
 def note_tenant(
     request: web.Request, claims: SessionClaims, context: GatewayContext
 ) -> SessionClaims:
-    """Note whose request it is. Returns the claims.
+    """Note the tenant, user and credential of a request. Returns the claims.
 
     Raises:
         AuthenticationFailed: the key that opened the session is no longer valid.
         NotPermitted: the tenant was removed.
-        OriginNotAllowed: the tenant's pages are others than the one that calls.
+        OriginNotAllowed: the tenant does not allow the page that calls.
     """
     tenant = request[TENANT] = claims.channel.tenant
     request[PAYER] = Payer(tenant, claims.key, claims.known_user, claims.shared)
@@ -265,11 +265,11 @@ def peer_claims(request: web.Request, context: GatewayContext) -> SessionClaims:
 
 
 def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:
-    """Whom a request is counted to. None: no key and no token was verified."""
+    """The account that a request is counted for. None: no key and no token was verified."""
     payer: Payer | None = request.get(PAYER)
-    if payer is None or not context.tenants.open_to_all:
-        return payer
-    return payer._replace(tenant=OPEN_TENANT)
+    if payer is None:
+        return None
+    return payer._replace(tenant=context.counted_tenant(payer.tenant))
 
 
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
@@ -295,7 +295,7 @@ async def requested_resumption(
 
     Raises:
         InvalidRequest: `after` or `epoch` is beyond the response's.
-        RateLimited: the response has as many readers as shares may be.
+        RateLimited: the response has as many readers with shares as allowed.
         EvenflowError: as for `requested_stream`.
     """
     claims = claims_of(request)

@@ -228,7 +228,7 @@ class HttpEndpoints:
             return await handler(request)
         except (HostNotAllowed, OriginNotAllowed, UnsupportedMediaType) as refused:
             context.metrics.labelled(HTTP_REFUSED).count(refused.code)
-            await self._intake.pace_stranger(request)
+            await self._intake.pace_anonymous(request)
             raise
 
     @web.middleware
@@ -277,7 +277,7 @@ class HttpEndpoints:
             if from_client and request.content.is_eof():
                 await self._context.turns.wait(address, credentials_of(request))
             if request.match_info.http_exception is not None:
-                await self._intake.pace_stranger(request)
+                await self._intake.pace_anonymous(request)
             return await handler(request)
         finally:
             self._answering.remove(address)

@@ -28,7 +28,7 @@ from evenflow.fargate_handler.gateway.http_connection import when_half_closed
 from evenflow.fargate_handler.gateway.other_connections import tell_others
 from evenflow.fargate_handler.gateway.request_body import read_body
 from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
-from evenflow.fargate_handler.gateway.requests.submission import first_token_ms
+from evenflow.fargate_handler.gateway.requests.senders import first_token_ms
 from evenflow.fargate_handler.gateway.resumption import Progress, reading
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest
 from evenflow.stream_core.fairness.fair_queue import Line
@@ -66,15 +66,15 @@ class MessageEndpoint:
         """Accept a message. The answer is 202."""
         context = self._context
         claims = claims_of(request)
-        sender = context.sender(claims.channel, address_of(request, context))
+        sender = context.sender(claims.channel.tenant, address_of(request, context))
         line = Line(*sender)
         context.work.check(line)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         context.work.count(line, len(body))
-        message, brought = await context.work.read(line, body, _read)
+        message, brought = await context.work.read(line, body, _parse)
         if message.ticket or message.cookie:
             check_right(Right.READ, claims.may)
-        # A message counts as sent even if its client hangs up now.
+        # The message is accepted even if its client disconnects now.
         event = IngestEvent.of_chat(
             claims,
             message,
@@ -184,8 +184,8 @@ class MessageEndpoint:
                 await reader.wait(due - now)
 
 
-def _read(body: bytes | bytearray) -> tuple[PostedMessage, WholeRequest | None]:
-    """A message, and what it brings besides its text."""
+def _parse(body: bytes | bytearray) -> tuple[PostedMessage, WholeRequest | None]:
+    """A parsed message, and the request that it brings, if any."""
     message = parse(POSTED_MESSAGE, body)
     return message, brought_by(message.payload)
 

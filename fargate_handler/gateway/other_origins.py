@@ -38,7 +38,7 @@ class OtherOrigins:
         )
         if headers is None or request.path in self._besides:
             return await handler(request)
-        await self._intake.pace_stranger(request)
+        await self._intake.pace_anonymous(request)
         return web.Response(status=204, headers=headers)
 
     @web.middleware

@@ -1,4 +1,4 @@
-"""Who reads a response, as clients are told it."""
+"""The notice of a response's readers for clients."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from evenflow.stream_core.protocol.session_init import iso_time
 def presence_notice(
     context: ClientContext, channel: Channel, response_id: str, present: Present, sees_names: bool
 ) -> PresenceNotice:
-    """The frame that tells who reads a response of a channel.
+    """The frame with the readers of a response.
 
     Args:
-        sees_names: whether the client is told the readers' names.
+        sees_names: whether the client may see the names of readers.
     """
     began = context.wall_time() - context.monotonic()
     return PresenceNotice(

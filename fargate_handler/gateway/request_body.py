@@ -13,8 +13,8 @@ from evenflow.stream_core.protocol.content_encoding import ContentDecoder
 from evenflow.stream_core.protocol.errors import Overloaded, RequestTimeout
 from evenflow.stream_core.protocol.http_contract import body_too_large
 
-_MOST_AT_ONCE = 262_144
-"""What is unpacked in one turn of the event loop: about a millisecond."""
+_BYTES_PER_TURN = 262_144
+"""How many bytes are decompressed in one turn of the event loop: about a millisecond."""
 
 
 class ArrivingBody:
@@ -94,15 +94,15 @@ async def read_body(
     decoder = ContentDecoder(request.headers.get("Content-Encoding"), encodings, most)
     if (request.content_length or 0) > most:
         raise body_too_large()
-    arriving, body, at_once = ArrivingBody(request, context), bytearray(), 0
+    arriving, body, bytes_this_turn = ArrivingBody(request, context), bytearray(), 0
     while chunk := await arriving.chunk():
         for piece in decoder.feed(chunk):
             grow_to(len(body) + len(piece))
             body.extend(piece)
-            at_once += len(piece)
-            if at_once >= _MOST_AT_ONCE:
+            bytes_this_turn += len(piece)
+            if bytes_this_turn >= _BYTES_PER_TURN:
                 await asyncio.sleep(0)
-                at_once = 0
+                bytes_this_turn = 0
     decoder.end()
     return body
 

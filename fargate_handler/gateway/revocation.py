@@ -1,74 +1,64 @@
-"""Ends what goes on when its key, tenant, session or token is no longer valid."""
+"""Ends connections, streams and answers whose key, tenant, session or token is no longer valid."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
 
-from evenflow.fargate_handler.gateway.access_grant import AccessGrant
-from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
+from evenflow.fargate_handler.gateway.connection_registry import Granted
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.errors import EvenflowError, NotPermitted
+from evenflow.stream_core.protocol.errors import EvenflowError
 
 _logger = logging.getLogger(__name__)
 
-# They take the loop about half a millisecond. Their sessions are one read of the store.
-_AT_ONCE = 100
-
-_Opened = tuple[AccessGrant, Callable[[EvenflowError], None]]
-"""What a connection or a stream was opened with, and what ends it."""
+# Checks per turn of the event loop: about half a millisecond. Their sessions are one read.
+_BATCH_SIZE = 100
 
 
 class Revocation:
-    """Looks at each connection, stream and running answer once a heartbeat, and as soon as the
-    tenants in force have changed.
+    """Checks all connections, streams and running answers once a heartbeat, and as soon as a
+    tenant's record or key has changed.
     """
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
-        self._every = context.limits.heartbeat_seconds
-        self._look_at = context.monotonic() + self._every
-        self._changes = context.tenants.changes
-        self._looks = False
+        self._interval_s = context.limits.heartbeat_seconds
+        self._next_check_at = context.monotonic() + self._interval_s
+        self._checked_changes = context.tenants.changes
+        self._is_checking = False
 
     def sweep(self, now: float) -> None:
-        """Begin a look, if it is time. Called about once a second."""
+        """Begin a check, if it is due. Called about once a second."""
         changes = self._context.tenants.changes
-        if self._looks or (now < self._look_at and changes == self._changes):
+        is_due = now >= self._next_check_at or changes != self._checked_changes
+        if self._is_checking or not is_due:
             return
-        self._look_at, self._changes = now + self._every, changes
-        self._looks = True
-        self._context.background.run(self._look())
+        self._next_check_at, self._checked_changes = now + self._interval_s, changes
+        self._is_checking = True
+        self._context.background.run(self._check_all())
 
-    async def _look(self) -> None:
-        registry = self._context.registry
+    async def _check_all(self) -> None:
         try:
+            await self._check_opened()  # first without the store, which may not answer
             await self._context.orchestrator.cancel_revoked()
-            opened: list[_Opened] = [(it.grant, partial(_close, it)) for it in registry]
-            opened += [(it.grant, it.revoke) for it in registry.streams if it.grant is not None]
-            for first in range(0, len(opened), _AT_ONCE):
-                await self._look_at_some(opened[first : first + _AT_ONCE])
-                await asyncio.sleep(0)
+            await self._check_opened(refreshes_sessions=True)
         except Exception:
-            _logger.exception("what was revoked is looked for again at the next heartbeat")
+            _logger.exception("revoked credentials are looked for again at the next heartbeat")
         finally:
-            self._looks = False
+            self._is_checking = False
 
-    async def _look_at_some(self, opened: Sequence[_Opened]) -> None:
-        context = self._context
-        sessions = {it.session for it, _ in opened if it.session is not None}
-        await context.orchestrator.ended_sessions.look_at(sessions)
-        for grant, end in opened:
-            try:
-                context.check_grant(grant)
-            except EvenflowError as error:
-                end(error)
-
-
-def _close(connection: OpenConnection, error: EvenflowError) -> None:
-    # Who shows a new token may come back. To one of a removed tenant that is of no use.
-    code = CloseCode.POLICY if isinstance(error, NotPermitted) else CloseCode.DONE
-    connection.close(code, error.message)
+    async def _check_opened(self, *, refreshes_sessions: bool = False) -> None:
+        registry = self._context.registry
+        opened: list[Granted] = [*registry, *registry.streams]
+        for first in range(0, len(opened), _BATCH_SIZE):
+            batch = opened[first : first + _BATCH_SIZE]
+            granted = [(each, grant) for each in batch if (grant := each.grant) is not None]
+            if refreshes_sessions:
+                sessions = {grant.session for _, grant in granted if grant.session is not None}
+                await self._context.orchestrator.ended_sessions.refresh(sessions)
+            for each, grant in granted:
+                try:
+                    self._context.check_grant(grant)
+                except EvenflowError as error:
+                    each.revoke(error)
+            await asyncio.sleep(0)

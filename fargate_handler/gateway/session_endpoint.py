@@ -96,7 +96,7 @@ class SessionEndpoint:
         """Issue a token that reads one response, or the session. The answer is 201."""
         context, claims = self._context, _own_session(request)
         check_right(Right.READ, claims.may)
-        await context.orchestrator.ended_sessions.look(claims.channel)
+        await context.orchestrator.ended_sessions.check_in_store(claims.channel)
         body = await read_body(request, context, context.limits.message_bytes)
         asked = parse(SHARE_REQUEST, body or b"{}")
         if asked.response_id is not None:
@@ -123,7 +123,7 @@ class SessionEndpoint:
         context, channel = self._context, _own_session(request).channel
         # What is begun is finished, even if the client hangs up.
         await asyncio.shield(context.background.run(context.orchestrator.end_session(channel)))
-        # Sockets with a ticket, or of another protocol, take no places of the session.
+        # Sockets with a ticket are not registered under their session.
         for connection in (*context.registry.of(channel), *context.registry.of(None)):
             if connection.grant.session == channel:
                 connection.close(CloseCode.DONE, "the session was ended")

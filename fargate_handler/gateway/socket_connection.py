@@ -1,4 +1,4 @@
-"""One WebSocket, or a connection like it, in whichever protocol: its session and its transport."""
+"""One client connection in any protocol, such as a WebSocket: its session and its transport."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from evenflow.stream_core.protocol.client_session_states import (
     StopReading,
 )
 from evenflow.stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
 from evenflow.stream_core.protocol.messages import ServerMessage
 from evenflow.stream_core.protocol.socket_session import SocketSession
 from evenflow.stream_core.records.connection_records import (
@@ -42,21 +42,21 @@ from evenflow.stream_core.records.event_record import milliseconds
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
 _OF_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
-# picows' buffer for a frame doubles, and stays for as long as the connection.
+# picows doubles its buffer for a large frame, and keeps it until the connection ends.
 _BUFFER_FACTOR = 2
-# Of the requests' memory. Above it idle connections with a large buffer are closed.
+# Share of the memory for requests above which idle connections with a large buffer are closed.
 _CROWDED = 0.5
 
 
 class SocketConnection(ABC):
-    """Gives events to the session, and does what the session returns.
+    """Passes events to the session, and carries out the outputs of the session.
 
     The transport calls `connected`, `receive`, `arriving`, `block`, `unblock` and `disconnected`.
-    Its frames are in the memory account from their first bytes.
+    The memory account counts a frame from its first bytes on.
 
     Args:
         asked_at: when the client asked to connect, in seconds on the monotonic clock.
-        sender: the tenant and the address that its messages are counted to.
+        sender: the tenant and the address that its messages are counted for.
     """
 
     __slots__ = (
@@ -117,7 +117,7 @@ class SocketConnection(ABC):
             self._count_waiting()
 
     def arriving(self, size: int) -> None:
-        """A frame is coming that is larger than one read. `size` bytes of it are here."""
+        """A frame larger than one read is arriving. `size` bytes of it have been received."""
         if self.session.over:
             # The client's answer to a close frame is small.
             self.transport.stop_reading()
@@ -129,11 +129,11 @@ class SocketConnection(ABC):
             self._count_waiting()
 
     def malformed(self, code: int) -> None:
-        """The transport read what is no frame, and has sent a close frame with this code for it."""
+        """The transport received an invalid frame, and has sent a close frame with this code."""
         self._do(self.session.malformed(code, self.context.monotonic()))
 
     def block(self) -> None:
-        """The transport takes no more. It must keep what is still sent."""
+        """The transport takes no more frames. It must keep those that are still sent."""
         self.context.registry.blocked.add(self)
         self.session.block()
 
@@ -143,36 +143,41 @@ class SocketConnection(ABC):
         self.session.unblock()
 
     def disconnected(self) -> None:
-        """The transport is gone. Responses are not cancelled: they go on for their grace period."""
+        """The transport is closed. Responses are not cancelled: they run for their grace period."""
         self._do(self.session.disconnected())
         if self._memory is not None:  # the transport's buffer stays until now
             self._memory.release()
             self._memory = None
         self.context.registry.blocked.discard(self)
-        # Without this cycle of references they need no garbage collector.
+        # Without this reference cycle both are freed without the garbage collector.
         self.transport = NO_TRANSPORT
 
     # -- called by the node ------------------------------------------------------------------------
 
     @property
     @abstractmethod
+    def channel(self) -> Channel | None:
+        """The channel of its session. None: it has no session's token."""
+
+    @property
+    @abstractmethod
     def counted_as(self) -> Channel | None:
-        """The session whose connection it is. None: it is no session's."""
+        """The session whose connection places it takes. None: it takes none."""
 
     @property
     @abstractmethod
     def grant(self) -> AccessGrant:
-        """By what its client was let in."""
+        """The credential of its client."""
 
     @property
     @abstractmethod
     def payer(self) -> Payer:
-        """Whom it and its messages are counted to."""
+        """The tenant, key and user that it and its messages are counted for."""
 
     @property
     @abstractmethod
     def protocol(self) -> str:
-        """What its protocol is called in the log and in metrics."""
+        """The name of its protocol in the log and in metrics."""
 
     @property
     @abstractmethod
@@ -182,7 +187,7 @@ class SocketConnection(ABC):
     @property
     @abstractmethod
     def responses_read(self) -> int:
-        """How many responses are being delivered to it."""
+        """The number of responses that are being delivered to it."""
 
     @property
     def reading(self) -> bool:
@@ -191,7 +196,7 @@ class SocketConnection(ABC):
 
     @property
     def unsent_bytes(self) -> int:
-        """What it was given and its transport has not sent."""
+        """The bytes that its transport has not sent yet."""
         return self.transport.unsent_bytes
 
     def on_due(self, _slot: int) -> None:
@@ -204,13 +209,17 @@ class SocketConnection(ABC):
         """Send a close frame, and let the client answer it. A second call changes nothing."""
         self._do(self.session.close(code, reason, self.context.monotonic()))
 
+    def revoke(self, error: EvenflowError) -> None:
+        """Close the connection, since its credential is no longer valid."""
+        self._do(self.session.revoke(error, self.context.monotonic()))
+
     @abstractmethod
     def look_at_readers(self, now: float) -> None:
         """Tell readers that lag, and close the connection if one lags too far."""
 
     @abstractmethod
     def let_go(self) -> None:
-        """Close the connection, since the node has no memory for what the client doesn't take."""
+        """Close the connection: the node has no memory for what the client does not take."""
 
     @abstractmethod
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
@@ -220,7 +229,7 @@ class SocketConnection(ABC):
     def tell(self, message: ServerMessage) -> None:
         """Send any frame but a delta. Ignored once the connection is closing."""
 
-    # -- in the words of a protocol ----------------------------------------------------------------
+    # -- implemented by each protocol --------------------------------------------------------------
 
     @abstractmethod
     def _begin(self, now: float) -> Iterable[Output]:
@@ -228,21 +237,16 @@ class SocketConnection(ABC):
 
     @abstractmethod
     def _act(self, received: Command | Received) -> None:
-        """Do what the client asks for."""
+        """Carry out a message of the client."""
 
     @abstractmethod
     def _stop(self) -> None:
-        """Stop what is done for the client: it no longer reads or asks."""
-
-    @property
-    @abstractmethod
-    def _channel(self) -> Channel | None:
-        """The session, for the log."""
+        """Release what serves the client, since the connection has ended."""
 
     # -- memory ------------------------------------------------------------------------------------
 
     def _count_waiting(self) -> None:
-        """Count what the client sends, or close the connection where there is no room for it."""
+        """Count received bytes. Close the connection if the node has no memory for them."""
         if self.session.over:
             return
         memory = self._memory = self._memory or Reading(self.context.orchestrator.held_requests)
@@ -316,10 +320,10 @@ class SocketConnection(ABC):
     @property
     def _tenant(self) -> str:
         """The tenant, for the log."""
-        return self.payer.tenant if self._channel is None else self._channel.tenant
+        return self.payer.tenant if self.channel is None else self.channel.tenant
 
     def _close_record(self, event: SessionEvent) -> CloseRecord:
-        channel = self._channel
+        channel = self.channel
         return CloseRecord(
             code=self._closed_with,
             by=BY_CLIENT if event in _OF_CLIENT else BY_SERVER,

@@ -91,7 +91,7 @@ class StreamsEndpoint:
         if offset == NOW:
             return _answered(b"[]", NEVER_CACHED | _UP_TO_DATE | _place(has))
         figures = self._reading(found, "http")
-        return self._kept(request, found, offset, self._chunk(found, has, figures), {})
+        return self._cacheable(request, found, offset, self._chunk(found, has, figures), {})
 
     async def _stream(self, request: web.Request) -> ResponseStream:
         channel = claims_of(request).channel
@@ -114,7 +114,7 @@ class StreamsEndpoint:
             await self._wait(found, request)
         chunk = self._chunk(found, has, figures)
         if chunk.body != b"[]":
-            return self._kept(request, found, offset_of(has), chunk, cursor)
+            return self._cacheable(request, found, offset_of(has), chunk, cursor)
         more = _place(chunk.has) if chunk.has.end else _place(chunk.has) | cursor
         return web.Response(status=204, headers=NEVER_CACHED | _FOR_BROWSERS | _UP_TO_DATE | more)
 
@@ -167,7 +167,7 @@ class StreamsEndpoint:
         log_event(figures.answered(found.stream, next_index, self._context.monotonic()))
         return chunk
 
-    def _kept(
+    def _cacheable(
         self,
         request: web.Request,
         found: Resumption,
@@ -175,15 +175,15 @@ class StreamsEndpoint:
         chunk: Chunk,
         more: dict[str, str],
     ) -> web.Response:
-        """The answer with a chunk, which says how long it may be kept."""
+        """The answer with a chunk, and how long caches may keep it."""
         stream = found.stream
-        # Taken back, the same positions have other messages.
+        # After a retraction the same offsets have other content.
         version = f":{stream.log.withdrawals}" if stream.log.withdrawals else ""
         tag = f'"{stream.response_id}:{offset}:{offset_of(chunk.has)}{version}"'
-        kept = kept_by_caches(self._context, stream)
-        if not chunk.lasts and kept is not NEVER_CACHED:
-            kept = _ASKED_AGAIN
-        headers = kept | _place(chunk.has) | more | {"ETag": tag, VIA_HEADER: stream.via}
+        cache_headers = kept_by_caches(self._context, stream)
+        if not chunk.lasts and cache_headers is not NEVER_CACHED:
+            cache_headers = _ASKED_AGAIN
+        headers = cache_headers | _place(chunk.has) | more | {"ETag": tag, VIA_HEADER: stream.via}
         if chunk.up_to_date:
             headers |= _UP_TO_DATE
         if tag in map(str.strip, request.headers.get("If-None-Match", "").split(",")):

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import json_answer
-from evenflow.fargate_handler.gateway.requests.submission import sender_of
+from evenflow.fargate_handler.gateway.requests.senders import sender_of
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_core.protocol.errors import NotFound, Overloaded
 from evenflow.stream_core.tenants.usage_report import (

@@ -19,7 +19,7 @@ from picows import (
 
 from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway.access_grant import AccessGrant
-from evenflow.fargate_handler.gateway.callers import stranger
+from evenflow.fargate_handler.gateway.callers import anonymous_caller
 from evenflow.fargate_handler.gateway.client_admission import admit_client, check_admission
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
@@ -29,7 +29,7 @@ from evenflow.fargate_handler.gateway.openai.responses.responses_socket import R
 from evenflow.fargate_handler.gateway.operator_endpoints import is_metrics_port
 from evenflow.fargate_handler.gateway.parser_log import ParserLog
 from evenflow.fargate_handler.gateway.request_body import node_full
-from evenflow.fargate_handler.gateway.requests.submission import sender_with
+from evenflow.fargate_handler.gateway.requests.senders import sender_with
 from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET as OVER_WEBSOCKET
 from evenflow.fargate_handler.gateway.websocket_connection import (
     WebSocketClient,
@@ -84,13 +84,13 @@ class _Handshake(NamedTuple):
     """A request for a WebSocket, and when it came, in seconds on the monotonic clock."""
 
     request: WSUpgradeRequest
-    caller: Client
+    client: Client
     route: Route
     asked_at: float
 
 
 class WebSocketEndpoint:
-    """Takes connections that ask for a WebSocket. Refusals have Evenflow's shape of errors."""
+    """Takes connections that ask for a WebSocket. Rejections have the shape of all errors."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -181,7 +181,7 @@ class WebSocketEndpoint:
         context = self._context
         context.allowed_hosts.check(request.headers.get("Host"))
         path, _, query = request.path.decode("latin-1").partition("?")
-        caller = context.client(peer, request.headers)
+        client = context.client(peer, request.headers)
         route = _ROUTES.get(path)
         if route is None:
             raise NotFound(
@@ -195,9 +195,9 @@ class WebSocketEndpoint:
         if route is OPENAI_REALTIME and openai_realtime.asks_for_openai_realtime(
             offered, asked, beta
         ):
-            context.calls.charge(stranger(caller.address), route.terms.cost, asked_at)
+            context.calls.charge(anonymous_caller(client.address), route.terms.cost, asked_at)
             return _realtime_refusal(offered)
-        handshake = _Handshake(request, caller, route, asked_at)
+        handshake = _Handshake(request, client, route, asked_at)
         self._check_origin(handshake)
         if route is RESPONSES_WEBSOCKET:
             return self._accept_responses(handshake)
@@ -207,59 +207,58 @@ class WebSocketEndpoint:
         self, handshake: _Handshake, offered: list[str], *, replaces: bool
     ) -> WSUpgradeResponseWithListener:
         """Accept a client of a session, by its token, a share or a ticket."""
-        context, (request, caller, route, asked_at) = self._context, handshake
+        context, (request, client, route, asked_at) = self._context, handshake
         claims = context.tokens.verify_any(_token(request, offered), context.wall_time())
         context.check_grant(AccessGrant.of(claims))
         self._check_credential(claims.channel.tenant, claims.may, handshake)
         dialect, answer_headers = _select(offered, _DIALECTS[route.path])
         if replaces:
             check_right(Right.WRITE, claims.may)
-        client = admit_client(
+        connection = admit_client(
             context,
             claims,
             dialect,
-            address=caller.address,
+            address=client.address,
             replaces=replaces,
             asked_at=asked_at,
         )
-        return self._accepted(client, answer_headers)
+        return self._accepted(connection, answer_headers)
 
     def _accept_responses(self, handshake: _Handshake) -> WSUpgradeResponseWithListener:
-        """Accept a client of OpenAI's Responses API. It may need no key, so its page is known."""
-        context, (request, caller, _, asked_at) = self._context, handshake
+        """Accept a client of OpenAI's Responses API."""
+        context, (request, client, _, asked_at) = self._context, handshake
         given = bearer(request.headers.get("Authorization"))
         if context.identities is not None:
-            # A handshake can't wait for keys: it is told to come again.
+            # A handshake cannot wait for keys: its client has to try again.
             context.identities.look_at(given)
-        sender = sender_with(given, caller.address, context)
+        sender = sender_with(given, client.address, context)
         self._check_credential(sender.tenant, sender.may, handshake)
         sender = sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
-        check = partial(context.check_grant, sender.grant)
-        client = ResponsesSocket(context, sender, asked_at, check)
-        check_admission(context, client.caller, client.counted_as, client.sender, client.payer)
-        return self._accepted(client, {})
+        connection = ResponsesSocket(context, sender, asked_at)
+        check_admission(context, connection, connection.caller)
+        return self._accepted(connection, {})
 
     def _accepted(
-        self, client: WebSocketClient, headers: dict[str, str]
+        self, connection: WebSocketClient, headers: dict[str, str]
     ) -> WSUpgradeResponseWithListener:
         headers["Set-Cookie"] = sticky_cookie(self._context)
         return WSUpgradeResponseWithListener(
-            WSUpgradeResponse.create_101_response(headers), WebSocketConnection(client)
+            WSUpgradeResponse.create_101_response(headers), WebSocketConnection(connection)
         )
 
     def _check_credential(self, tenant: str, may: Collection[Right], handshake: _Handshake) -> None:
-        """Check that a verified credential may open the WebSocket, and from this page."""
-        request, caller, route, _ = handshake
-        self._context.check_origin(tenant, request.headers.get("Origin"), _host(request, caller))
+        """Check that a verified credential may open the WebSocket from this page."""
+        request, client, route, _ = handshake
+        self._context.check_origin(tenant, request.headers.get("Origin"), _host(request, client))
         if route.terms.right is not None:
             check_right(route.terms.right, may)
 
     def _check_origin(self, handshake: _Handshake) -> None:
-        """Check the page that opens the WebSocket, if origins are set. Browsers don't.
+        """Check the page that opens the WebSocket, which browsers do not, if origins are set.
 
-        Where a key may not be needed, it is also checked where none are set.
+        At a path that may need no key it is always checked.
         """
-        context, (request, caller, route, _) = self._context, handshake
+        context, (request, client, route, _) = self._context, handshake
         origin = request.headers.get("Origin")
         always = route.terms.credential is Credential.SENDER
         if (
@@ -268,7 +267,7 @@ class WebSocketEndpoint:
             or context.allowed_origins.admits(origin)
         ):
             return
-        if not context.is_own_page(origin, _host(request, caller)):
+        if not context.is_own_page(origin, _host(request, client)):
             raise OriginNotAllowed(
                 f"pages of {origin[:100]} may not connect; EVENFLOW_ALLOWED_ORIGINS names those "
                 "that may",
@@ -288,9 +287,9 @@ class WebSocketEndpoint:
         return response
 
 
-def _host(request: WSUpgradeRequest, caller: Client) -> str:
+def _host(request: WSUpgradeRequest, client: Client) -> str:
     """The host that the client called: a trusted proxy's header, else `Host`. It may be empty."""
-    host: str = caller.url.host or request.headers.get("Host", "")
+    host: str = client.url.host or request.headers.get("Host", "")
     return host
 
 

@@ -101,16 +101,15 @@ class FirstTokenSink:
 
     def _begin(self) -> None:
         self.push, self.push_part = self._sink.push, self._sink.push_part
-        tell, self._tell = self._tell, None  # a source may keep the way of the first token
+        tell, self._tell = self._tell, None  # a source may keep a reference to the first `push`
         if tell is not None:
             tell()
 
 
 class CountingSink:
-    """A `TokenSink` before content filters, which keep pieces back, join or drop them.
+    """A `TokenSink` before content filters, which hold, join or drop pieces.
 
-    It counts what the model gives, so that an answer has no more than its limit whatever of it is
-    shown.
+    It counts the model's tokens, so that the limit of an answer holds, however much of it is shown.
     """
 
     __slots__ = ("_sink", "_stream")

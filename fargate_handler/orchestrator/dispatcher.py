@@ -11,7 +11,7 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
 from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
-from evenflow.fargate_handler.orchestrator.generation import Generation, sender_of
+from evenflow.fargate_handler.orchestrator.generation import Generation, upstream_sender
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
 from evenflow.fargate_handler.orchestrator.succession import Inheritance
@@ -129,7 +129,7 @@ class Dispatcher:
         channel, kind, terms = event.channel, event.kind, event.terms
         self._tenants.check_there(channel.tenant, terms.key)
         upstream = self.upstreams.of(self._requests.model(channel, terms, kind))
-        sender = sender_of(event.line, terms.user)
+        sender = upstream_sender(event.line, terms.user)
         ceiling, now = upstream.ceiling, self._monotonic()
         closed_for = ceiling.opens_in(now)
         if not kind.is_told_at_once:
@@ -211,7 +211,7 @@ class Dispatcher:
             asks: how much it was charged for. None: another task has charged it.
         """
         inherited = asks is None
-        workload, traces = self._workload, self._traces
+        workload = self._workload
         workload.responses.add(stream)
         if not stream.readers:
             # The grace begins only now, however long the ledger took. The sender of a message that
@@ -225,20 +225,8 @@ class Dispatcher:
         if gone is None:
             asked = self._fitted(asked, stream, kind, upstream)
         asks = asked.asks if asks is None else asks
-        if traces is not None:
-            stream.observer = traces.begin(
-                stream, terms.traceparent, asked.model, since, taken_over=inherited
-            )
-        traced = terms.traceparent if stream.observer is None else stream.observer.traceparent
-        stream.figures.trace = trace_id_in(traced)
-        stream.figures.model = asked.model or self._model_name
-        stream.figures.key = terms.key
-        stream.figures.input_estimate = asks.input_tokens
-        if self._longest is not None:
-            stream.limit(self._longest * asks.choices)
+        self._note(stream, asked, asks, terms, since, inherited=inherited)
         tenant, wanted_ms = self._tenants.of(line.tenant), terms.slo_ttft_ms
-        if self._tenants.is_known(stream.channel.tenant):
-            self._note_for_usage(stream, asks, terms, inherited=inherited)
         generation = Generation(
             stream=stream,
             kind=kind,
@@ -268,6 +256,32 @@ class Dispatcher:
             gone = _not_repeated()
         if gone is not None:
             generation.interrupt(gone)
+
+    def _note(
+        self,
+        stream: ResponseStream,
+        asked: WholeRequest,
+        asks: Asked,
+        terms: MessageTerms,
+        since: float,
+        *,
+        inherited: bool,
+    ) -> None:
+        """Note what a response's trace, log line, limit and usage need."""
+        if self._traces is not None:
+            stream.observer = self._traces.begin(
+                stream, terms.traceparent, asked.model, since, taken_over=inherited
+            )
+        traced = terms.traceparent if stream.observer is None else stream.observer.traceparent
+        figures = stream.figures
+        figures.trace = trace_id_in(traced)
+        figures.model = asked.model or self._model_name
+        figures.key = terms.key
+        figures.input_estimate = asks.input_tokens
+        if self._longest is not None:
+            stream.limit(self._longest * asks.choices)
+        if self._tenants.is_known(stream.channel.tenant):
+            self._note_for_usage(stream, asks, terms, inherited=inherited)
 
     def _grace_of(self, kind: MessageKind, *, inherited: bool) -> float:
         """The seconds for which an answer goes on without a reader."""

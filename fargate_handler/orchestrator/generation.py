@@ -54,8 +54,8 @@ _QUEUE_RETRY_AFTER_MS = 5_000
 _CALLING = ("tool_calls", "stop")
 
 
-async def _unbounded(_input_tokens: int) -> bool:
-    """There is room for any call."""
+async def _without_budget(_input_tokens: int) -> bool:
+    """Every call fits into the budget."""
     return True
 
 
@@ -80,8 +80,8 @@ class Generation:
         on_attempt: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
-        reserve_call: reserves what one more call of the model may cost, by its tokens of input.
-            Returns whether there is room for it.
+        reserve_call: reserves the cost of one more call of the model, by its input tokens. Returns
+            whether it fits into the budget.
         repeatable: whether the model may be asked again for an answer that broke off.
         filters: stand before the response's log. None: there are none.
     """
@@ -110,7 +110,7 @@ class Generation:
         input_tokens: int = 1,
         repeatable: bool = True,
         filters: ContentFilters | None = None,
-        reserve_call: Callable[[int], Awaitable[bool]] = _unbounded,
+        reserve_call: Callable[[int], Awaitable[bool]] = _without_budget,
     ) -> None:
         self.stream = stream
         self.kind = kind
@@ -133,8 +133,8 @@ class Generation:
         self._on_attempt = on_attempt
         self._on_end = on_end
         self._repeatable = repeatable
-        self.sender = sender_of(line, asked.user)
-        """Who sent the question (`sender_of`)."""
+        self.sender = upstream_sender(line, asked.user)
+        """Who sent the question (`upstream_sender`)."""
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._abandoned = False
@@ -441,8 +441,8 @@ class Generation:
         """Wait for the results of the model's calls, without a slot, and then for a slot.
 
         Returns:
-            Whether the model continues: there were calls, their results came in time, and there is
-            budget for another call.
+            Whether the model continues: there were calls, their results came in time, and another
+            call fits into the budget.
         """
         if not (self._calls.has_client_tools and self._tools.may_continue):
             return False
@@ -450,11 +450,11 @@ class Generation:
         if not await self._tools.results():
             return False
         steps = self._tools.steps
-        tokens = self._calls.input_tokens(steps)
-        if not await self._reserve_call(tokens):
+        input_tokens = self._calls.input_tokens(steps)
+        if not await self._reserve_call(input_tokens):
             self._is_over_budget = True
             return False
-        self.stream.figures.input_estimate += tokens
+        self.stream.figures.input_estimate += input_tokens
         self._calls.begin_step(steps)
         self._last_attempt = self.stream.attempt + self._limits.model_retries
         self.waits_since = self._monotonic()
@@ -534,9 +534,9 @@ class Generation:
         return max(0.0, min(time for time in times if time > now) - now)
 
 
-def sender_of(line: Line, user: str) -> Sender:
-    """The sender of a question. If a model's server rejects or fails several of its questions, it
-    waits.
+def upstream_sender(line: Line, user: str) -> Sender:
+    """The sender of a question, from its tenant to its session. If the model's server rejects or
+    fails several questions of a sender, the sender waits.
     """
     return (*line.sender, user, line.session)
 

@@ -33,8 +33,8 @@ class KeptTexts:
     """Keeps texts that are too large for the ledger apart from it.
 
     Args:
-        apart: where they are kept. None: a text that is too large is refused.
-        largest: bytes of the largest text that the ledger takes. None: it takes any.
+        apart: the store of large texts. None: they are rejected.
+        largest: the most bytes of a text that the ledger takes. None: no limit.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class KeptTexts:
 
 
 _RETRY_AFTER_MS = 2_000
-# Something has to expire before.
+# Something has to expire first.
 _FULL_RETRY_AFTER_MS = 30_000
 _SENDER_DIGITS = 12
 
@@ -135,7 +135,7 @@ class MessageLedger:
         return whole.text or None if whole is not None else None
 
     async def has_messages(self, channel: Channel) -> bool:
-        """Whether a session has messages, and was not ended. Reads none of them.
+        """Whether a session has messages, and was not ended. No message is read.
 
         Raises:
             Overloaded: the store can't be read.
@@ -199,18 +199,18 @@ class MessageLedger:
             terms=event.terms.to_text(),
             kind=event.kind.to_text(),
             parent_message_id=event.parent_message_id,
-            sender=_sender_of(event),
+            sender=_stored_sender(event),
         )
-        lease = await self._put_on_record(event.channel, entry)
+        lease = await self._write(event.channel, entry)
         self._recorder.record(stream, lease, kind=event.kind)
 
-    async def _put_on_record(self, channel: Channel, entry: LedgerEntry) -> Lease:
+    async def _write(self, channel: Channel, entry: LedgerEntry) -> Lease:
         with self._reachable():
             entry = await self._texts.put(entry)
             try:
                 return await self._sessions.accept(channel, entry, self._wall_time())
             except (NotAccepted, StoreFull) as refused:
-                with suppress(StoreUnavailable):  # then it expires
+                with suppress(StoreUnavailable):  # else it expires
                     await self._texts.delete(entry)
                 if isinstance(refused, NotAccepted):
                     raise
@@ -235,13 +235,13 @@ class MessageLedger:
         )
 
 
-def _sender_of(event: IngestEvent) -> str:
-    """The sender that a message is counted for: its address, and there its session or user."""
-    address, own = event.line.address, event.line.session or event.terms.user
-    return f"{_digest(address)}:{_digest(own)}" if address else ""
+def _stored_sender(event: IngestEvent) -> str:
+    """The sender that a message is counted for: digests of its address and its session or user."""
+    address, member = event.line.address, event.line.session or event.terms.user
+    return f"{_digest(address)}:{_digest(member)}" if address else ""
 
 
 def _digest(name: str) -> str:
-    """A name as rows of messages have it, which do not show it. Empty for none."""
+    """A digest of a name, so that stored messages do not show it. Empty: there is no name."""
     data = name.encode("utf-8", "surrogateescape")
     return hashlib.sha256(data).hexdigest()[:_SENDER_DIGITS] if name else ""

@@ -178,7 +178,7 @@ class ModelCalls:
         return left_out
 
     def input_tokens(self, steps: ToolSteps) -> int:
-        """About how many tokens the model is given behind these steps."""
+        """The estimated input tokens of the next call, with the results of these steps."""
         return replace(self._asked, turns=(*self._asked.turns, *steps.turns)).asks.input_tokens
 
     def begin_step(self, steps: ToolSteps) -> None:
@@ -193,7 +193,7 @@ class ModelCalls:
     async def call(
         self, is_over: Callable[[], bool], on_begin: Callable[[], None]
     ) -> ModelFinish | EvenflowError:
-        """Call the model, unless it failed too often for its sender. Returns how the call ended.
+        """Call the model, unless it fails too often for this sender. Returns how the call ended.
 
         Args:
             is_over: whether the response has ended, or another task goes on with it.

@@ -11,6 +11,7 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.client_tools import check_answered
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions, session_ended
+from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
 from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
 from evenflow.fargate_handler.orchestrator.held_requests import memory_of_terms, memory_of_text
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
@@ -18,7 +19,6 @@ from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOv
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
 from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
-from evenflow.fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.stream_core.log.conversation import Conversation
@@ -39,8 +39,8 @@ from evenflow.stream_core.protocol.errors import (
 
 # How often another task may be quicker before the client is asked to try again.
 _TRIES = 3
-# They take the loop about half a millisecond.
-_LOOKED_AT_ONCE = 256
+# Generations that are checked per turn of the event loop: about half a millisecond.
+_CHECKED_PER_TURN = 256
 # Messages that are put on record at the same time.
 _ACCEPTED_AT_ONCE = 64
 
@@ -93,7 +93,7 @@ class Orchestrator:
         self._succession = succession
         self._elsewhere = elsewhere
         self.usage = usage
-        self._turns = TurnsAtTheStore(_ACCEPTED_AT_ONCE)
+        self._turns = FairSemaphore(_ACCEPTED_AT_ONCE)
         self._tenants = context.tenants
         self._metrics = context.metrics
         self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)
@@ -159,8 +159,8 @@ class Orchestrator:
 
     async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
         came_at = self._monotonic()
-        if event.kind.limited_as is not None:  # otherwise the ledger has the end of its session
-            await self.ended_sessions.look(event.kind.limited_as)
+        if event.kind.limited_as is not None:  # else the ledger has the end of its session
+            await self.ended_sessions.check_in_store(event.kind.limited_as)
         async with self._conversations.turn(channel):
             conversation = self._conversations.open(channel, self._monotonic(), event.kind)
             known = conversation.known_response(event.message_id)
@@ -267,7 +267,7 @@ class Orchestrator:
         """A response of the session, whichever task generates it.
 
         Args:
-            for_task: whether another task looks for it, which may be ending its session.
+            for_task: whether another task requests it, which may be ending its session.
 
         Raises:
             NotFound: there is no such response, or it is another session's.
@@ -276,7 +276,7 @@ class Orchestrator:
         """
         session = channel.own_session
         if session is not None and not for_task:
-            await self.ended_sessions.look(session)
+            await self.ended_sessions.check_in_store(session)
         for _ in range(_TRIES):
             try:
                 return self.responses.get(response_id, channel)
@@ -294,7 +294,7 @@ class Orchestrator:
         return await self._ledger.text_of(channel, response_id)
 
     async def has_messages(self, channel: Channel) -> bool:
-        """Whether a session has messages on record, and was not ended. Reads none of them.
+        """Whether a session has messages on record, and was not ended. No message is read.
 
         Raises:
             Overloaded: the store can't be read.
@@ -365,18 +365,18 @@ class Orchestrator:
     async def end_session(self, channel: Channel) -> None:
         """End a session: what runs is cancelled, and all that is kept of it is deleted.
 
-        What was asked with its token in other protocols is cancelled, too. Nobody can read it any
-        more, and it expires by itself.
+        Requests with its token in other protocols are cancelled, too. They cannot be read any more,
+        and they expire by themselves.
 
         Raises:
-            Overloaded: the store can't be reached. Another call goes on with what is left.
+            Overloaded: the store cannot be reached. Another call continues with the rest.
         """
         async with self._conversations.turn(channel):
             messages = await self.messages.end(channel)
             self._conversations.forget(channel)
-        self.ended_sessions.note(channel)
+        self.ended_sessions.note_end(channel)
         for generation in self._generations:
-            if channel in (generation.stream.channel, generation.kind.limited_as):
+            if generation.stream.channel.own_session == channel:
                 generation.cancel()
         for message in messages:
             if not message.ended:
@@ -386,18 +386,32 @@ class Orchestrator:
         for stream in tuple(self.responses.of(channel)):
             self.responses.drop(stream)
 
+    def check_access(self, tenant_id: str, key_id: str, session: Channel | None) -> None:
+        """Check that a tenant, its key and a session are still valid, as far as this task knows.
+
+        Args:
+            key_id: the key that opened the session or sent the request. Empty: none.
+            session: None: there is no session's token.
+
+        Raises:
+            AuthenticationFailed: the key is no longer valid.
+            NotPermitted: the tenant was removed.
+            Gone: the session was ended.
+        """
+        self._tenants.check_there(tenant_id, key_id)
+        if session is not None:
+            self.ended_sessions.check(session)
+
     async def cancel_revoked(self) -> None:
-        """Cancel what runs for sessions that were ended, and for tenants or keys that are gone."""
+        """Cancel the generations whose session, tenant or key is no longer valid."""
         sessions = {it.stream.channel.own_session for it in self._generations}
-        await self.ended_sessions.look_at([each for each in sessions if each is not None])
+        await self.ended_sessions.refresh([each for each in sessions if each is not None])
         for number, generation in enumerate(self._generations):
-            if not number % _LOOKED_AT_ONCE:
+            if not number % _CHECKED_PER_TURN:
                 await asyncio.sleep(0)
-            channel, key = generation.stream.channel, generation.stream.figures.key
+            stream, channel = generation.stream, generation.stream.channel
             try:
-                self._tenants.check_there(channel.tenant, key)
-                if (session := channel.own_session) is not None:
-                    self.ended_sessions.check(session)
+                self.check_access(channel.tenant, stream.figures.key, channel.own_session)
             except EvenflowError:
                 generation.cancel()
 

@@ -113,7 +113,7 @@ class PresenceOverTasks:
 
         Args:
             for_task: whether it is another task, for which there is always room.
-            shared: whether a share opens it.
+            shared: whether it listens with a share.
 
         Raises:
             RateLimited: as many listen as may.

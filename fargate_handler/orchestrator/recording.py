@@ -16,7 +16,7 @@ ENDING_WAITS_SECONDS = 10.0
 take as long again.
 """
 UNREPEATABLE_SECONDS = 300.0
-"""How long an answer is kept that nobody can come back for: for its readers at other tasks."""
+"""How long an answer that cannot be requested again is kept, for its readers at other tasks."""
 # A DynamoDB item may have 400 KB, and a byte of text can take six there.
 _CHUNK_BYTES = 16_384
 
@@ -146,7 +146,7 @@ class Recording:
         )
 
     def kept_seconds(self, most: float) -> float:
-        """How long the answer is kept after its end, where others are for `most` seconds."""
+        """How long the answer is kept after its end, but at most `most` seconds."""
         return most if self._is_repeatable else min(most, UNREPEATABLE_SECONDS)
 
     def answer(self, most_bytes: int | None) -> str | None:

@@ -46,7 +46,7 @@ class _Held:
     Args:
         expected: what one call of the model is expected to cost. Without an `output_tokens` the
             reservation grows while the answer does.
-        lock: of whoever has it grow.
+        lock: held while the reservation grows.
     """
 
     reservation: Reservation
@@ -163,7 +163,7 @@ class TenantUsage:
         self._hold(store, stream, _Held(reservation, bounds, expected))
 
     def _most(self, expected: ExpectedCost) -> Cost:
-        """The most that one call of the model may cost, or its first step if it has no length."""
+        """The most that one call of the model may cost, or one step of it if it has no length."""
         output = self._step if expected.output_tokens is None else expected.output_tokens
         dollars = self.prices.most_nanodollars(expected.model, expected.input_tokens, output)
         return Cost(expected.input_tokens + output, dollars or 0)
@@ -187,7 +187,7 @@ class TenantUsage:
             stream.on_allowance = lambda: self._background.run(grow())
             self._allow(stream, held)
         elif held.bounds:
-            # Its server may read another name, or none.
+            # Its server may ignore the length that it is sent.
             stream.limit(held.expected.output_tokens)
 
     def _allow(self, stream: ResponseStream, held: _Held) -> None:
@@ -206,26 +206,26 @@ class TenantUsage:
             stream.allow_no_more()
 
     async def reserve_call(self, stream: ResponseStream, input_tokens: int) -> bool:
-        """Reserve what one more call of the model may cost, for the next step of an answer.
+        """Reserve the cost of one more call of the model, for the next step of an answer.
 
         Args:
-            input_tokens: estimated.
+            input_tokens: the estimated input of the call.
 
         Returns:
-            Whether there is room for it, or nothing is reserved for the answer.
+            Whether it fits into the budgets. True where nothing is reserved for the answer.
         """
         held, store = self._held.get(stream.response_id), self.store
         if held is None or store is None:
             return True
-        has_room = await self._reserve_more(store, stream, held, input_tokens)
-        if has_room and held.expected.output_tokens is None:
+        fits = await self._reserve_more(store, stream, held, input_tokens)
+        if fits and held.expected.output_tokens is None:
             self._allow(stream, held)
-        return has_room
+        return fits
 
     async def _reserve_more(
         self, store: UsageStore, stream: ResponseStream, held: _Held, input_tokens: int
     ) -> bool:
-        """Reserve one more call, or with no input one more step of one. Returns whether it may."""
+        """Reserve one more call, or without input one more step. Returns whether it fits."""
         async with held.lock:
             before = held.reservation
             more = self._most(replace(held.expected, input_tokens=input_tokens))

@@ -21,7 +21,7 @@ class Upstream:
 
     Args:
         name: the model's, at its server.
-        breaker: refuses calls while they fail.
+        breaker: rejects calls while they fail.
         ceiling: how many calls it takes at once.
         prefills: the answers that have no token yet.
         calls_of: how many of its calls run, by tenants.
@@ -115,7 +115,7 @@ class Upstreams:
 
     @property
     def breakers_open(self) -> int:
-        """How many refuse calls, and have answered nobody since."""
+        """The number of models that reject calls, with no successful call since."""
         return sum(it.breaker.failing for it in self.by_name.values())
 
     @property

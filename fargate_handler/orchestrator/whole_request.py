@@ -105,9 +105,9 @@ def line_of(channel: Channel, kind: MessageKind, sender: tuple[str, str] | None 
 
 AGENT = "openai/chat"
 """The agent in the channels of such requests."""
-# Parameters that are no part of a prompt. Any other may be: a schema, documents, a template.
-_NOT_READ = ("metadata", "user", "logit_bias", "stream_options")
-# Characters. A shorter one is a setting.
+# Parameters that are not part of a prompt. Any other may be: a schema, documents, a template.
+_NOT_IN_PROMPT = ("metadata", "user", "logit_bias", "stream_options")
+# A text of at most this many characters is a setting, and not part of a prompt.
 _LONGEST_SETTING = 64
 _INSTRUCTING = ("system", "developer")
 TRANSLATED: Mapping[str, Any] = {"translated": True}
@@ -139,12 +139,12 @@ class WholeRequest:
     def asks(self) -> Asked:
         """How much it asks for."""
         options = self.options
-        described = [
+        in_prompt = [
             value
             for name, value in options.passed.items()
-            if name not in _NOT_READ and _may_be_read(value)
+            if name not in _NOT_IN_PROMPT and _may_be_in_prompt(value)
         ]
-        tokens = estimated_tokens(self.turns, [*options.tools, *described])
+        tokens = estimated_tokens(self.turns, [*options.tools, *in_prompt])
         # What is no length is for the model's server to refuse. Counted, it would give tokens back.
         longest = options.longest
         if longest is not None:
@@ -185,8 +185,8 @@ class WholeRequest:
         )
 
 
-def _may_be_read(value: Any) -> bool:
-    """Whether a parameter's value may be a part of the prompt."""
+def _may_be_in_prompt(value: Any) -> bool:
+    """Whether the value of a parameter may be part of the prompt."""
     if isinstance(value, str):
         return len(value) > _LONGEST_SETTING
     return isinstance(value, dict | list)

@@ -30,7 +30,7 @@ from evenflow.fargate_handler.token_sources.server_fields import (
     TOLD_ELSEWHERE,
     ServerFields,
     call_fields,
-    without_mark,
+    without_thought_mark,
 )
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
@@ -279,7 +279,7 @@ class AnswerParts:
         """
         if isinstance(logprobs, dict):
             self._logprobs(logprobs, choice)
-        is_thought, extra = without_mark(self._thoughts(delta, choice))
+        is_thought, extra = without_thought_mark(self._thoughts(delta, choice))
         if isinstance(refusal := delta.get("refusal"), str):
             self.delta(Kind.REFUSAL, refusal, choice)
         content = delta.get("content")

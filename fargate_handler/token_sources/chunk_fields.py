@@ -228,10 +228,10 @@ def written_of(counted: dict[str, Any], usage: Usage) -> int:
 
 
 def _detail(counted: dict[str, Any], details: str, name: str, *otherwise: str) -> int | None:
-    """A count within the details, or beside them under another name."""
+    """A count in the details, or next to them under another name."""
     found = counted.get(details)
-    given = [found.get(name)] if isinstance(found, dict) else []
-    counts = (number_in(count, None) for count in (*given, *map(counted.get, otherwise)))
+    within = [found.get(name)] if isinstance(found, dict) else []
+    counts = (number_in(count, None) for count in (*within, *map(counted.get, otherwise)))
     return next((count for count in counts if count is not None), None)
 
 

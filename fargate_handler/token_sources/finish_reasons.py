@@ -8,7 +8,7 @@ from typing import Literal
 from evenflow.fargate_handler.token_sources.port import ModelEnd
 from evenflow.stream_core.protocol.errors import UpstreamFailed
 
-_NAMED: dict[ModelEnd, tuple[str, ...]] = {
+_REASONS: dict[ModelEnd, tuple[str, ...]] = {
     "stop": (
         "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "finish",
         "finished", "end", "done", "normal",
@@ -25,7 +25,7 @@ _NAMED: dict[ModelEnd, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 """The reasons of well-known servers, in lower case. Any other harmless one is `stop`."""
-_ENDS = {name: end for end, names in _NAMED.items() for name in names}
+_ENDS = {name: end for end, names in _REASONS.items() for name in names}
 # `error`, `abort` (vLLM, SGLang), `network_error` (GLM), `insufficient_system_resource` (DeepSeek),
 # `malformed_function_call`, `function_call_filter: UNEXPECTED_TOOL_CALL` (Gemini) and their like.
 _FAILURE = re.compile(
@@ -60,12 +60,12 @@ def is_failure(reason: str) -> bool:
 
 
 def is_known(reason: str) -> bool:
-    """Whether a finish reason has a meaning here."""
+    """Whether the meaning of a finish reason is known."""
     return _meaning(reason) is not None
 
 
 def _meaning(reason: str) -> ModelEnd | Literal["failure"] | None:
-    """What a finish reason says. Of a reason in parts the first known part counts."""
+    """The meaning of a finish reason. Of a reason in parts the first known part counts."""
     for part in _BETWEEN_PARTS.split(reason):
         plain = part.strip().lower().replace("-", "_").replace(" ", "_")
         if plain in _ENDS:

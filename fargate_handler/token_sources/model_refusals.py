@@ -65,8 +65,8 @@ _FACTS = re.compile(
     re.IGNORECASE,
 )
 _MOST_FACTS = 4
-# Names of the API. Any other word may be the server's own, whatever it is said to be.
-_API = """
+# Parameter names of the API. Any other word of a server may come from its configuration or prompt.
+_API_NAMES = """
 arguments audio best_of budget_tokens cache_control call_id content data detail dimensions effort
 enum file file_data file_id filename format frequency_penalty function function_call functions
 guided_json id image image_url images include include_usage input input_audio instructions items
@@ -79,7 +79,7 @@ store stream stream_options strict suffix summary system temperature text thinki
 tool_calls tool_choice tools top_k top_logprobs top_p truncation type url user verbosity voice
 web_search_options
 """
-_NAMES = frozenset(_API.split())
+_KNOWN_NAMES = frozenset(_API_NAMES.split())
 # `temperature`, `messages[0].content`, `messages.0.content`
 _PARAMETER = re.compile(r"[A-Za-z_]\w{0,39}(?:\.\w{1,40}|\[\d{1,6}\]){0,8}", re.ASCII)
 _NUMBER = re.compile(r"\d{1,6}")
@@ -114,7 +114,7 @@ def refusal(
         status: 400, 413 or 422.
         code, param, type: the server's own, as it sent them.
         unknown: the `names` of `ParametersRefused`.
-        sent: the names of the parameters that the request had.
+        sent: the names of the parameters in the request.
     """
     if code not in _WORDS:
         code = TOO_LONG if _ABOUT_LENGTH.search(said) else REFUSED
@@ -140,10 +140,10 @@ def refusal(
 
 
 def _is_parameter(param: str, sent: frozenset[str]) -> bool:
-    """Whether a server's word is the place of a parameter, in names of the API or the request."""
+    """Whether a server's word is the path of a parameter, in names of the API or the request."""
     if not _PARAMETER.fullmatch(param):
         return False
     first, *others = re.split(r"[.\[]", param.replace("]", ""))
-    return (first in sent or first in _NAMES) and all(
-        each in _NAMES or _NUMBER.fullmatch(each) for each in others
+    return (first in sent or first in _KNOWN_NAMES) and all(
+        each in _KNOWN_NAMES or _NUMBER.fullmatch(each) for each in others
     )

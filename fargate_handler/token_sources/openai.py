@@ -135,9 +135,9 @@ class OpenAIModel:
             headers["Idempotency-Key"] = request.key
         try:
             # A file is sent piece by piece: it may be megabytes.
-            told = self._body(request, profile)
-            body, sent = io.BytesIO(orjson.dumps(told)), frozenset(told)
-            del told
+            parameters = self._body(request, profile)
+            body, sent = io.BytesIO(orjson.dumps(parameters)), frozenset(parameters)
+            del parameters
             # Prompt and key go only where the settings say, so redirects are not followed.
             async with self._http.post(
                 self._url, data=body, headers=headers, allow_redirects=False
@@ -148,18 +148,7 @@ class OpenAIModel:
                     if answer.status != 200:
                         raise await self._failure(answer, sent)
                     self._check(answer, was_asked=was_asked)
-                    seconds = quota_used_for(answer.headers)
-                    if seconds and request.on_quota_used is not None:
-                        request.on_quota_used(seconds)
-                    reply = OpenAIAnswer(
-                        sink,
-                        self._failures,
-                        choices=request.options.choices,
-                        headers=answer.headers,
-                    )
-                    finish = await self._relay(answer, reply, sink)
-                    await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
-                    return finish
+                    return await self._read_answer(request, sink, answer)
                 except BaseException:
                     abort_connection(answer)  # which stops the model
                     raise
@@ -173,6 +162,19 @@ class OpenAIModel:
                 "had sent was kept",
                 code="upstream_failed",
             ) from error
+
+    async def _read_answer(
+        self, request: ModelRequest, sink: TokenSink, answer: aiohttp.ClientResponse
+    ) -> ModelFinish:
+        seconds = quota_used_for(answer.headers)
+        if seconds and request.on_quota_used is not None:
+            request.on_quota_used(seconds)
+        reply = OpenAIAnswer(
+            sink, self._failures, choices=request.options.choices, headers=answer.headers
+        )
+        finish = await self._relay(answer, reply, sink)
+        await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
+        return finish
 
     async def _failure(self, answer: aiohttp.ClientResponse, sent: frozenset[str]) -> EvenflowError:
         """The error for an answer with another status than 200."""

@@ -23,7 +23,7 @@ from evenflow.fargate_handler.token_sources.error_objects import error_in
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, is_known, model_end
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
-from evenflow.fargate_handler.token_sources.server_fields import FieldsBeside
+from evenflow.fargate_handler.token_sources.server_fields import ExtraFields
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
 from evenflow.stream_core.log.entries import NotAPart
 from evenflow.stream_core.log.returned_fields import OF_CHOICES, OF_CHUNKS
@@ -63,13 +63,13 @@ class OpenAIAnswer:
         self._choices = choices
         self._headers = headers
         self._parts = AnswerParts(sink)
-        self._beside = FieldsBeside()
+        self._extra = ExtraFields()
         self._counted: dict[str, Any] = {}
         self._text_chunks = TextChunks()
         self._ended: set[int] = set()
         self._is_done = self._says_messages = False
         self._reason: str | None = None
-        # The last event that is neither a chunk nor a known error.
+        # The last event that is neither a chunk nor a known error, for the log.
         self._last_other = ""
         self._usage: Usage | None = None
         self._written = 0
@@ -157,12 +157,12 @@ class OpenAIAnswer:
                 "Evenflow can't deliver; use a model that answers with text",
                 code="upstream_failed",
             )
-        for part in self._beside.parts(self._counted) if self._parts.pushed else ():
+        for part in self._extra.parts(self._counted) if self._parts.pushed else ():
             self._sink.push_part(part)
-        return ModelFinish(self._how_it_ended(), self._usage, self._written)
+        return ModelFinish(self._checked_end(), self._usage, self._written)
 
-    def _how_it_ended(self) -> ModelEnd:
-        """The end by the finish reason, or by what the answer has."""
+    def _checked_end(self) -> ModelEnd:
+        """The end by the finish reason, or without one by the content of the answer."""
         if self._reason is not None:
             end = model_end(self._reason)
             if not is_known(self._reason):
@@ -197,7 +197,7 @@ class OpenAIAnswer:
     def _read(self, chunk: dict[str, Any]) -> None:
         # Servers differ in what they leave out or set to null.
         if "choices" in chunk and not OF_CHUNKS.issuperset(chunk):
-            self._beside.add("chunk", chunk, OF_CHUNKS)
+            self._extra.add("chunk", chunk, OF_CHUNKS)
         self._count(chunk)
         self._count(chunk.get("x_groq"))
         is_first = not self._parts.pushed  # after deltas, a message would repeat them
@@ -207,7 +207,7 @@ class OpenAIAnswer:
             if index >= self._choices:
                 continue
             if not OF_CHOICES.issuperset(choice):
-                self._beside.add("choice", choice, OF_CHOICES, index)
+                self._extra.add("choice", choice, OF_CHOICES, index)
             self._count(choice)
             self._end(index, choice.get("finish_reason"))
             message = choice.get("message")

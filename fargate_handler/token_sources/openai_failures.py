@@ -73,7 +73,7 @@ class Failures:
         """The error for an answer with this status. The server's words are only logged.
 
         Args:
-            sent: the names of the parameters that the request had.
+            sent: the names of the parameters in the request.
         """
         said = ErrorObject.of_body(body)
         if said.explained and status in (*_REFUSED, 500):

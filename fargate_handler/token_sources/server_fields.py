@@ -35,7 +35,7 @@ _OF_MESSAGES = frozenset(
 )
 TOLD_ELSEWHERE = _OF_MESSAGES.difference(REASONING_FIELDS)
 """A delta with these fields alone has no reasoning, and nothing that the server needs back."""
-# LangChain's calls and their chunks have a type of their own, and names and arguments apart.
+# LangChain's calls and their chunks have their own type, and separate names and arguments.
 _OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args", CALL_TYPE})
 _USUAL_TYPES = ("", "function", "custom", "tool_call", "tool_call_chunk")
 _OF_CALLED = frozenset({"name", "arguments", "input"})
@@ -117,10 +117,10 @@ class ServerFields:
             )
 
 
-class FieldsBeside:
-    """Collects the fields of chunks, choices and usage that nothing here reads.
+class ExtraFields:
+    """Collects the fields of chunks, choices and usage that Evenflow does not read.
 
-    The last value of a field counts. Fields whose values are empty are left out.
+    The last value of a field counts. Empty values are left out.
     """
 
     __slots__ = ("_found",)
@@ -131,32 +131,32 @@ class FieldsBeside:
     def add(
         self, scope: str, given: Mapping[str, Any], known: Container[str], choice: int = 0
     ) -> None:
-        """Add the fields of a chunk, or of one of its choices, but for those `known`."""
+        """Add the fields of a chunk, or of one of its choices, except those `known`."""
         found = self._found.setdefault(choice, {}).setdefault(scope, {})
         for name, value in given.items():
             if name not in known and value not in _NOTHING:
                 found[name] = value
 
     def parts(self, counted: Mapping[str, Any]) -> Iterator[Part]:
-        """What was found, and what is in a usage: a part for each choice."""
-        self.add("usage", _uncounted(counted), ())
+        """A part for each choice. That of the first one has the fields of the usage, too."""
+        self.add("usage", _extra_usage(counted), ())
         for choice, scopes in sorted(self._found.items()):
             written = {
                 scope: {name: value for name, value in found.items() if _is_writable(value)}
                 for scope, found in scopes.items()
             }
-            told = {scope: found for scope, found in written.items() if found}
-            text = orjson.dumps(told).decode()
+            by_scope = {scope: found for scope, found in written.items() if found}
+            text = orjson.dumps(by_scope).decode()
             if len(text) > LONGEST_VALUE:
                 _logger.warning(
                     "fields of chunks and choices with %d characters were left out", len(text)
                 )
-            elif told:
+            elif by_scope:
                 yield Part(Kind.DATA, text, choice, name=CHUNK_EXTRA)
 
 
-def _uncounted(counted: Mapping[str, Any]) -> Fields:
-    """The fields of a usage that are not read."""
+def _extra_usage(counted: Mapping[str, Any]) -> Fields:
+    """The fields of a usage that Evenflow does not read."""
     rest = {name: value for name, value in counted.items() if name not in _COUNTED}
     for name, known in _COUNTED_WITHIN.items():
         details = rest.pop(name, None)
@@ -175,8 +175,8 @@ def message_fields(delta: Mapping[str, Any]) -> Fields:
     }
 
 
-def without_mark(fields: Fields) -> tuple[bool, Fields]:
-    """Whether Gemini marks the text of a message as a thought, and its fields without that mark."""
+def without_thought_mark(fields: Fields) -> tuple[bool, Fields]:
+    """Whether Gemini marks the text of a message as reasoning, and the fields without that mark."""
     match fields:
         case {"extra_content": {"google": {"thought": True, **google}, **extra}, **others}:
             extra |= {"google": google} if google else {}

@@ -30,10 +30,10 @@ def checked_usage(
         prompt_tokens += cached_tokens
     if reasoning_tokens is not None and reasoning_tokens > completion_tokens:
         completion_tokens += reasoning_tokens
-    apart = (_count(total) or 0) - prompt_tokens - completion_tokens
-    if apart > 0:
-        completion_tokens += apart
-        reasoning_tokens = apart if reasoning_tokens is None else reasoning_tokens
+    uncounted = (_count(total) or 0) - prompt_tokens - completion_tokens
+    if uncounted > 0:
+        completion_tokens += uncounted
+        reasoning_tokens = uncounted if reasoning_tokens is None else reasoning_tokens
     if max(prompt_tokens, completion_tokens) > MOST_COUNTED:
         return None
     return Usage(prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens)
@@ -47,7 +47,7 @@ def _count(number: object) -> int | None:
 
 
 def cache_written(count: object, usage: Usage | None) -> int:
-    """The tokens of the prompt that were written to the server's cache. 0: it doesn't say."""
+    """The prompt tokens that were written to the cache of the server. 0: it is not counted."""
     written = _count(count)
     if written is None or usage is None:
         return 0

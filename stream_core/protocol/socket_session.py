@@ -26,14 +26,14 @@ from evenflow.stream_core.protocol.client_session_states import (
     StopReading,
 )
 from evenflow.stream_core.protocol.ending_frames import CloseCode, answer_to_close
-from evenflow.stream_core.protocol.errors import EvenflowError, NotPermitted, Overloaded
+from evenflow.stream_core.protocol.errors import EvenflowError, NotPermitted
 from evenflow.stream_core.protocol.message_intake import MessageIntake, Refusal, Violation
 
 CLOSE_SECONDS = 5.0
 """How long a connection may take to end after the first close frame. Then its socket is cut."""
 
 CredentialCheck = Callable[[], object]
-"""Raises an `EvenflowError` once a credential opens nothing any more."""
+"""Raises an `EvenflowError` when a credential is no longer valid."""
 
 _MOST_WAITING = 64
 """How many frames, other than deltas, may wait for a transport that takes no more."""
@@ -62,7 +62,7 @@ class SocketSession(ABC):
     Args:
         most_bytes: of a message.
         now: seconds on a monotonic clock. So is every `now` of this class.
-        check: looks at the credential. It is called with each message and each heartbeat.
+        check: checks the credential with each message. In between the node calls `revoke`.
     """
 
     __slots__ = (
@@ -191,6 +191,12 @@ class SocketSession(ABC):
             outputs += self._violate(Violation(CloseCode.POLICY, reason), now)
         return outputs
 
+    def revoke(self, error: EvenflowError, now: float) -> list[Output]:
+        """Close the connection, since its credential is no longer valid."""
+        # A client may come back with a new token, unless its tenant was removed.
+        code = CloseCode.POLICY if isinstance(error, NotPermitted) else CloseCode.DONE
+        return self.close(code, error.message, now)
+
     def close(self, code: int, reason: str, now: float) -> list[Output]:
         """Send a close frame, and wait for the client's answer."""
         return self._begin_close(SessionEvent.CLOSE, code, reason, now)
@@ -212,7 +218,7 @@ class SocketSession(ABC):
         return [] if message is None else self._receive_message(message, now)
 
     def _lapsed(self, now: float) -> EvenflowError | None:
-        """Why the credential opens nothing, as far as is known. None: it opens the connection."""
+        """The error of a credential that is no longer valid. None: it is, as far as is known."""
         try:
             self._check()
         except EvenflowError as error:
@@ -220,15 +226,8 @@ class SocketSession(ABC):
         return None
 
     def _refuse_lapsed(self, refusal: Refusal, now: float) -> list[Output]:
-        """Answer a message whose credential opens nothing, and close the connection."""
-        return [*self.refuse(refusal, now), *self._end_lapsed(refusal.error, now)]
-
-    def _end_lapsed(self, error: EvenflowError, now: float) -> list[Output]:
-        if isinstance(error, Overloaded):
-            return []  # it can't be said for now
-        # Who shows a new token may come back. To one of a removed tenant that is of no use.
-        code = CloseCode.POLICY if isinstance(error, NotPermitted) else CloseCode.DONE
-        return self._begin_close(SessionEvent.CLOSE, code, error.message, now)
+        """Answer a message whose credential is no longer valid, and close the connection."""
+        return [*self.refuse(refusal, now), *self.revoke(refusal.error, now)]
 
     # -- ends --------------------------------------------------------------------------------------
 
@@ -240,8 +239,6 @@ class SocketSession(ABC):
             silent = f"nothing was heard for {now - self._heard_at:.0f} s; reconnect and resume"
             close = SendClose(CloseCode.HEARTBEAT_LOST, silent)
             return self._end(SessionEvent.LOSE, close, Disconnect(flush=False))
-        if (lapsed := self._lapsed(now)) is not None and (ends := self._end_lapsed(lapsed, now)):
-            return ends
         outputs: list[Output] = []
         if now >= self._ping_at:
             self._ping_at = now + self._limits.heartbeat_seconds

@@ -120,7 +120,7 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
         return Turn("assistant", message.content)
     said, calls = list[Part](), list[ToolCall]()
     extra, next_call = dict[str, Any](), dict[str, Any]()
-    late = dict[str, dict[str, Any]]()
+    late_fields = dict[str, dict[str, Any]]()
     for place, block in enumerate(message.content):
         within = f"{where}.{place}"
         if block.type == "tool_use":
@@ -130,7 +130,8 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
             returned = _thought(block, within)
             extra = added(extra, returned.fields)
             if returned.call_id:
-                late[returned.call_id] = added(late.get(returned.call_id, {}), returned.call)
+                earlier = late_fields.get(returned.call_id, {})
+                late_fields[returned.call_id] = added(earlier, returned.call)
             else:
                 next_call = added(next_call, returned.call)
         else:
@@ -140,8 +141,8 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
     if len({call.id for call in calls}) < len(calls) or len(calls) > MOST_CALLS:
         raise wrong(f"{where} must have calls with different ids, at most {MOST_CALLS}", where)
     turn = _turn("assistant", said)
-    made = tuple(with_late_fields(call, late) for call in calls)
-    return Turn("assistant", turn.text, made, parts=turn.parts, extra=extra)
+    whole_calls = tuple(with_late_fields(call, late_fields) for call in calls)
+    return Turn("assistant", turn.text, whole_calls, parts=turn.parts, extra=extra)
 
 
 def _thought(block: GivenBlock, where: str) -> Returned:

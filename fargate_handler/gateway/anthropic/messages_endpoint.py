@@ -17,13 +17,12 @@ from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_stream import EventStream
 from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
 from evenflow.fargate_handler.gateway.requests.resuming import last_event, resume_appending
+from evenflow.fargate_handler.gateway.requests.senders import note_user, sender_of
 from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
-    note_user,
     read_request,
-    sender_of,
     submit_request,
     timeout_ms,
 )
@@ -51,7 +50,7 @@ _REST = {
 }
 
 
-class _Asked(NamedTuple):
+class _AcceptedCall(NamedTuple):
     """An accepted request."""
 
     call: MessagesCall
@@ -70,18 +69,18 @@ class MessagesEndpoint:
     async def post(self, request: web.Request) -> web.StreamResponse:
         """The answer as one message, or as the events that tell it."""
         try:
-            asked = await self._accept(request)
+            accepted = await self._accept(request)
         except EvenflowError as error:
             return refusal(error)
         try:
-            return await self._answer(request, asked)
+            return await self._answer(request, accepted)
         except EvenflowError as error:
-            return refusal(error, asked.stream.response_id)
+            return refusal(error, accepted.stream.response_id)
         finally:
-            if asked.key is None:
-                leave_response(self._context, asked.stream)
+            if accepted.key is None:
+                leave_response(self._context, accepted.stream)
 
-    async def _accept(self, request: web.Request) -> _Asked:
+    async def _accept(self, request: web.Request) -> _AcceptedCall:
         context = self._context
         sender = sender_of(request)
         _check_version(request.headers.get(VERSION_HEADER))
@@ -95,10 +94,10 @@ class MessagesEndpoint:
             deadline = Deadline(timeout_ms(request), context.monotonic)
             terms = sender.named_in(call.terms)
             stream = await submit_request(context, sender, key, call.asked, terms, reading.bytes)
-            return _Asked(call.without_conversation(), key, stream, last, deadline)
+            return _AcceptedCall(call.without_conversation(), key, stream, last, deadline)
 
-    async def _answer(self, request: web.Request, asked: _Asked) -> web.StreamResponse:
-        context, call, stream = self._context, asked.call, asked.stream
+    async def _answer(self, request: web.Request, accepted: _AcceptedCall) -> web.StreamResponse:
+        context, call, stream = self._context, accepted.call, accepted.stream
         headers = {REQUEST_ID: stream.response_id}
         if not call.stream:
             objects = self._objects(call, stream)
@@ -106,17 +105,17 @@ class MessagesEndpoint:
                 context,
                 request,
                 objects.whole,
-                asked.deadline,
+                accepted.deadline,
                 headers,
                 make_error=lambda error: error_object(error, stream.response_id),
             )
             return await answer.write(stream)
-        stream, point = await resume_appending(context, stream, asked.last)
+        stream, point = await resume_appending(context, stream, accepted.last)
         objects = self._objects(call, stream, thoughts_before(stream, point))
         most = context.limits.frame_characters
         encoder = BlockEncoder(objects, stream, point, most, SerialBlocks)
         events = EventStream(
-            context, request, encoder, headers, deadline=asked.deadline, heartbeat=PING
+            context, request, encoder, headers, deadline=accepted.deadline, heartbeat=PING
         )
         return await events.write(stream)
 

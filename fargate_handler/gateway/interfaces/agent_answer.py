@@ -8,7 +8,7 @@ from typing import NamedTuple
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.openai.request_messages import tool_options
 from evenflow.fargate_handler.gateway.requests.known_models import check_model
-from evenflow.fargate_handler.gateway.requests.submission import Sender
+from evenflow.fargate_handler.gateway.requests.senders import Sender
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.log.conversation import Turn
@@ -17,16 +17,16 @@ from evenflow.stream_core.protocol.answer_parameters import AnswerParameters
 from evenflow.stream_core.protocol.errors import InvalidRequest
 
 
-class Asked(NamedTuple):
-    """A request to the model, and the terms under which it is answered."""
+class AgentRequest(NamedTuple):
+    """A request to the model, and the terms of its answer."""
 
     whole: WholeRequest
     terms: MessageTerms
 
 
-def asked_of_agent(
-    context: GatewayContext, sender: Sender, turns: Sequence[Turn], said: AnswerParameters
-) -> Asked:
+def agent_request_of(
+    context: GatewayContext, sender: Sender, turns: Sequence[Turn], parameters: AnswerParameters
+) -> AgentRequest:
     """The request to the model for a conversation.
 
     The agent is that of the sender's session, otherwise the default one.
@@ -42,8 +42,8 @@ def asked_of_agent(
             code="invalid_field",
             param="messages",
         )
-    if said.model is not None:
-        check_model(said.model, context, sender.tenant)
+    if parameters.model is not None:
+        check_model(parameters.model, context, sender.tenant)
     agents, session = context.agents, sender.session
     agent = agents.find(
         session.agent
@@ -53,23 +53,23 @@ def asked_of_agent(
     instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
     terms = MessageTerms(
         timeout_ms=None if agent.deadline_seconds is None else int(agent.deadline_seconds * 1000),
-        metadata=said.metadata or {},
-        user=said.user or "",
-        model=said.model or agent.model or "",
+        metadata=parameters.metadata or {},
+        user=parameters.user or "",
+        model=parameters.model or agent.model or "",
     )
-    whole = WholeRequest((*instructions, *turns), _options(agent, said))
-    return Asked(whole, sender.named_in(terms))
+    whole = WholeRequest((*instructions, *turns), _options(agent, parameters))
+    return AgentRequest(whole, sender.named_in(terms))
 
 
-def _options(agent: Agent, said: AnswerParameters) -> ModelOptions:
+def _options(agent: Agent, parameters: AnswerParameters) -> ModelOptions:
     """The request's options, otherwise the agent's. Of two lengths the shorter one counts."""
-    effort = said.reasoning_effort
+    effort = parameters.reasoning_effort
     return ModelOptions(
-        max_tokens=said.max_tokens,
-        temperature=agent.temperature if said.temperature is None else said.temperature,
-        top_p=said.top_p,
-        stop=tuple(said.stop or ()),
-        seed=said.seed,
+        max_tokens=parameters.max_tokens,
+        temperature=agent.temperature if parameters.temperature is None else parameters.temperature,
+        top_p=parameters.top_p,
+        stop=tuple(parameters.stop or ()),
+        seed=parameters.seed,
         passed={} if effort is None else {"reasoning_effort": effort},
-        **tool_options(said),
+        **tool_options(parameters),
     ).within(agent.max_tokens)

@@ -17,20 +17,22 @@ from evenflow.fargate_handler.gateway.http_answers import (
     json_answer,
     number_of_query,
 )
-from evenflow.fargate_handler.gateway.interfaces.agent_answer import asked_of_agent
+from evenflow.fargate_handler.gateway.interfaces.agent_answer import agent_request_of
 from evenflow.fargate_handler.gateway.interfaces.submission import submit_as_next
 from evenflow.fargate_handler.gateway.interfaces.ui_messages import turns_of
 from evenflow.fargate_handler.gateway.request_body import read_body
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
-from evenflow.fargate_handler.gateway.requests.submission import (
-    IDEMPOTENCY_KEY,
+from evenflow.fargate_handler.gateway.requests.senders import (
     Sender,
-    checked_key,
     digest_of,
-    read_request,
     reading_line,
     sender_of,
+)
+from evenflow.fargate_handler.gateway.requests.submission import (
+    IDEMPOTENCY_KEY,
+    checked_key,
+    read_request,
 )
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
@@ -60,8 +62,8 @@ _LATE_SECONDS = 10.0
 _CONTINUES = "more_"
 
 
-class _ReadChat(NamedTuple):
-    """A request as it was read. `echo`: what is told of it again."""
+class _ParsedChat(NamedTuple):
+    """A parsed request. `echo`: what of it is sent back when the chat is loaded again."""
 
     request: ChatRequest
     turns: tuple[Turn, ...]
@@ -69,7 +71,7 @@ class _ReadChat(NamedTuple):
 
 
 class ChatEndpoint:
-    """Chats of AI SDK. A chat's id is its client's own, and names a conversation of its sender."""
+    """Chats of AI SDK. The client chooses a chat's id, which is unique to the sender."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -80,17 +82,17 @@ class ChatEndpoint:
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.held_requests.reading() as reading:
-            asked = await read_request(request, sender, context, reading, _read)
-            body = asked.request
+            chat = await read_request(request, sender, context, reading, _parse)
+            body = chat.request
             channel = chat_channel(sender.tenant, sender.own(body.id), sender.session)
-            whole = asked_of_agent(context, sender, asked.turns, body)
-            whole = whole._replace(whole=replace(whole.whole, echo=asked.echo))
+            whole = agent_request_of(context, sender, chat.turns, body)
+            whole = whole._replace(whole=replace(whole.whole, echo=chat.echo))
             name = secrets.token_hex(16) if key is None else digest_of(key, sender)
             message_id = _message_id(body, name)
             stream, _ = await submit_as_next(
                 context, sender, channel, message_id, whole, reading.bytes, CHAT_OF_INTERFACE
             )
-            del asked, body, whole
+            del chat, body, whole
         return await self._answer(request, stream, last)
 
     async def messages(self, request: web.Request) -> web.Response:
@@ -112,7 +114,7 @@ class ChatEndpoint:
         return json_answer({"messages": messages[first:], "nextBefore": next_before})
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """The answer that runs, from its beginning. 204 if none does.
+        """The running answer, from its beginning. 204 if there is none.
 
         With `response_id` it is that answer, also after its end, from `Last-Event-ID` on. `moving`
         is as for `GET /chat/message/{response_id}/events`.
@@ -137,7 +139,7 @@ class ChatEndpoint:
         return await self._answer(request, stream, last)
 
     async def stop(self, request: web.Request) -> web.Response:
-        """Stop the answer that runs, and its model, whoever reads it and wherever."""
+        """Stop the running answer and its model, for all its readers."""
         context, channel = self._context, _channel(request)
         body = await read_body(request, context, context.limits.message_bytes)
         stop_request = parse(STOP_REQUEST, body) if body else StopRequest()
@@ -147,7 +149,7 @@ class ChatEndpoint:
         return json_answer(Stopped().model_dump())
 
     async def _newest(self, sender: Sender, channel: Channel) -> SaidMessage | None:
-        """The newest request of a chat, the text of which is counted as read."""
+        """The newest request of a chat. Its text counts in the sender's reading rate."""
         work, line = self._context.work, reading_line(self._context, sender)
         work.check(line)
         newest = await self._context.orchestrator.messages.newest(channel)
@@ -157,14 +159,14 @@ class ChatEndpoint:
     async def _messages_of(
         self, sender: Sender, channel: Channel, newest: SaidMessage
     ) -> list[dict[str, Any]]:
-        """The newest request's messages, and its answer. Empty if they are not kept."""
+        """The messages of the newest request and its answer. Empty if they are no longer stored."""
 
         async def text() -> str | None:
             return newest.text or None
 
-        line, name = reading_line(self._context, sender), (newest.entry.response_id, channel)
-        asked = await self._context.work.stored(line, name, text)
-        return [] if asked is None else _with_answer(asked.echo.get("messages", ()), newest)
+        line, key = reading_line(self._context, sender), (newest.entry.response_id, channel)
+        request = await self._context.work.read_stored(line, key, text)
+        return [] if request is None else _with_answer(request.echo.get("messages", ()), newest)
 
     def _is_live(self, stream: ResponseStream) -> bool:
         if not stream.log.closed:
@@ -181,7 +183,7 @@ class ChatEndpoint:
         stream, point = await resume(context, stream.response_id, stream.channel, progress)
         afresh = point.restarted is not None
         if afresh:
-            # What the client has is not on record: it is told the answer from its beginning.
+            # What the client has is not on record: the answer is sent from its beginning.
             point = ResumePoint(0)
         continues = stream.message_id.startswith(_CONTINUES)
         message_id = None if continues else stream.response_id
@@ -202,9 +204,9 @@ def _message_id(request: ChatRequest, name: str) -> str:
     return name if request.messages[-1].role != "assistant" else f"{_CONTINUES}{name}"
 
 
-def _read(body: bytes | bytearray) -> _ReadChat:
+def _parse(body: bytes | bytearray) -> _ParsedChat:
     request = parse(CHAT_REQUEST, body)
-    return _ReadChat(request, turns_of(request.messages), _echo_of(request))
+    return _ParsedChat(request, turns_of(request.messages), _echo_of(request))
 
 
 def _echo_of(request: ChatRequest) -> dict[str, Any]:
@@ -214,9 +216,11 @@ def _echo_of(request: ChatRequest) -> dict[str, Any]:
     return {"messages": messages}
 
 
-def _with_answer(asked: Sequence[dict[str, Any]], newest: SaidMessage) -> list[dict[str, Any]]:
+def _with_answer(
+    request_messages: Sequence[dict[str, Any]], newest: SaidMessage
+) -> list[dict[str, Any]]:
     """The messages of a request, with its answer."""
-    messages, contents = list(asked), newest.outcome.contents
+    messages, contents = list(request_messages), newest.outcome.contents
     if messages and contents:
         has_ended = newest.last_index is None
         answer = ui_message(newest.entry.response_id, contents, has_ended=has_ended)

@@ -9,16 +9,15 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS, EventStream
 from evenflow.fargate_handler.gateway.http_answers import json_answer
-from evenflow.fargate_handler.gateway.interfaces.agent_answer import asked_of_agent
+from evenflow.fargate_handler.gateway.interfaces.agent_answer import agent_request_of
 from evenflow.fargate_handler.gateway.interfaces.run_messages import offered, turns_of
 from evenflow.fargate_handler.gateway.interfaces.submission import submit_as_next
 from evenflow.fargate_handler.gateway.request_body import read_body
 from evenflow.fargate_handler.gateway.requests.json_values import check_json, written
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
+from evenflow.fargate_handler.gateway.requests.senders import reading_line, sender_of
 from evenflow.fargate_handler.gateway.requests.submission import (
     read_request,
-    reading_line,
-    sender_of,
 )
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.fargate_handler.orchestrator.whole_request import run_channel
@@ -38,45 +37,45 @@ from evenflow.stream_core.protocol.ui_chat_bodies import Stopped
 
 _NOTHING = EventId(EVERYTHING, 1)
 _MESSAGE_ID = "run"
-"""A run is the only message of its channel, whatever its client says when it comes back."""
+"""A run is the only message of its channel, whatever its client sends when it returns."""
 
 
 class RunEndpoint:
-    """Runs of AG-UI. A thread and a run name one response: whoever asks again is given that."""
+    """Runs of AG-UI. A thread and a run name one response, also for repeated requests."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
 
     async def post(self, request: web.Request) -> web.StreamResponse:
-        """The events of a run. Who has some of them is given the rest."""
+        """The events of a run. A client that has some of them receives the rest."""
         context, sender = self._context, sender_of(request)
         header = request.headers.get(LAST_EVENT_ID)
-        told = last_event(header, has_key=True) if header else None
-        # The conversation is kept for as long as it may have to be told again.
+        resumed_at = last_event(header, has_key=True) if header else None
+        # The conversation stays in memory for as long as it may have to be sent back.
         with context.orchestrator.held_requests.reading() as reading:
-            asked, messages = await read_request(request, sender, context, reading, _read)
+            run, messages = await read_request(request, sender, context, reading, _parse)
             channel = run_channel(
-                sender.tenant, sender.own(asked.thread_id), asked.run_id, sender.session
+                sender.tenant, sender.own(run.thread_id), run.run_id, sender.session
             )
             stream = None
-            if told is not None or _ends_in_answer(asked):
+            if resumed_at is not None or _ends_in_answer(run):
                 stream = await context.orchestrator.newest(channel)
             if stream is not None:
                 check_right(Right.READ, sender.may)
-            if stream is None and not (asked.messages or asked.resume):
-                return _empty_run(asked)
+            if stream is None and not (run.messages or run.resume):
+                return _empty_run(run)
             if stream is None:
                 line = reading_line(context, sender)
-                read = await context.work.run(line, reading.bytes, _conversation, asked)
-                whole = asked_of_agent(context, sender, *read)
+                turns, parameters = await context.work.run(line, reading.bytes, _conversation, run)
+                whole = agent_request_of(context, sender, turns, parameters)
                 stream, _ = await submit_as_next(
                     context, sender, channel, _MESSAGE_ID, whole, reading.bytes
                 )
-            last = told or _cursor_in(messages, stream.response_id)
-            return await self._answer(request, asked, messages, stream, last)
+            last = resumed_at or _cursor_in(messages, stream.response_id)
+            return await self._answer(request, run, messages, stream, last)
 
     async def stop(self, request: web.Request) -> web.Response:
-        """Stop a run, and its model, whoever reads it and wherever."""
+        """Stop a run and its model, for all its readers."""
         context, sender = self._context, sender_of(request)
         body = await read_body(request, context, context.limits.message_bytes)
         named = parse(RUN_NAME, body)
@@ -91,7 +90,7 @@ class RunEndpoint:
     async def _answer(
         self,
         request: web.Request,
-        asked: RunRequest,
+        run: RunRequest,
         messages: list[dict[str, Any]],
         stream: ResponseStream,
         last: EventId,
@@ -100,63 +99,63 @@ class RunEndpoint:
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
         stream, point = await resume(context, stream.response_id, stream.channel, progress)
         if point.restarted is not None:
-            # What the client has is not on record: it is told the answer from its beginning.
+            # What the client has is not on record: the answer is sent from its beginning.
             point = ResumePoint(0)
-        said = slice_of(stream.log.entries[: point.next_index], 0).standing
-        events = AgUiEvents(asked.thread_id, asked.run_id, stream.response_id, messages, said)
+        delivered = slice_of(stream.log.entries[: point.next_index], 0).standing
+        events = AgUiEvents(run.thread_id, run.run_id, stream.response_id, messages, delivered)
         encoder = BlockEncoder(events, stream, point, context.limits.frame_characters)
         return await EventStream(context, request, encoder, {}).write(stream)
 
 
-def _read(body: bytes | bytearray) -> tuple[RunRequest, list[dict[str, Any]]]:
-    """A request, and its messages as they may have to be told again."""
-    asked = parse(RUN_REQUEST, body)
-    messages = [message.model_dump(by_alias=True, exclude_unset=True) for message in asked.messages]
+def _parse(body: bytes | bytearray) -> tuple[RunRequest, list[dict[str, Any]]]:
+    """A parsed request, and its messages as they may have to be sent back."""
+    run = parse(RUN_REQUEST, body)
+    messages = [message.model_dump(by_alias=True, exclude_unset=True) for message in run.messages]
     check_json(messages, "messages")
-    return asked, messages
+    return run, messages
 
 
-def _conversation(asked: RunRequest) -> tuple[tuple[Turn, ...], AnswerParameters]:
+def _conversation(run: RunRequest) -> tuple[tuple[Turn, ...], AnswerParameters]:
     """The conversation of a request, and the parameters of its answer.
 
     Raises:
         InvalidRequest: it is wrong.
     """
-    if asked.resume:
+    if run.resume:
         raise InvalidRequest(
             "resume answers interrupts, and no run here has any; nothing was generated",
             code="unsupported_parameter",
             param="resume",
         )
-    forwarded = asked.forwarded_props if isinstance(asked.forwarded_props, dict) else {}
-    said = parse(FORWARDED, written(forwarded, "forwardedProps").encode())
-    if asked.tools:
-        said = said.model_copy(update={"tools": offered(asked.tools)})
-    return turns_of(asked.messages, asked.context), said
+    forwarded = run.forwarded_props if isinstance(run.forwarded_props, dict) else {}
+    parameters = parse(FORWARDED, written(forwarded, "forwardedProps").encode())
+    if run.tools:
+        parameters = parameters.model_copy(update={"tools": offered(run.tools)})
+    return turns_of(run.messages, run.context), parameters
 
 
-def _empty_run(asked: RunRequest) -> web.Response:
+def _empty_run(run: RunRequest) -> web.Response:
     """The answer to a run without messages, which a page sends before the first question."""
-    events = agui_events.empty_run(asked.thread_id, asked.run_id)
+    events = agui_events.empty_run(run.thread_id, run.run_id)
     return web.Response(body=events, headers=EVENT_STREAM_HEADERS)
 
 
-def _ends_in_answer(asked: RunRequest) -> bool:
-    """Whether the conversation ends in an answer, so that its client comes back for the rest."""
-    return bool(asked.messages) and asked.messages[-1].role in ("assistant", "reasoning")
+def _ends_in_answer(run: RunRequest) -> bool:
+    """Whether the conversation ends in an answer, so that its client resumes that."""
+    return bool(run.messages) and run.messages[-1].role in ("assistant", "reasoning")
 
 
 def _cursor_in(messages: list[dict[str, Any]], response_id: str) -> EventId:
-    """The furthest place in a response that its messages tell. Without any, its beginning.
+    """The furthest cursor in the messages of a response. Without any, its beginning.
 
     Raises:
-        InvalidRequest: what they tell is no place.
+        InvalidRequest: a cursor is invalid.
     """
-    told = [_NOTHING]
+    cursors = [_NOTHING]
     for message in messages:
         if str(message.get("id", "")).startswith(response_id):
-            for said in (message, *(message.get("toolCalls") or ())):
-                match said.get("metadata"):
+            for holder in (message, *(message.get("toolCalls") or ())):
+                match holder.get("metadata"):
                     case {agui_events.METADATA: {"cursor": str(cursor)}}:
-                        told.append(EventId.parse(cursor, ends=False))
-    return max(told, key=lambda place: place.last_index)
+                        cursors.append(EventId.parse(cursor, ends=False))
+    return max(cursors, key=lambda place: place.last_index)

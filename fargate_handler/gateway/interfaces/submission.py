@@ -6,11 +6,10 @@ import asyncio
 from dataclasses import replace
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked
+from evenflow.fargate_handler.gateway.interfaces.agent_answer import AgentRequest
+from evenflow.fargate_handler.gateway.requests.senders import Sender, reading_line
 from evenflow.fargate_handler.gateway.requests.submission import (
-    Sender,
     check_may_repeat,
-    reading_line,
 )
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
@@ -26,33 +25,33 @@ async def submit_as_next(
     sender: Sender,
     channel: Channel,
     message_id: str,
-    asked: Asked,
+    agent_request: AgentRequest,
     size: int,
     kind: MessageKind = INTERFACE,
 ) -> Submission:
-    """Submit a request behind the last message of its channel, whichever task accepted that.
+    """Submit a request after the last message of its channel, whichever task accepted that.
 
-    Once it is written it counts as sent, even if its client leaves. A `message_id` that was used
+    Once it is written it is accepted, even if its client disconnects. A `message_id` that was used
     before gives the response of that message.
 
     Args:
-        size: what the request takes in memory.
+        size: the memory that the request takes, in bytes.
 
     Raises:
         NotPermitted: the response is that of an earlier request, and the sender may not read.
         EvenflowError: as for `Orchestrator.submit`, but for `Conflict`.
     """
     line = reading_line(context, sender)
-    text = await context.work.run(line, size, asked.whole.to_text)
+    text = await context.work.run(line, size, agent_request.whole.to_text)
     event = IngestEvent(
         channel,
         message_id,
         None,
         text,
         kind=kind.sent_with(sender.session),
-        terms=asked.terms.within(sender.traceparent),
-        sender=context.sender(channel, sender.address),
-        asks=asked.whole.asks,
+        terms=agent_request.terms.within(sender.traceparent),
+        sender=context.sender(channel.tenant, sender.address),
+        asks=agent_request.whole.asks,
     )
     submission = await asyncio.shield(context.background.run(_submit(context, event)))
     check_may_repeat(sender, submission)

@@ -11,13 +11,12 @@ from evenflow.fargate_handler.gateway.http_answers import error_answer
 from evenflow.fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
 from evenflow.fargate_handler.gateway.requests.resuming import last_event, resume_appending
+from evenflow.fargate_handler.gateway.requests.senders import note_user, sender_of
 from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
-    note_user,
     read_request,
-    sender_of,
     submit_request,
     timeout_ms,
 )

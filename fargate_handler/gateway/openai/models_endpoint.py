@@ -11,7 +11,7 @@ from evenflow.fargate_handler.gateway.anthropic.refusals import is_of_anthropic
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import json_answer
 from evenflow.fargate_handler.gateway.requests.known_models import check_model
-from evenflow.fargate_handler.gateway.requests.submission import sender_of
+from evenflow.fargate_handler.gateway.requests.senders import sender_of
 
 _OWNER = "evenflow"
 # Fields of Anthropic's API whose values are unknown here.

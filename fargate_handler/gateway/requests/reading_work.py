@@ -1,7 +1,7 @@
-"""The work of reading requests: rated by sender, and done beside the event loop where it is much.
+"""Reads requests: rate-limited by sender, and large ones in a thread beside the event loop.
 
-One thread does it, and senders take turns. Python runs one thread at a time, so the event loop
-waits for the thread, but only for a moment.
+There is one thread, and senders take turns. Python runs one thread at a time, so the event loop
+waits for it, but for a millisecond at most.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from evenflow.fargate_handler.gateway.requests.kept_requests import KeptRequests, Name
+from evenflow.fargate_handler.gateway.requests.request_cache import CacheKey, RequestCache
+from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
 from evenflow.fargate_handler.orchestrator.held_requests import memory_of, memory_of_text
-from evenflow.fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.policy.address_rates import AddressRates
@@ -26,22 +26,22 @@ from evenflow.stream_core.protocol.errors import RateLimited
 from evenflow.stream_core.protocol.request_bounds import check_bounds
 
 VALUE_BYTES = 100
-"""A JSON value is as much work as so many bytes of text, about."""
+"""Reading a JSON value takes about as long as reading 100 bytes of text."""
 _BURST_SECONDS = 16
-_AT_ONCE_BYTES = 131_072
-"""What is smaller is read by the event loop, in a few milliseconds."""
+_SMALL_BYTES = 131_072
+"""Smaller requests are read by the event loop, in a few milliseconds."""
 _SWITCH_SECONDS = 0.001
-"""How long the event loop waits for the thread, unless it is within one call of a library."""
+"""How long the event loop waits for the thread, unless that is within one call of a library."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class ReadingWork:
-    """Reads requests, and counts what is read by its sender.
+    """Reads requests, and limits the bytes a second of each sender.
 
     Args:
         monotonic: seconds on a clock that never goes back.
-        memory: that of requests.
+        memory: the memory for requests.
     """
 
     def __init__(self, limits: Limits, monotonic: Callable[[], float], memory: MemoryPart) -> None:
@@ -49,16 +49,16 @@ class ReadingWork:
         self._monotonic = monotonic
         rate = limits.request_bytes_per_address_per_second
         self._rates = AddressRates(rate, burst_seconds=_BURST_SECONDS)
-        self._kept = KeptRequests(memory)
-        self._turns = TurnsAtTheStore(1)
+        self._cache = RequestCache(memory)
+        self._turns = FairSemaphore(1)
         in_short_turns = partial(sys.setswitchinterval, _SWITCH_SECONDS)
         self._thread = ThreadPoolExecutor(1, "reading", in_short_turns)
 
     def check(self, line: Line) -> None:
-        """Check that a sender may have more read.
+        """Check the reading rate of a sender.
 
         Raises:
-            RateLimited: too much was read for it lately.
+            RateLimited: too many bytes were read for it lately.
         """
         seconds = self._rates.empty_for(line.address, line.tenant, self._monotonic())
         if seconds:
@@ -70,53 +70,53 @@ class ReadingWork:
             )
 
     def count(self, line: Line, size: int) -> None:
-        """Count so many bytes that are read for a sender."""
+        """Count `size` bytes that are read for a sender."""
         self._rates.spend(line.address, line.tenant, self._monotonic(), size)
 
     async def read(
         self,
         line: Line,
         body: bytes | bytearray,
-        read: Callable[[bytes | bytearray], T],
-        hold: Callable[[int], None] = lambda _size: None,
-    ) -> T:
-        """Read a body, whose bytes are counted already, once its bounds are checked.
+        parse: Callable[[bytes | bytearray], _T],
+        reserve: Callable[[int], None] = lambda _size: None,
+    ) -> _T:
+        """Check the bounds of a body and parse it. Its bytes are counted already.
 
         Args:
-            hold: told how much memory it takes when it is read. It may raise.
+            reserve: called with the memory that it takes. It may raise.
 
         Raises:
             TooLarge: it has too many values.
             InvalidRequest: one of its lists is too long.
         """
         size = len(body)
-        values, memory = await self.run(line, size, self._measured, body)
+        values, memory = await self.run(line, size, self._measure, body)
         self.count(line, VALUE_BYTES * values)
-        hold(memory)
-        return await self.run(line, memory, read, body)
+        reserve(memory)
+        return await self.run(line, memory, parse, body)
 
-    async def stored(
+    async def read_stored(
         self,
         line: Line,
-        name: Name,
+        key: CacheKey,
         text_of: Callable[[], Awaitable[str | None]],
-        hold: Callable[[int], None] = lambda _size: None,
+        reserve: Callable[[int], None] = lambda _size: None,
     ) -> WholeRequest | None:
-        """The request of a response, from its stored text unless it was read lately.
+        """The request of a response, from the cache or its stored text.
 
         Args:
-            name: the response's id and channel. The sender may read what is there.
-            text_of: reads that text. None: it is no longer kept.
-            hold: told how much memory it takes. It may raise.
+            key: the response's id and channel, which the sender may read.
+            text_of: reads the stored text. None: it is no longer stored.
+            reserve: called with the memory that it takes. It may raise.
 
         Raises:
-            RateLimited: too much was read for the sender lately.
+            RateLimited: too many bytes were read for the sender lately.
             Overloaded: the store can't be read.
         """
-        known = self._kept.get(name)
-        if known is not None:
-            request, size = known
-            hold(size)
+        cached = self._cache.get(key)
+        if cached is not None:
+            request, size = cached
+            reserve(size)
             return request
         self.check(line)
         text = await text_of()
@@ -124,21 +124,21 @@ class ReadingWork:
             return None
         size = memory_of_text(text)
         self.count(line, size)
-        hold(size)
+        reserve(size)
         request = await self.run(line, size, WholeRequest.from_text, text)
-        self._kept.keep(name, request, size)
+        self._cache.put(key, request, size)
         return request
 
-    async def run(self, line: Line, size: int, work: Callable[..., T], *arguments: object) -> T:
-        """Do work on a request: beside the event loop, and when it is its sender's turn, if its
-        size is large.
+    async def run(self, line: Line, size: int, work: Callable[..., _T], *arguments: object) -> _T:
+        """Do work on a request. Work on a large one waits for its sender's turn, and runs in the
+        thread.
         """
-        if size <= _AT_ONCE_BYTES:
+        if size <= _SMALL_BYTES:
             return work(*arguments)
         async with self._turns.turn(line):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._thread, partial(work, *arguments))
 
-    def _measured(self, body: bytes | bytearray) -> tuple[int, int]:
-        """How many values a body has, and how much memory it takes when it is read."""
+    def _measure(self, body: bytes | bytearray) -> tuple[int, int]:
+        """The number of values in a body, and the memory that it takes once parsed."""
         return check_bounds(body, self._limits), memory_of(body)

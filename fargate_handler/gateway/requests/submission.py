@@ -1,4 +1,4 @@
-"""Takes a request in: its sender, its body, and the message that it becomes.
+"""Takes a request in: its body, and the message that it becomes.
 
 It is the only message of a session of its own, so it has everything that messages have.
 """
@@ -6,26 +6,20 @@ It is the only message of a session of its own, so it has everything that messag
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import secrets
-from collections.abc import Callable, Mapping
-from math import inf
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.access_grant import AccessGrant
-from evenflow.fargate_handler.gateway.callers import stranger
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.http_answers import (
-    API_KEY,
-    GRANT,
-    PAYER,
-    TENANT,
-    address_of,
-    host_of,
-)
 from evenflow.fargate_handler.gateway.request_body import read_body
+from evenflow.fargate_handler.gateway.requests.senders import (
+    Sender,
+    digest_of,
+    reading_line,
+    text_digest,
+)
 from evenflow.fargate_handler.orchestrator.held_requests import Reading
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import (
@@ -34,218 +28,19 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     repeatable_channel,
     single_channel,
 )
-from evenflow.stream_core.fairness.fair_queue import Line
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.call_rates import Caller
 from evenflow.stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
-from evenflow.stream_core.policy.rights import ALL_RIGHTS, Right, check_right
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
+from evenflow.stream_core.policy.rights import Right, check_right
 from evenflow.stream_core.protocol.content_encoding import GZIP
-from evenflow.stream_core.protocol.errors import (
-    AuthenticationFailed,
-    Conflict,
-    Gone,
-    InvalidRequest,
-)
+from evenflow.stream_core.protocol.errors import Conflict, Gone, InvalidRequest
 from evenflow.stream_core.protocol.http_contract import whole_number
-from evenflow.stream_core.protocol.session_init import OPEN_TENANT, bearer
-from evenflow.stream_core.tenants.access import check_scope
-from evenflow.stream_core.tenants.charges import Payer
-from evenflow.stream_core.tenants.tenant import Scope
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 TIMEOUT_HEADER = "Evenflow-Timeout-Ms"
-TTFT_HEADER = "x-slo-ttft-ms"
 _LONGEST_KEY = 255
-_LONGEST_WAIT_MS = 86_400_000
-_READING = ("GET", "HEAD")
-# Clients that retry after 408, 409, 429 and 5xx: the SDKs of OpenAI and Anthropic, Vercel's AI SDK,
-# and Codex.
-_RETRYING_HEADERS = ("x-stainless-lang", "x-stainless-retry-count")
-_RETRYING_AGENTS = ("ai-sdk/", "codex_")
 
-T = TypeVar("T")
-
-
-class Sender(NamedTuple):
-    """A tenant with its own key. With `session`, the request came with that session's token.
-
-    `known`: whether there was a key or a token. Otherwise all that is known is the address.
-    `traceparent`: the trace of its call. Empty: none.
-    `key`: the id of the tenant's key. Empty: none.
-    `slo_ttft_ms`: within how many milliseconds the first token is wanted.
-    `identified`: whether the identity provider has said who the user is. Then names and ids of the
-    user's are nobody else's, also within the tenant.
-    `retries`: whether its client retries by itself after each failure.
-    `expires_at`: when its token does, in seconds since the epoch. A tenant's key has its own end.
-    `may`: what the session's token may do. A tenant's key may do what its scopes allow.
-    """
-
-    tenant: str
-    address: str
-    session: Channel | None = None
-    user: str = ""
-    known: bool = True
-    traceparent: str = ""
-    key: str = ""
-    slo_ttft_ms: int | None = None
-    identified: bool = False
-    retries: bool = False
-    may: frozenset[Right] = ALL_RIGHTS
-    expires_at: float = inf
-
-    @property
-    def grant(self) -> AccessGrant:
-        """By what it was let in."""
-        return AccessGrant(self.tenant, self.key, self.session, self.expires_at)
-
-    def own(self, name: str) -> str:
-        """A name that the sender gives, told apart from other users' where these are known."""
-        if not self.identified:
-            return name
-        # Two pairs never have the same text: behind the last line end stands the user, or nothing.
-        user = self.user if "\n" not in self.user else f"{_digest(self.user)}\n"
-        return f"{name}\n{user}"
-
-    def own_digest(self, digest: str) -> str:
-        """A digest in an id that the sender was given, told apart likewise."""
-        return _digest(self.own(digest)) if self.identified else digest
-
-    def user_or(self, named: str) -> str:
-        """The user, who may be `named` by a backend. A page with a session's token names nobody:
-        it could use up another's bounds.
-        """
-        return self.user or ("" if self.session else named)
-
-    def named_in(self, terms: MessageTerms) -> MessageTerms:
-        """A request's terms with what its call says. Who opened a session has named its user."""
-        said = {"user": self.user_or(terms.user), "key": self.key, "slo_ttft_ms": self.slo_ttft_ms}
-        return terms.model_copy(update=said)
-
-
-SENDER = web.RequestKey("sender", Sender)
-"""Who sent a request, once the intake knows."""
-
-
-def sender_of(request: web.Request) -> Sender:
-    """Who sent a request, as the intake has verified."""
-    sender: Sender = request[SENDER]
-    return sender
-
-
-async def verified_sender(request: web.Request, context: GatewayContext, right: Right) -> Sender:
-    """Verify who sent a request, by its `Authorization` header, or by `x-api-key` in its place.
-
-    Raises:
-        InvalidRequest: a header is wrong.
-        NotPermitted: the session's token lacks the right, or the key the scope.
-        Gone: the session was ended.
-        OriginNotAllowed: the tenant's pages are others than the one that calls.
-        EvenflowError: as for `sender_with`.
-    """
-    given = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
-    if context.identities is not None:
-        await context.identities.prepare(given)
-    needed = Scope.READ if right is Right.READ else Scope.API
-    sender = sender_with(given, address_of(request, context), context, needed)
-    request[TENANT] = sender.tenant
-    request[PAYER] = Payer(sender.tenant, sender.key, sender.user)
-    # An answer that was asked for in time is given to its end.
-    expires_at = sender.expires_at if right is Right.READ else inf
-    request[GRANT] = sender.grant._replace(expires_at=expires_at)
-    if sender.session is not None:
-        await context.orchestrator.ended_sessions.look(sender.session)
-    check_right(right, sender.may)
-    context.check_origin(sender.tenant, request.headers.get("Origin"), host_of(request, context))
-    return sender._replace(
-        traceparent=known_traceparent(request.headers.get(TRACEPARENT)),
-        slo_ttft_ms=first_token_ms(request),
-        retries=_retries(request.headers),
-    )
-
-
-def caller_of(sender: Sender, context: GatewayContext) -> Caller:
-    """Whose calls a sender's are counted with."""
-    if sender.session is not None:
-        writes = Right.WRITE in sender.may
-        name = sender.session if writes else (sender.session, sender.may, sender.address)
-        free = context.tenants.open_to_all
-        return Caller(name, stranger(sender.address).sender if free else None)
-    if sender.key:
-        return Caller(sender=(sender.tenant, sender.key))
-    if sender.identified:
-        return Caller((sender.tenant, sender.user))
-    return stranger(sender.address)
-
-
-def _retries(headers: Mapping[str, str]) -> bool:
-    agent = headers.get("User-Agent", "")
-    known = any(name in agent for name in _RETRYING_AGENTS)
-    return known or any(name in headers for name in _RETRYING_HEADERS)
-
-
-def note_user(request: web.Request, sender: Sender, named: str) -> None:
-    """Note which user a request of this sender names."""
-    request[PAYER] = request[PAYER]._replace(user=sender.user_or(named))
-
-
-def sender_with(
-    given: str | None, address: str, context: GatewayContext, needed: Scope = Scope.API
-) -> Sender:
-    """Whose key or token was given.
-
-    If no tenant ever had a key, it is the open tenant: OpenAI's clients always send some key. If
-    this task doesn't know the tenants' keys, a session's token is needed.
-
-    Raises:
-        AuthenticationFailed: the key is wrong, or the token is not valid.
-        NotPermitted: the key is for something else than what is `needed`, or the tenant was
-            removed.
-        Gone: the session is known to have been ended.
-        Overloaded: the identity provider's keys can't be had.
-    """
-    known = context.tenants.with_key(given, context.wall_time())
-    if known is not None:
-        check_scope(known.key, needed)
-        return Sender(known.tenant.id, address, key=known.key.id)
-    try:
-        claims = context.tokens.verify_any(given, context.wall_time())
-    except AuthenticationFailed as refused:
-        if refused.code == "token_expired":
-            raise
-    else:
-        sender = _sender_by(claims, address)
-        context.check_grant(sender.grant)
-        return sender
-    if context.identities is not None:
-        identity = context.identities.tokens.verify(given, context.wall_time())
-        if identity is not None:
-            context.tenants.check_served(identity.tenant)
-            tenant, user, expires_at = identity
-            return Sender(tenant, address, user=user, identified=True, expires_at=expires_at)
-    if context.tenants.open_to_all:
-        return Sender(OPEN_TENANT, address, known=False)
-    raise AuthenticationFailed(
-        "this needs a tenant's key, or a token, as `Authorization: Bearer <key>`; "
-        "nothing was generated",
-        code="invalid_api_key",
-    )
-
-
-def _sender_by(claims: SessionClaims, address: str) -> Sender:
-    # A ticket opens its response at Evenflow's own paths, and nothing where senders are asked for.
-    may = claims.may if claims.only_for is None else frozenset[Right]()
-    channel, user, key = claims.channel, claims.known_user, claims.key
-    expires_at = claims.expires_at
-    return Sender(channel.tenant, address, channel, user, key=key, may=may, expires_at=expires_at)
-
-
-def reading_line(context: GatewayContext, sender: Sender) -> Line:
-    """Where the reading of a sender's requests waits, and whom it is counted to."""
-    tenant = OPEN_TENANT if context.tenants.open_to_all else sender.tenant
-    return Line(tenant, sender.address)
+_T = TypeVar("_T")
 
 
 async def read_request(
@@ -253,21 +48,21 @@ async def read_request(
     sender: Sender,
     context: GatewayContext,
     reading: Reading,
-    read: Callable[[bytes | bytearray], T],
-) -> T:
-    """Read the whole body, which a known sender may have compressed, and what it asks for.
+    parse: Callable[[bytes | bytearray], _T],
+) -> _T:
+    """Read and parse a body, which a known sender may have compressed.
 
-    Only bytes that have come count: a sender that announces many and sends none takes no room.
+    Only received bytes count: a sender that announces many and sends none takes no memory.
 
     Args:
-        read: reads what it asks for. It may be called in another thread.
+        parse: makes an object of the body. It may run in another thread.
 
     Raises:
         UnsupportedMediaType: it comes in an encoding that is not taken.
         TooLarge: it is larger than allowed, or has too many values.
         InvalidRequest: it can't be decoded, or is wrong.
-        RateLimited: too much was read for this sender lately.
-        Overloaded: the node has no room for it.
+        RateLimited: too many bytes were read for this sender lately.
+        Overloaded: the node has no memory for it.
         RequestTimeout: it came too slowly.
     """
     work, line = context.work, reading_line(context, sender)
@@ -280,7 +75,7 @@ async def read_request(
 
     encodings = (GZIP,) if sender.known else ()
     body = await read_body(request, context, context.limits.request_bytes, encodings, grow_to)
-    return await work.read(line, body, read, reading.grow_to)
+    return await work.read(line, body, parse, reading.grow_to)
 
 
 async def submit_request(
@@ -294,7 +89,7 @@ async def submit_request(
     """Submit a request, and return its response. A key that was used before gives the same one.
 
     Args:
-        size: what the request takes in memory.
+        size: the memory that the request takes, in bytes.
 
     Raises:
         InvalidRequest: the key is wrong, or was used for another request.
@@ -347,10 +142,10 @@ async def submit_event(
 
 
 def check_may_repeat(sender: Sender, submission: Submission) -> None:
-    """Check that a sender may be given a response, if it is that of an earlier request.
+    """Check that a sender may read a response, if it is that of an earlier request.
 
     Raises:
-        NotPermitted: it is, and the sender may not read.
+        NotPermitted: the sender may not read it.
     """
     if submission.duplicate:
         check_right(Right.READ, sender.may)
@@ -384,18 +179,6 @@ def timeout_ms(request: web.Request, given: int | None = None) -> int | None:
     if given is not None or header is None:
         return given
     return whole_number(TIMEOUT_HEADER, header, 0, lowest=1)
-
-
-def first_token_ms(request: web.BaseRequest) -> int | None:
-    """Within how many milliseconds the first token is wanted. None: when it can come.
-
-    Raises:
-        InvalidRequest: the header is no whole number from 1 on.
-    """
-    header = request.headers.get(TTFT_HEADER)
-    if header is None:
-        return None
-    return min(whole_number(TTFT_HEADER, header, 0, lowest=1), _LONGEST_WAIT_MS)
 
 
 def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
@@ -446,7 +229,7 @@ def event_of(
     if sender.retries and kind.is_told_at_once:
         kind = kind.model_copy(update={"client_retries": True})
     text = asked.to_text()
-    message_id = _digest(f"{terms.model}\n{text}")
+    message_id = text_digest(f"{terms.model}\n{text}")
     return IngestEvent(
         channel,
         message_id,
@@ -454,16 +237,6 @@ def event_of(
         text,
         kind=kind,
         terms=terms.within(sender.traceparent),
-        sender=context.sender(channel, sender.address),
+        sender=context.sender(channel.tenant, sender.address),
         asks=asked.asks,
     )
-
-
-def digest_of(key: str, sender: Sender) -> str:
-    """What the channel of a key is named after: 40 hexadecimal digits."""
-    # Nobody is given another's answer for guessing the key. It is bound to who used it.
-    return _digest(sender.own(key) if sender.known else f"{key}\n{sender.address}")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]

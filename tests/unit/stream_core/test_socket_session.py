@@ -27,7 +27,6 @@ from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     NotFound,
     NotPermitted,
-    Overloaded,
 )
 from evenflow.stream_core.protocol.message_intake import Refusal
 from evenflow.stream_core.protocol.responses_session import ResponsesSession
@@ -160,27 +159,15 @@ def test_a_ping_is_answered_unless_the_client_does_not_read(make: Make) -> None:
         (NotPermitted("removed", code="tenant_removed"), CloseCode.POLICY),
     ],
 )
-def test_it_ends_with_its_credential_at_the_next_message_or_heartbeat(
+def test_it_ends_with_its_credential_at_the_next_message_or_when_that_is_revoked(
     make: Make, error: EvenflowError, code: int
 ) -> None:
     session = _opened(make, check=_raising(error))
     told = session.receive_frame(Opcode.TEXT, _MESSAGE, 1.0)
     assert not any(isinstance(output, Command | Received) for output in told)
     assert (_refused(told), _close(told)) == (error.code, code)
-    idle = _opened(make, check=_raising(error))
-    assert _close(idle.timer(12.5)) == code
-
-
-@each
-def test_while_it_cannot_be_said_whether_the_credential_holds_nothing_is_taken_and_it_stays(
-    make: Make,
-) -> None:
-    unsure = Overloaded("no keys", code="identity_keys_unavailable", retry_after_ms=1_000)
-    session = _opened(make, check=_raising(unsure))
-    told = session.receive_frame(Opcode.TEXT, _MESSAGE, 1.0)
-    assert (_refused(told), _close(told)) == (unsure.code, None)
-    assert _close(session.timer(12.5)) is None
-    assert not session.over
+    idle = _opened(make)
+    assert _close(idle.revoke(error, 12.5)) == code
 
 
 @each

@@ -14,7 +14,7 @@ from evenflow.fargate_handler.gateway.openai.responses.response_request import (
     continued_turns,
     is_stored,
 )
-from evenflow.fargate_handler.gateway.requests.submission import Sender, reading_line
+from evenflow.fargate_handler.gateway.requests.senders import Sender, reading_line
 from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of_text
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, response_channel
 from evenflow.stream_core.encoders.responses.output_items import output_of
@@ -52,19 +52,19 @@ async def find_response(
     sender: Sender,
     text: str,
     reading: Reading,
-    made_here: Container[str] = (),
+    unstored: Container[str] = (),
 ) -> KnownResponse:
     """A response by its id.
 
     Args:
-        reading: counts the text of its request.
-        made_here: responses of the same connection. They are found without being stored.
+        reading: counts the memory of its request.
+        unstored: responses of the same connection, which are found though not stored.
 
     Raises:
         NotFound: there is no such response, it is another's, or is deleted.
         Gone: it is no longer kept.
-        RateLimited: too much was read for this sender lately.
-        Overloaded: the store can't be read, or there is no room.
+        RateLimited: too many bytes were read for this sender lately.
+        Overloaded: the store cannot be read, or there is no memory.
     """
     response = PublicResponse.parse(text)
     if response is None:
@@ -74,32 +74,32 @@ async def find_response(
     if not await orchestrator.has_messages(channel):
         raise _unknown(text)
 
-    def hold(size: int) -> None:
+    def reserve(size: int) -> None:
         reading.grow_to(reading.bytes + size)
 
-    name = response.response_id, channel
-    text_of = partial(orchestrator.message_text, *name)
-    request = await context.work.stored(line, name, text_of, hold)
-    if request is None or not (is_stored(request) or text in made_here):
+    key = response.response_id, channel
+    text_of = partial(orchestrator.message_text, *key)
+    request = await context.work.read_stored(line, key, text_of, reserve)
+    if request is None or not (is_stored(request) or text in unstored):
         raise _unknown(text)
-    stream = await orchestrator.find(*name)
+    stream = await orchestrator.find(*key)
     return KnownResponse(response, stream, request)
 
 
 class EarlierResponses:
-    """What a request names of earlier responses of its sender. Each is looked up once."""
+    """The earlier responses that a request refers to. Each is looked up once."""
 
     def __init__(
         self,
         context: GatewayContext,
         sender: Sender,
         reading: Reading,
-        made_here: Container[str] = (),
+        unstored: Container[str] = (),
     ) -> None:
         self._context = context
         self._sender = sender
         self._reading = reading
-        self._made_here = made_here
+        self._unstored = unstored
         self._found: dict[str, KnownResponse] = {}
         self._outputs: dict[str, list[dict[str, Any]]] = {}
         self._sizes: dict[str, int] = {}
@@ -107,7 +107,7 @@ class EarlierResponses:
 
     @property
     def held_bytes(self) -> int:
-        """What the request takes in memory, with what it names."""
+        """The memory of the request, with all that it refers to."""
         return self._reading.bytes
 
     async def conversation(self, response_id: str | None) -> tuple[Turn, ...]:
@@ -130,7 +130,7 @@ class EarlierResponses:
 
         Raises:
             InvalidRequest: it refers to an item that is not known.
-            TooLarge: all such items together are larger than a request may be.
+            TooLarge: all such items together exceed the size of a request.
         """
         if item.get("type") != "item_reference":
             return item
@@ -160,14 +160,14 @@ class EarlierResponses:
             raise _too_large("previous_response_id")
 
     def _output_of(self, earlier: KnownResponse) -> list[dict[str, Any]]:
-        """Its output items, made once: each item of a request may refer to it."""
+        """The output items of a response, built once: each item of a request may refer to it."""
         name = str(earlier.id)
         if name not in self._outputs:
             self._outputs[name] = earlier.output
         return self._outputs[name]
 
     def _count_item(self, name: str, item: dict[str, Any]) -> None:
-        """Count an item, which a request may refer to again and again."""
+        """Count the bytes of an item. A request may refer to it repeatedly."""
         if name not in self._sizes:
             self._sizes[name] = len(orjson.dumps(item))
         self._referred_bytes += self._sizes[name]
@@ -175,13 +175,13 @@ class EarlierResponses:
             raise _too_large("input")
 
     async def _find(self, text: str, param: str) -> KnownResponse:
-        if text not in self._made_here:  # its model would be told, and might repeat it
+        if text not in self._unstored:  # its model would get the text, and might repeat it
             check_right(Right.READ, self._sender.may)
         found = self._found.get(text)
         if found is None:
             try:
                 found = await find_response(
-                    self._context, self._sender, text, self._reading, self._made_here
+                    self._context, self._sender, text, self._reading, self._unstored
                 )
             except (NotFound, Gone):
                 raise _not_found(f"response {text[:100]!r}", param) from None

@@ -1,4 +1,4 @@
-"""`GET /v1/responses/{id}/input_items`: a request's own turns as items again."""
+"""`GET /v1/responses/{id}/input_items`: the turns of a request, as items."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from evenflow.stream_core.protocol.errors import InvalidRequest
 from evenflow.stream_core.protocol.http_contract import whole_number
 from evenflow.stream_core.protocol.response_ids import PublicResponse
 
-_MOST, _DEFAULT = 100, 20
-_ITEM, _LONGEST_NUMBER = "item", 10
+_MAX_LIMIT, _DEFAULT_LIMIT = 100, 20
+_ITEM, _MAX_DIGITS = "item", 10
 
 
 def listed_items(
     response: PublicResponse, asked: WholeRequest, query: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The page of items that a query asks for. The newest come first, unless it says `asc`.
+    """A page of a request's items. The newest come first, unless `order` is `asc`.
 
-    Only the items of the page are made: a request may have thousands.
+    Only the items of the page are built: a request may have thousands.
 
     Raises:
         InvalidRequest: the query is wrong.
     """
     turns = own_turns(asked)
-    ends = list(accumulate(map(_count, turns)))
+    ends = list(accumulate(map(_item_count, turns)))  # the number of items up to each turn
     total = ends[-1] if ends else 0
     places = range(total) if query.get("order", "desc") == "asc" else range(total - 1, -1, -1)
-    limit = min(_MOST, whole_number("limit", query.get("limit"), _DEFAULT, lowest=1))
+    limit = min(_MAX_LIMIT, whole_number("limit", query.get("limit"), _DEFAULT_LIMIT, lowest=1))
     first = 0 if (after := query.get("after")) is None else _place(after, response, places) + 1
     spaces = namespaces_of(asked.echo.get("tools", ()))
-    made: dict[int, list[dict[str, Any]]] = {}
-    shown = []
+    items_of_turn: dict[int, list[dict[str, Any]]] = {}
+    page = []
     for place in places[first : first + limit]:
-        number = bisect_right(ends, place)
-        if number not in made:
-            made[number] = list(_items_of(turns[number], spaces))
-        item = made[number][place - ends[number]]  # counted from the turn's last one
-        shown.append({"id": response.item(_ITEM, place), "status": "completed", **item})
+        turn = bisect_right(ends, place)
+        if turn not in items_of_turn:
+            items_of_turn[turn] = list(_items_of(turns[turn], spaces))
+        item = items_of_turn[turn][place - ends[turn]]  # a negative index: from the last item
+        page.append({"id": response.item(_ITEM, place), "status": "completed", **item})
     return {
         "object": "list",
-        "data": shown,
-        "first_id": shown[0]["id"] if shown else None,
-        "last_id": shown[-1]["id"] if shown else None,
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
         "has_more": first + limit < total,
     }
 
 
 def _place(item_id: str, response: PublicResponse, places: range) -> int:
-    """Where an item stands in the order that is asked for."""
+    """The index of an item in the order of the query."""
     number = item_id.rpartition("_")[2]
-    if number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER:
+    if number.isascii() and number.isdecimal() and len(number) < _MAX_DIGITS:
         place = int(number)
         if place in places and item_id == response.item(_ITEM, place):
             return places.index(place)
@@ -69,8 +69,8 @@ def _place(item_id: str, response: PublicResponse, places: range) -> int:
     )
 
 
-def _count(turn: Turn) -> int:
-    """How many items `_items_of` makes of a turn."""
+def _item_count(turn: Turn) -> int:
+    """The number of items that `_items_of` makes of a turn."""
     calls = len(turn.tool_calls) + len(turn.extra.get("tool_calls", ()))
     if turn.role == "tool":
         return 1

@@ -29,13 +29,12 @@ from evenflow.fargate_handler.gateway.openai.responses.response_request import (
     read_call,
 )
 from evenflow.fargate_handler.gateway.openai.responses.submitting import submit
+from evenflow.fargate_handler.gateway.requests.senders import note_user, sender_of
 from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
     checked_key,
     leave_response,
-    note_user,
     read_request,
-    sender_of,
     timeout_ms,
 )
 from evenflow.fargate_handler.gateway.resumption import reading

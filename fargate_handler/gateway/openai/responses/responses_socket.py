@@ -7,6 +7,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -28,11 +29,9 @@ from evenflow.fargate_handler.gateway.openai.responses.response_request import (
 from evenflow.fargate_handler.gateway.openai.responses.responses_endpoint import about_response
 from evenflow.fargate_handler.gateway.openai.responses.submitting import submit
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
+from evenflow.fargate_handler.gateway.requests.senders import Sender, caller_of, reading_line
 from evenflow.fargate_handler.gateway.requests.submission import (
-    Sender,
-    caller_of,
     leave_response,
-    reading_line,
 )
 from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, reading
 from evenflow.fargate_handler.gateway.socket_connection import SocketConnection
@@ -58,25 +57,20 @@ from evenflow.stream_core.protocol.message_intake import Refusal
 from evenflow.stream_core.protocol.messages import ServerMessage
 from evenflow.stream_core.protocol.responses_session import CREATE, ResponsesSession
 from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
-from evenflow.stream_core.protocol.socket_session import CredentialCheck
 from evenflow.stream_core.records.reader_record import ReaderFigures
 from evenflow.stream_core.tenants.charges import Payer
 
 _PROTOCOL = RESPONSES_WEBSOCKET.protocol
-_OF_THE_TRANSPORT = ("type", "stream", "generate", "stream_id")
-_MOST_WAITING = 8
-_MOST_UNSTORED = 64
+_TRANSPORT_FIELDS = ("type", "stream", "generate", "stream_id")
+_MAX_WAITING = 8
+_MAX_UNSTORED = 64
 
 
 class ResponsesSocket(SocketConnection):
-    """One client's WebSocket. Its responses are made one after the other.
+    """The WebSocket of one client. Its responses are generated one after the other.
 
-    What the client has said not to store is found while it is connected, so that it can name an
-    earlier response. In memory it is kept as all ended responses are, and only the newest 64 are
-    found.
-
-    Args:
-        check: looks whether what the client has shown still opens anything.
+    While the client is connected it can refer to its newest 64 responses that are not stored. They
+    take memory like all ended responses.
     """
 
     __slots__ = (
@@ -93,16 +87,16 @@ class ResponsesSocket(SocketConnection):
     context: GatewayContext
     session: ResponsesSession
 
-    def __init__(
-        self, context: GatewayContext, sender: Sender, asked_at: float, check: CredentialCheck
-    ) -> None:
+    def __init__(self, context: GatewayContext, sender: Sender, asked_at: float) -> None:
+        check = partial(context.check_grant, sender.grant)
         session = ResponsesSession(context.limits, asked_at, check)
-        super().__init__(context, session, asked_at, (sender.tenant, sender.address))
+        counted = context.sender(sender.tenant, sender.address)
+        super().__init__(context, session, asked_at, counted)
         self._sender = sender
         self.caller = caller_of(sender, context)
-        """Whom its handshake and its messages are charged to."""
-        self._waiting: asyncio.Queue[tuple[bytes, Reading]] = asyncio.Queue(_MOST_WAITING)
-        # By their public ids, oldest first.
+        """The caller that its handshake and its messages are charged to."""
+        self._waiting: asyncio.Queue[tuple[bytes, Reading]] = asyncio.Queue(_MAX_WAITING)
+        # The ids of responses that are not stored, by their public ids, oldest first.
         self._unstored: OrderedDict[str, str] = OrderedDict()
         self._current: ResponseStream | None = None
         self._is_submitting = False
@@ -113,59 +107,64 @@ class ResponsesSocket(SocketConnection):
     # -- called by the transport -------------------------------------------------------------------
 
     def block(self) -> None:
-        """The kernel takes no more."""
+        """The kernel takes no more frames."""
         super().block()
         self._writable.clear()
 
     def unblock(self) -> None:
-        """The kernel takes more again."""
+        """The kernel takes frames again."""
         super().unblock()
         self._writable.set()
 
     # -- called by the node ------------------------------------------------------------------------
 
     @property
+    def channel(self) -> Channel | None:
+        """The channel of the session whose token the client has."""
+        return self._sender.session
+
+    @property
     def counted_as(self) -> Channel | None:
-        """The session whose connection it is, if it came with a session's token."""
+        """The session whose connection places it takes. None: the client has no session's token."""
         return self._sender.session
 
     @property
     def grant(self) -> AccessGrant:
-        """By what its client was let in."""
+        """The credential of its client."""
         return self._sender.grant
 
     @property
     def payer(self) -> Payer:
-        """Whom it and its messages are counted to."""
-        return Payer(self._sender.tenant, self._sender.key, self._sender.user)
+        """The tenant, key and user that it and its messages are counted for."""
+        return self._sender.payer._replace(tenant=self.sender[0])
 
     @property
     def protocol(self) -> str:
-        """Whose API it is."""
+        """The name of its protocol in the log and in metrics."""
         return _PROTOCOL
 
     @property
     def watches(self) -> bool:
-        """False: it needs the right to write."""
+        """False: opening it takes the right to write."""
         return False
 
     @property
     def responses_read(self) -> int:
-        """How many responses are being delivered."""
+        """The number of responses that are being delivered: 0 or 1."""
         return int(self._current is not None)
 
     def look_at_readers(self, now: float) -> None:
-        """Nothing: who is behind is given deltas joined, and none is kept for it."""
+        """Do nothing: a reader that is behind gets joined deltas, and none is kept for it."""
 
     def let_go(self) -> None:
-        """Close the connection, since the node has no memory for what the client doesn't take."""
+        """Close the connection: the node has no memory for what the client does not take."""
         self.close(CloseCode.TOO_SLOW, "too slow; GET the response with starting_after")
 
     def tell(self, message: ServerMessage) -> None:
-        """Nothing: these are frames of another protocol."""
+        """Do nothing: these are frames of another protocol."""
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
-        """The node is leaving: what runs goes on, and nothing more is taken."""
+        """The node is leaving: finish the running response, and take no more messages."""
         self._do(self.session.drain())
         if self._current is None:
             self.close(CloseCode.GOING_AWAY, reason)
@@ -177,7 +176,7 @@ class ResponsesSocket(SocketConnection):
         return self.session.begin(random.random(), now)
 
     def _act(self, received: Command | Received) -> None:
-        """Have a message wait for its turn."""
+        """Queue a message."""
         if isinstance(received, Command):
             return
         held = Reading(self.context.orchestrator.held_requests)
@@ -197,17 +196,13 @@ class ResponsesSocket(SocketConnection):
             self._refuse(too_many, is_violation=True)
 
     def _stop(self) -> None:
-        """Nobody hears what is not stored."""
+        """Give up the responses that are not stored: no client can read them any more."""
         while not self._waiting.empty():
             self._waiting.get_nowait()[1].release()
         if self._serving is not None:
             self._serving.cancel()
         for response_id in self._unstored.values():
             self._forget(response_id)
-
-    @property
-    def _channel(self) -> Channel | None:
-        return self._sender.session
 
     @property
     def _is_busy(self) -> bool:
@@ -227,7 +222,7 @@ class ResponsesSocket(SocketConnection):
                 self.close(CloseCode.GOING_AWAY, "this node is leaving; connect again")
 
     async def _answer_next(self) -> None:
-        """Wait for a message, and answer it. Nothing of it stays when that has ended."""
+        """Wait for a message, and answer it. No reference to it is left afterwards."""
         try:
             known = await self._submit(*await self._waiting.get())
             self._current = known.stream
@@ -255,7 +250,7 @@ class ResponsesSocket(SocketConnection):
             held.release()
         if not is_stored(known.asked):
             self._unstored[str(known.id)] = known.stream.response_id
-            if len(self._unstored) > _MOST_UNSTORED:
+            if len(self._unstored) > _MAX_UNSTORED:
                 self._forget(self._unstored.popitem(last=False)[1])
         return known
 
@@ -279,18 +274,18 @@ class ResponsesSocket(SocketConnection):
                 log_event(figures.left(read, next_index, context.monotonic()))
 
     async def _send_all(self, encoder: BlockEncoder, reader: WakingReader) -> None:
-        """Send what the encoder tells, to the end of the response."""
+        """Send the encoder's events, to the end of the response."""
         context, opening = self.context, encoder.opening
         while not encoder.ended:
             try:
-                told = encoder.take()
+                events = encoder.take()
             except EvenflowError as error:
                 if opening:
                     raise
                 await self._send(encoder.failure(error))
                 return
-            if told:
-                await self._send(opening + told)
+            if events:
+                await self._send(opening + events)
                 opening = b""
             elif reader.left_behind:
                 progress = Progress(encoder.cursor.after, encoder.epoch)
@@ -299,7 +294,7 @@ class ResponsesSocket(SocketConnection):
                 await reader.wait(context.limits.heartbeat_seconds)
 
     async def _send(self, events: bytes) -> None:
-        """Send one frame an event, as fast as the client takes them."""
+        """Send each event as a frame, as fast as the client takes them."""
         for event in events.splitlines():
             await self._writable.wait()
             self._do(self.session.send(event))
@@ -327,7 +322,7 @@ def _read(message: bytes | bytearray) -> ResponseCall:
         )
     if body.get("background"):
         raise unsupported("a response over a WebSocket has a reader; use POST", "background")
-    for name in _OF_THE_TRANSPORT:
+    for name in _TRANSPORT_FIELDS:
         body.pop(name, None)
     try:
         text = orjson.dumps(body)

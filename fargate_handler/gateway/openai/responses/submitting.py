@@ -17,11 +17,9 @@ from evenflow.fargate_handler.gateway.openai.responses.response_request import (
     continued_turns,
 )
 from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
+from evenflow.fargate_handler.gateway.requests.senders import Sender, digest_of, reading_line
 from evenflow.fargate_handler.gateway.requests.submission import (
-    Sender,
-    digest_of,
     event_of,
-    reading_line,
     submit_event,
 )
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
@@ -65,7 +63,7 @@ async def submit(
     model = chosen_model(call.terms.model, context, sender.tenant, sender.session)
     call = call.of_model(model)
     line = reading_line(context, sender)
-    asked = await _whole(context, line, call, earlier)
+    request = await _whole_request(context, line, call, earlier)
     stays = call.kept or key is not None
     digest = digest_of(key, sender) if key is not None else secrets.token_hex(20)
     kept = UNKEYED_RESPONSE if key is None else RESPONSE
@@ -73,31 +71,33 @@ async def submit(
     channel = channel_of(sender, digest)
     terms = sender.named_in(call.terms)
     event = await context.work.run(
-        line, earlier.held_bytes, event_of, context, sender, channel, kind, asked, terms
+        line, earlier.held_bytes, event_of, context, sender, channel, kind, request, terms
     )
     earlier.check_size(event.text)
     stream = await submit_event(context, sender, event, stays=stays)
     response = PublicResponse(stream.response_id, digest)
-    return Submitted(KnownResponse(response, stream, asked), stays)
+    return Submitted(KnownResponse(response, stream, request), stays)
 
 
-async def _whole(
+async def _whole_request(
     context: GatewayContext, line: Line, call: ResponseCall, earlier: EarlierResponses
 ) -> WholeRequest:
-    before = await earlier.conversation(call.request.previous_response_id)
+    earlier_turns = await earlier.conversation(call.request.previous_response_id)
     items = [await earlier.item(item, f"input.{place}.") for place, item in enumerate(call.items)]
-    asked = await context.work.run(line, earlier.held_bytes, _put_together, call, before, items)
-    param = "previous_response_id" if before else "input"
-    check_turns(continued_turns(asked), context.limits, param)
-    return asked
+    request = await context.work.run(
+        line, earlier.held_bytes, _assemble, call, earlier_turns, items
+    )
+    param = "previous_response_id" if earlier_turns else "input"
+    check_turns(continued_turns(request), context.limits, param)
+    return request
 
 
-def _put_together(
-    call: ResponseCall, before: tuple[Turn, ...], items: list[dict[str, Any]]
+def _assemble(
+    call: ResponseCall, earlier_turns: tuple[Turn, ...], items: list[dict[str, Any]]
 ) -> WholeRequest:
-    own = InputTurns()
+    input_turns = InputTurns()
     for place, item in enumerate(items):
-        own.take(item, f"input.{place}.")
-    asked = call.asked(before, own.turns)
-    check_answered(asked.turns)
-    return asked
+        input_turns.take(item, f"input.{place}.")
+    request = call.asked(earlier_turns, input_turns.turns)
+    check_answered(request.turns)
+    return request

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from evenflow.stream_core.policy.channel import Channel
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 
 
@@ -71,9 +72,9 @@ class SocketInMemory(asyncio.Transport):
         self.get_extra_info("socket").close()
 
 
-def connected(gateway: Gateway, path: str = "/ws") -> SocketInMemory:
+def connected(gateway: Gateway, path: str = "/ws", channel: Channel = CHANNEL) -> SocketInMemory:
     """A WebSocket after its handshake."""
-    token, _ = gateway.context.tokens.issue(CHANNEL, gateway.clock.now, 3600)
+    token, _ = gateway.context.tokens.issue(channel, gateway.clock.now, 3600)
     head = (
         f"GET {path} HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         f"Authorization: Bearer {token}\r\n"

@@ -33,7 +33,7 @@ _SLOW = Limits(calls_per_second=1, calls_per_sender_per_second=1)
 
 @pytest.fixture(autouse=True)
 def _refuse_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callers, "_REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr(callers, "_REJECTION_DELAY_SECONDS", 0.0)
 
 
 def _path(route: Route) -> str:
@@ -72,7 +72,7 @@ async def test_a_stranger_s_calls_of_every_route_have_a_rate(route: Route) -> No
     calls = Calls(gateway.context, CHANNEL)
     called = (calls, route.method, _path(route), _NO_TOKEN)
     assert await _code(*called, _STRANGER) != "rate_limited"
-    gateway.context.calls.add(callers.stranger(_STRANGER), 4, gateway.clock.now)
+    gateway.context.calls.add(callers.anonymous_caller(_STRANGER), 4, gateway.clock.now)
     assert await _code(*called, _STRANGER) == "rate_limited"
     assert await _code(*called, _OTHER) != "rate_limited"
 
@@ -101,7 +101,7 @@ async def test_so_have_calls_that_no_endpoint_answers(
     calls, sent = Calls(context, CHANNEL), {"Host": "127.0.0.1", **headers}
     calls._headers = {}
     assert (await calls.call(method, path, sent, remote=_STRANGER)).status == status
-    context.calls.add(callers.stranger(_STRANGER), 4, gateway.clock.now)
+    context.calls.add(callers.anonymous_caller(_STRANGER), 4, gateway.clock.now)
     assert (await calls.call(method, path, sent, remote=_STRANGER)).status == 429
 
 

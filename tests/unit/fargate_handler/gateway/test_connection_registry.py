@@ -6,7 +6,11 @@ from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.memory_account import MemoryPart
 from evenflow.stream_core.protocol.errors import Overloaded, RateLimited
+from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
+from evenflow.stream_core.protocol.session_init import OPEN_TENANT
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
+from tests.unit.fargate_handler.gateway.socket_in_memory import connected
+from tests.unit.settle import settle
 
 ELSE = Channel("public", "demo", "ses_2")
 SENDER = ("public", "127.0.0.1")
@@ -85,3 +89,14 @@ async def test_what_sockets_have_not_taken_has_a_limit_and_those_with_the_most_a
     clients[2].connection.disconnected()
     gateway.registry.let_go_of_unsent(memory)
     assert memory.bytes == 0
+
+
+@pytest.mark.parametrize("path", ["/ws", RESPONSES_WEBSOCKET.path])
+async def test_where_no_tenant_has_a_key_made_up_tenants_are_one_sender(path: str) -> None:
+    gateway = Gateway()
+    channels = [Channel(tenant, "demo", "ses_1") for tenant in ("acme", "globex")]
+    sockets = [connected(gateway, path, channel) for channel in channels]
+    assert [each.sender[0] for each in gateway.registry] == [OPEN_TENANT] * 2
+    for each in sockets:
+        each.lose()
+    await settle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.gateway.http_answers import error_answer
-from evenflow.fargate_handler.gateway.requests.submission import _retries
+from evenflow.fargate_handler.gateway.requests.senders import _retries
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
     Overloaded,

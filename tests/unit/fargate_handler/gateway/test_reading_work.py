@@ -142,7 +142,7 @@ class _Store:
 async def test_a_stored_request_is_read_once() -> None:
     work, store, held = _work(), _Store(r1=_stored(4_000)), list[int]()
     for _ in range(3):
-        request = await work.stored(_ONE, _name("r1"), store.of("r1"), held.append)
+        request = await work.read_stored(_ONE, _name("r1"), store.of("r1"), held.append)
         assert request is not None
         assert len(request.turns) == 4_000
     assert store.reads == 1
@@ -150,35 +150,35 @@ async def test_a_stored_request_is_read_once() -> None:
 
 
 async def test_one_that_is_no_longer_kept_is_none() -> None:
-    assert await _work().stored(_ONE, _name("r1"), _Store().of("r1")) is None
+    assert await _work().read_stored(_ONE, _name("r1"), _Store().of("r1")) is None
 
 
 async def test_what_is_kept_of_them_is_counted_and_bounded() -> None:
     memory = MemoryPart(1_600_000)
     work, store = _work(memory=memory), _Store(**{f"r{n}": _stored(1, 30_000) for n in range(6)})
     for name in ("r0", "r1", "r2", "r0", "r3", "r0", "r3"):
-        await work.stored(_ONE, _name(name), store.of(name))
+        await work.read_stored(_ONE, _name(name), store.of(name))
     assert store.reads == 4
     assert 90_000 < memory.bytes <= 100_000
-    await work.stored(_ONE, _name("r1"), store.of("r1"))
+    await work.read_stored(_ONE, _name("r1"), store.of("r1"))
     assert store.reads == 5, "it was used longest ago"
     large = _Store(large=_stored(1, 200_000))
     for _ in range(2):
-        await work.stored(_ONE, _name("large"), large.of("large"))
+        await work.read_stored(_ONE, _name("large"), large.of("large"))
     assert large.reads == 2
 
 
 async def test_reading_them_counts_and_what_is_kept_does_not() -> None:
     work, store = _work(_RATE), _Store(r1=_stored(1, 2 * _BURST), r2=_stored(1))
-    await work.stored(_ONE, _name("r1"), store.of("r1"))
-    await work.stored(_ONE, _name("r1"), store.of("r1"))
+    await work.read_stored(_ONE, _name("r1"), store.of("r1"))
+    await work.read_stored(_ONE, _name("r1"), store.of("r1"))
     with pytest.raises(RateLimited):
-        await work.stored(_ONE, _name("r2"), store.of("r2"))
+        await work.read_stored(_ONE, _name("r2"), store.of("r2"))
     assert store.reads == 1
 
 
 async def test_what_is_kept_of_one_channel_is_not_given_to_another() -> None:
     work, store = _work(), _Store(r1=_stored(1))
-    await work.stored(_ONE, _name("r1"), store.of("r1"))
+    await work.read_stored(_ONE, _name("r1"), store.of("r1"))
     other = "r1", Channel("other", "openai/chat", "resp_1")
-    assert await work.stored(_ONE, other, store.of("nothing")) is None
+    assert await work.read_stored(_ONE, other, store.of("nothing")) is None

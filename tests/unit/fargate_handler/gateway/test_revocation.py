@@ -79,6 +79,17 @@ async def test_a_removed_tenant_has_no_socket_and_need_not_come_back() -> None:
     assert client.transport.close[0] == 1008
 
 
+async def test_what_is_known_here_counts_at_once_while_the_store_is_silent() -> None:
+    task = await Task.join(Shared(), "a")
+    gateway = Gateway(task=task)
+    node, client = Node(gateway), gateway.connect()
+    task.sessions.network.hold("ended_of")
+    task.tenants.replace([], removed={client.channel.tenant})
+    await node.pass_time(1)
+    task.sessions.network.release()
+    assert client.transport.close is not None
+
+
 @pytest.mark.parametrize("end", ["expiry", "removal"])
 async def test_a_stream_of_events_ends_with_its_token_and_its_tenant(end: str) -> None:
     gateway = Gateway()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.gateway.requests.submission import Sender
+from evenflow.fargate_handler.gateway.requests.senders import Sender
 
 _USERS = st.text("ab\n\\", min_size=1, max_size=6)
 _NAMES = st.text("ab\n\\", max_size=6)

@@ -32,7 +32,7 @@ OF_SESSION = response_channel(CHANNEL.tenant, "d" * 40, CHANNEL)
 
 async def is_ended(task: Task, channel: Channel = CHANNEL) -> bool:
     try:
-        await task.orchestrator.ended_sessions.look(channel)
+        await task.orchestrator.ended_sessions.check_in_store(channel)
     except Gone:
         return True
     return False
@@ -94,7 +94,7 @@ async def test_of_many_sessions_few_reads_find_the_ended_ones() -> None:
     task = await Task.join()
     channels = [Channel("t", "demo", f"s{number}") for number in range(250)]
     await task.sessions.end(channels[7], task.clock.now)
-    await task.orchestrator.ended_sessions.look_at(channels)
+    await task.orchestrator.ended_sessions.refresh(channels)
     assert task.sessions.network.calls["ended_of"] == 3
     known = task.orchestrator.ended_sessions
     for channel in channels:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.interfaces.agent_answer import Asked, asked_of_agent
-from evenflow.fargate_handler.gateway.requests.submission import Sender
+from evenflow.fargate_handler.gateway.interfaces.agent_answer import AgentRequest, agent_request_of
+from evenflow.fargate_handler.gateway.requests.senders import Sender
 from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.policy.agents import Agent, Agents
 from evenflow.stream_core.policy.channel import Channel
@@ -28,8 +28,8 @@ async def context() -> GatewayContext:
     return replace(Gateway().context, agents=Agents(_AGENTS))
 
 
-def _asked(context: GatewayContext, sender: Sender = _TENANT, **said: object) -> Asked:
-    return asked_of_agent(context, sender, _TURNS, AnswerParameters.model_validate(said))
+def _asked(context: GatewayContext, sender: Sender = _TENANT, **said: object) -> AgentRequest:
+    return agent_request_of(context, sender, _TURNS, AnswerParameters.model_validate(said))
 
 
 def test_the_default_agent_answers_a_tenant(context: GatewayContext) -> None:
@@ -72,5 +72,5 @@ def test_an_unknown_model_is_refused(context: GatewayContext) -> None:
 
 def test_a_conversation_without_anything_in_it_is_refused(context: GatewayContext) -> None:
     with pytest.raises(InvalidRequest, match="nothing to answer") as refused:
-        asked_of_agent(context, _TENANT, (), AnswerParameters())
+        agent_request_of(context, _TENANT, (), AnswerParameters())
     assert refused.value.param == "messages"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.turns_at_the_store import TurnsAtTheStore
+from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
 from evenflow.stream_core.fairness.fair_queue import Line
 from tests.unit.settle import settle
 
@@ -13,7 +13,7 @@ class Store:
     """Messages that are being put on record, until the test lets them go."""
 
     def __init__(self, at_once: int) -> None:
-        self.turns = TurnsAtTheStore(at_once)
+        self.turns = FairSemaphore(at_once)
         self.at_it: list[tuple[str, asyncio.Event]] = []
         self.tasks: list[asyncio.Task[None]] = []
 

@@ -1,4 +1,4 @@
-"""How many messages are put on record at once, and whose turn it is."""
+"""A semaphore whose waiters are served fairly, by tenants, addresses and sessions."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from contextlib import asynccontextmanager
 
 from evenflow.stream_core.fairness.fair_queue import FairQueue, Line
 
-_MOST_WAITING = 2**31
-"""No bound: who may wait is decided before."""
+_MAX_WAITING = 2**31
+"""No limit: callers bound what waits."""
 
 
-class TurnsAtTheStore:
-    """So many messages at once. For the others tenants take turns, then addresses, then sessions.
+class FairSemaphore:
+    """Bounds concurrent work. Tenants wait in turns, then addresses, then sessions.
 
     Args:
-        at_once: how many.
+        limit: how many may hold it at once.
     """
 
-    def __init__(self, at_once: int) -> None:
-        self._free = at_once
-        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue(_MOST_WAITING)
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue(_MAX_WAITING)
 
     @asynccontextmanager
     async def turn(self, line: Line) -> AsyncIterator[None]:
-        """Wait for the turn of a message of this line, which is over at the end of the block."""
+        """Hold the semaphore for work of this line, until the end of the block."""
         if self._free:
             self._free -= 1
         else:
@@ -33,7 +33,7 @@ class TurnsAtTheStore:
         try:
             yield
         finally:
-            self._pass_on()
+            self._release()
 
     async def _wait(self, line: Line) -> None:
         turn = asyncio.get_running_loop().create_future()
@@ -44,12 +44,12 @@ class TurnsAtTheStore:
             if turn.cancelled():
                 self._waiting.remove(line, turn)
             else:
-                self._pass_on()
+                self._release()
             raise
 
-    def _pass_on(self) -> None:
+    def _release(self) -> None:
         while (following := self._waiting.take()) is not None:
-            if not following.done():  # one that was cancelled has still to leave
+            if not following.done():  # a cancelled one is still to be removed
                 following.set_result(None)
                 return
         self._free += 1
