@@ -32,6 +32,7 @@ from evenflow.stream_core.tenants.budget import day_of
 from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_sqlite import file
 from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, prepare
+from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES
 from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
@@ -205,6 +206,18 @@ async def test_totals_are_those_of_the_records_that_an_earlier_program_wrote(pat
         await opened.usage.settle(replace(used[4], epoch=2, model="other"))
         (_, of_ann, *_) = await totals(opened)
         assert of_ann != kept[1]
+
+
+async def test_usage_records_that_an_earlier_program_wrote_are_counted_as_kept(path: Path) -> None:
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        for number in range(3):
+            await opened.usage.settle(replace(USED, response_id=f"r{number}"))
+    make_file_of_version_5(path)
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        await opened.usage.settle(replace(USED, response_id="new"))
+    with closing(sqlite3.connect(path)) as connection:
+        kept = connection.execute("SELECT * FROM kept_bytes").fetchall()
+    assert kept == [("t", 4 * USAGE_BYTES)]
 
 
 async def test_a_count_that_an_earlier_program_did_not_bound_opens_nevertheless(path: Path) -> None:
