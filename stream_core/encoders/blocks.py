@@ -32,7 +32,7 @@ class Block:
             any text instead of JSON. `name` of a reasoning is the field of the model's server, and
             `id` its detail.
         silent: a reasoning without text, which only has fields that the server needs back. `id` is
-            that of the call, if they came after its beginning.
+            that of their call, if they came after its beginning.
         said: its text so far, or the arguments of the call, in pieces.
         values: its parts that are no block: sources, log probabilities of its tokens, fields that
             the server needs back.
@@ -124,20 +124,19 @@ class Blocks:
 
     A text, a reasoning or a refusal ends where another block begins. A call ends where its
     `call_end` is. What is still open ends with the answer. Contents of later choices and
-    fields of chunks are left out.
+    `CHUNK_EXTRA` are left out.
 
     Fields that the server needs back belong to the open text or reasoning, or to their call. If
     none is open they are a silent reasoning.
-
     """
 
     __slots__ = (
         "_ahead",
+        "_call_ids",
         "_calls",
         "_count",
         "_late",
         "_late_calls",
-        "_named",
         "_plain",
         "_uncalled",
     )
@@ -151,9 +150,9 @@ class Blocks:
         self._calls: dict[int, Block] = {}
         self._ahead: list[Part] = []
         self._uncalled: dict[int, list[Part]] = {}  # fields of calls that have not begun
-        self._late: list[Part] = []  # fields that are sent after the open calls have ended
-        self._late_calls: dict[str, list[Part]] = {}  # the same, of calls by their ids
-        self._named: dict[int, str] = {}  # the ids of the calls that have begun
+        self._late: list[Part] = []  # fields to send after the open calls
+        self._late_calls: dict[str, list[Part]] = {}  # the same, by their calls
+        self._call_ids: dict[int, str] = {}  # of calls that have begun
         for content in contents:
             self.take(content)
 
@@ -218,7 +217,7 @@ class Blocks:
     def _returned(self, part: Part, plain: Block | None) -> list[BlockEvent]:
         """Fields that the server needs back."""
         block = self._calls.get(part.call) if part.name == CALL_EXTRA else plain
-        if part.name == CALL_EXTRA and (call_id := self._named.get(part.call)) is not None:
+        if part.name == CALL_EXTRA and (call_id := self._call_ids.get(part.call)) is not None:
             return self._returned_late(part, block, call_id)
         if part.name == CALL_EXTRA and block is None:
             self._uncalled.setdefault(part.call, []).append(part)
@@ -283,7 +282,7 @@ class Blocks:
         block.call, block.id, block.custom = part.call, part.id, part.text == "custom"
         block.values += self._uncalled.pop(part.call, [])
         self._calls[part.call] = block
-        self._named[part.call] = block.id
+        self._call_ids[part.call] = block.id
         return [*ended, Begin(block)]
 
     def _end_plain(self) -> list[BlockEvent]:

@@ -27,7 +27,7 @@ Choice = dict[str, Any]
 
 _TEXT_FIELDS = {Kind.TEXT: "content", Kind.REFUSAL: "refusal"}
 _ENDS = get_args(FinishReason)
-_OF_CALLS = frozenset({"index", "id", "type", "function", "custom", CALL_TYPE})
+_KNOWN_CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom", CALL_TYPE})
 
 
 class CompletionDeltas:
@@ -39,8 +39,8 @@ class CompletionDeltas:
     Fields that the server needs back are passed on unchanged. Those that come before their call are
     in its first chunk, since many clients read them only there.
 
-    Fields of chunks and of the usage that nothing here reads are collected in `beside`. Those of a
-    choice are a choice of their own.
+    `unread` collects the fields of chunks and of the usage that nothing here reads. Such fields of
+    a choice become a choice of their own.
 
     Args:
         contents: what the client has.
@@ -52,14 +52,14 @@ class CompletionDeltas:
         "_call_extra",
         "_calls",
         "_ended",
-        "beside",
+        "unread",
         "waiting",
     )
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self.waiting: dict[int, dict[str, list[Any]]] = {}
         """Log probabilities of each choice whose text has not come."""
-        self.beside = Beside({}, {})
+        self.unread = UnreadFields({}, {})
         """Further fields of the chunks and of the usage."""
         self._begun = {0}
         self._ended: set[int] = set()
@@ -136,19 +136,19 @@ class CompletionDeltas:
             case _, dict(fields) if part.name == CALL_EXTRA:
                 return self._extra_of_call(part, fields)
             case _, dict(fields) if part.name == CHUNK_EXTRA:
-                return self._beside_delta(part, fields)
+                return self._unread_delta(part, fields)
         return None
 
-    def _beside_delta(self, part: Part, scopes: Fields) -> Choice | None:
-        self.beside.chunk.update(_without(_object(scopes.get("chunk")), OF_CHUNKS))
-        self.beside.usage.update(_object(scopes.get("usage")))
+    def _unread_delta(self, part: Part, scopes: Fields) -> Choice | None:
+        self.unread.chunk.update(_without(_object(scopes.get("chunk")), OF_CHUNKS))
+        self.unread.usage.update(_object(scopes.get("usage")))
         fields = _without(_object(scopes.get("choice")), OF_CHOICES)
         return fields | self._choice(part.choice, {}) if fields else None
 
     def _extra_of_call(self, part: Part, fields: Fields) -> Choice | None:
         place = part.choice, part.call
         if place in self._calls:
-            more = _without(fields, _OF_CALLS)
+            more = _without(fields, _KNOWN_CALL_FIELDS)
             more |= {"type": kind} if (kind := type_in(fields)) else {}
             told = {"tool_calls": [{"index": part.call, **more}]}
             return self._choice(part.choice, told) if more else None
@@ -177,8 +177,8 @@ def choice_object(
     return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
 
 
-class Beside(NamedTuple):
-    """Fields of the model's server that nothing here reads, by their place."""
+class UnreadFields(NamedTuple):
+    """Fields of the model's server that nothing here reads: of chunks, and of the usage."""
 
     chunk: Fields
     usage: Fields
@@ -193,7 +193,7 @@ class WholeChoice:
         self._calls: dict[int, dict[str, Any]] = {}
         self._logprobs: dict[str, Any] | None = None
         self._end: str | None = None
-        self._beside: Fields = {}
+        self._unread: Fields = {}
 
     def add(self, choice: Choice) -> None:
         """The next delta."""
@@ -208,7 +208,7 @@ class WholeChoice:
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
-        self._beside |= _without(choice, OF_CHOICES)
+        self._unread |= _without(choice, OF_CHOICES)
 
     def told(self) -> dict[str, Any]:
         """The choice of a `chat.completion`."""
@@ -218,7 +218,7 @@ class WholeChoice:
         if self._calls or message["refusal"]:
             message["content"] = message["content"] or None
         return {
-            **self._beside,
+            **self._unread,
             "index": self._index,
             "message": message,
             "logprobs": self._logprobs,
