@@ -1,4 +1,4 @@
-"""How often each address may do something, or how much of it."""
+"""Token buckets by address: how often it may do something, or how much of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AddressRates:
     begins anew.
 
     Args:
-        rate: how often in a second, or how much.
+        rate: tokens in a second.
         most_addresses: how many are remembered.
         burst_seconds: how many seconds' worth may come at once.
     """
@@ -50,14 +50,14 @@ class AddressRates:
         return self._bucket(address, "", now).take(now)
 
     def spend(self, address: str, tenant: str, now: float, amount: float) -> None:
-        """Count so much of a tenant's client at an address, also beyond what it has left."""
+        """Spend tokens of a tenant's clients at an address. The bucket may fall below zero."""
         if not is_of_this_machine(address):
             self._bucket(address, tenant, now).spend(now, amount)
 
     def empty_for(self, address: str, tenant: str, now: float) -> float:
-        """The seconds until a tenant's client at an address has something left. 0.0: it has."""
-        known = self._buckets.get((address, tenant))
-        return 0.0 if known is None else known.empty_for(now)
+        """The seconds until a tenant's clients at an address have a token. 0.0: they have one."""
+        bucket = self._buckets.get((address, tenant))
+        return 0.0 if bucket is None else bucket.empty_for(now)
 
     def _bucket(self, address: str, tenant: str, now: float) -> TokenBucket:
         name = address, tenant

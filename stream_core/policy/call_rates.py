@@ -1,4 +1,4 @@
-"""How much the calls of one caller may cost in a second, and how many may wait at once."""
+"""How much the calls of one caller may cost in a second, and how many streams it may have."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ LONGEST_WAIT_SECONDS = 2.0
 _BURST_SECONDS = 2.0
 _MOST_CALLERS = 8_192
 _ANSWER_BYTES = 16_384
-"""Of an answer: some tenths of a millisecond of a core."""
-_AGAIN_MS = 1_000
+"""Bytes of an answer that cost as much as a call: some tenths of a millisecond of a core."""
+_RETRY_AFTER_MS = 1_000
 
 
 class Caller(NamedTuple):
-    """Whose calls are counted together. Other tasks' calls are nobody's, and have no rate.
+    """The names under which a call is counted. Calls of other tasks have none, and no rate.
 
     Attributes:
         session: a session, a reader of its share or ticket, or a user of an identity provider.
-            None: the caller is none of them.
+            None: none of them.
         sender: a tenant's key, or the address of a caller without one. None: it isn't counted.
     """
 
@@ -35,7 +35,7 @@ class Caller(NamedTuple):
 
 
 def cost_of_answer(size: int) -> float:
-    """What an answer of `size` bytes costs besides its call."""
+    """The cost of an answer of `size` bytes, beside that of its call."""
     return size / _ANSWER_BYTES
 
 
@@ -74,7 +74,7 @@ class CallRates:
         return wait
 
     def add(self, caller: Caller, cost: float, now: float) -> None:
-        """Charge what an admitted call has cost besides. Later ones wait for it."""
+        """Charge a further cost of an admitted call. Later calls wait for it."""
         for bucket in self._buckets_of(caller, now):
             bucket.spend(now, cost)
 
@@ -91,10 +91,10 @@ class CallRates:
             return
         if streams[session] >= self._limits.streams_per_session:
             raise RateLimited(
-                f"this token may have {self._limits.streams_per_session} event streams and polls "
-                "open, and has them; nothing was changed, close one",
+                f"this token has {self._limits.streams_per_session} event streams and polls open, "
+                "as many as it may have; nothing was changed, close one",
                 code="session_streams",
-                retry_after_ms=_AGAIN_MS,
+                retry_after_ms=_RETRY_AFTER_MS,
             )
         streams[session] += 1
         try:
@@ -110,18 +110,18 @@ class CallRates:
 
 
 class _Buckets:
-    """A bucket for each name. Only the last 8,192 names are remembered (some 4 MB)."""
+    """A bucket for each name. The least recently used of more than 8,192 (4 MB) are forgotten."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
-        self._of: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+        self._by_name: OrderedDict[Hashable, TokenBucket] = OrderedDict()
 
     def of(self, name: Hashable, now: float) -> TokenBucket:
-        bucket = self._of.get(name)
+        bucket = self._by_name.get(name)
         if bucket is None:
-            if len(self._of) >= _MOST_CALLERS:
-                self._of.popitem(last=False)
-            bucket = self._of[name] = TokenBucket(self._rate, self._rate * _BURST_SECONDS, now)
+            if len(self._by_name) >= _MOST_CALLERS:
+                self._by_name.popitem(last=False)
+            bucket = self._by_name[name] = TokenBucket(self._rate, self._rate * _BURST_SECONDS, now)
         else:
-            self._of.move_to_end(name)
+            self._by_name.move_to_end(name)
         return bucket

@@ -26,7 +26,7 @@ class TokenBucket:
         return (1 + leaving - self._level) / self._rate
 
     def spend(self, now: float, tokens: float) -> None:
-        """Take tokens, also those that are not there yet: what they stand for is done already."""
+        """Take tokens for what is done already. The level may fall below zero."""
         self._refill(now)
         self._level -= tokens
 

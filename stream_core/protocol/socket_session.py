@@ -33,7 +33,7 @@ CLOSE_SECONDS = 5.0
 """How long a connection may take to end after the first close frame. Then its socket is cut."""
 
 CredentialCheck = Callable[[], object]
-"""Raises an `EvenflowError` once a credential opens nothing any more."""
+"""Raises an `EvenflowError` when a credential is no longer valid."""
 
 _MOST_WAITING = 64
 """How many frames, other than deltas, may wait for a transport that takes no more."""
@@ -51,18 +51,18 @@ class Opcode(IntEnum):
 
 
 def always_valid() -> None:
-    """The check of a credential that never ends."""
+    """The check of a credential that never expires."""
 
 
 class SocketSession(ABC):
-    """The state of one connection, whichever protocol its messages have.
+    """The state of one connection. A subclass has the protocol of its messages.
 
     Each method takes an event and returns what to do about it, in order.
 
     Args:
-        most_bytes: of a message.
+        most_bytes: the largest message.
         now: seconds on a monotonic clock. So is every `now` of this class.
-        check: looks at the credential. It is called with each message and each heartbeat.
+        check: checks the credential, at each message and each heartbeat.
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class SocketSession(ABC):
 
     @property
     def waiting_bytes(self) -> int:
-        """What is here of a message that is not whole."""
+        """Bytes of a message whose last fragment has not come."""
         return self._intake.waiting_bytes
 
     # -- events of the transport -------------------------------------------------------------------
@@ -142,7 +142,7 @@ class SocketSession(ABC):
         return self._violate(violation, now)
 
     def arriving(self, now: float) -> None:
-        """Part of a frame came. No pong can come in between."""
+        """Part of a frame came. No pong can come before its end."""
         self._heard_at = now
 
     def block(self) -> None:
@@ -155,7 +155,7 @@ class SocketSession(ABC):
         self._waiting = 0
 
     def malformed(self, code: int, now: float) -> list[Output]:
-        """The transport read what is no frame. It has said so with `code`, and reads no more."""
+        """The transport read what is no frame. It has sent a close `code`, and reads no more."""
         return self._violate(Violation(code, "this is no frame of the protocol"), now)
 
     def timer(self, now: float) -> list[Output]:
@@ -183,7 +183,7 @@ class SocketSession(ABC):
         return [SendText(data)]
 
     def refuse(self, refusal: Refusal, now: float) -> list[Output]:
-        """Answer a message with an error, and close the connection of who keeps at it."""
+        """Answer a message with an error. Too many errors close the connection."""
         outputs = self.send(self._encoded(refusal))
         outputs.append(FrameRefused(refusal.error, refusal.what, refusal.is_message))
         if refusal.is_violation and self._intake.too_many_violations(now):
@@ -195,7 +195,7 @@ class SocketSession(ABC):
         """Send a close frame, and wait for the client's answer."""
         return self._begin_close(SessionEvent.CLOSE, code, reason, now)
 
-    # -- messages, in the words of a protocol ------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------
 
     @abstractmethod
     def _receive_message(self, data: bytes, now: float) -> list[Output]:
@@ -203,7 +203,7 @@ class SocketSession(ABC):
 
     @abstractmethod
     def _encoded(self, refusal: Refusal) -> bytes:
-        """The frame that tells a refusal."""
+        """The frame of a refusal."""
 
     def _receive_text(self, data: bytes, continues: bool, final: bool, now: float) -> list[Output]:
         message = self._intake.add_text(data, continues=continues, final=final)
@@ -212,7 +212,7 @@ class SocketSession(ABC):
         return [] if message is None else self._receive_message(message, now)
 
     def _lapsed(self, now: float) -> EvenflowError | None:
-        """Why the credential opens nothing, as far as is known. None: it opens the connection."""
+        """The error of a credential that is no longer valid. None: it is, as far as is known."""
         try:
             self._check()
         except EvenflowError as error:
@@ -220,13 +220,13 @@ class SocketSession(ABC):
         return None
 
     def _refuse_lapsed(self, refusal: Refusal, now: float) -> list[Output]:
-        """Answer a message whose credential opens nothing, and close the connection."""
+        """Answer a message whose credential is no longer valid, and close the connection."""
         return [*self.refuse(refusal, now), *self._end_lapsed(refusal.error, now)]
 
     def _end_lapsed(self, error: EvenflowError, now: float) -> list[Output]:
         if isinstance(error, Overloaded):
-            return []  # it can't be said for now
-        # Who shows a new token may come back. To one of a removed tenant that is of no use.
+            return []  # the check itself was not possible
+        # A client may come back with a new token, unless its tenant was removed.
         code = CloseCode.POLICY if isinstance(error, NotPermitted) else CloseCode.DONE
         return self._begin_close(SessionEvent.CLOSE, code, error.message, now)
 
