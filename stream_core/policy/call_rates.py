@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.token_bucket import TokenBucket
+from evenflow.stream_core.policy.token_bucket import TokenBucket, TokenBuckets
 from evenflow.stream_core.protocol.errors import RateLimited
 
 LONGEST_WAIT_SECONDS = 2.0
 """A call that would have to wait longer for its caller's earlier ones is refused."""
 _BURST_SECONDS = 2.0
+# Some 4 MB.
 _MOST_CALLERS = 8_192
 _ANSWER_BYTES = 16_384
 """Bytes of an answer that cost as much as a call: some tenths of a millisecond of a core."""
@@ -48,8 +49,9 @@ class CallRates:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._sessions = _Buckets(limits.calls_per_second)
-        self._senders = _Buckets(limits.calls_per_sender_per_second)
+        rates = limits.calls_per_second, limits.calls_per_sender_per_second
+        buckets = (TokenBuckets(rate, rate * _BURST_SECONDS, _MOST_CALLERS) for rate in rates)
+        self._sessions, self._senders = buckets
         self._streams: Counter[Hashable] = Counter()
 
     def charge(self, caller: Caller, cost: float, now: float) -> float:
@@ -106,22 +108,4 @@ class CallRates:
 
     def _buckets_of(self, caller: Caller, now: float) -> list[TokenBucket]:
         named = ((self._sessions, caller.session), (self._senders, caller.sender))
-        return [buckets.of(name, now) for buckets, name in named if name is not None]
-
-
-class _Buckets:
-    """A bucket for each name. The least recently used of more than 8,192 (4 MB) are forgotten."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._by_name: OrderedDict[Hashable, TokenBucket] = OrderedDict()
-
-    def of(self, name: Hashable, now: float) -> TokenBucket:
-        bucket = self._by_name.get(name)
-        if bucket is None:
-            if len(self._by_name) >= _MOST_CALLERS:
-                self._by_name.popitem(last=False)
-            bucket = self._by_name[name] = TokenBucket(self._rate, self._rate * _BURST_SECONDS, now)
-        else:
-            self._by_name.move_to_end(name)
-        return bucket
+        return [buckets.use(name, now) for buckets, name in named if name is not None]
