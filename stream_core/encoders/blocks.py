@@ -235,7 +235,7 @@ class Blocks:
         if self.seals_calls:
             self._late_calls.setdefault(call_id, []).append(part)
         if block is None:
-            return self._told_late()
+            return self._late_blocks()
         block.values.append(part)
         return [Value(part, block)]
 
@@ -260,19 +260,19 @@ class Blocks:
         if part.kind is Kind.ARGUMENTS:
             return [_more(block, part.text)]
         del self._calls[part.call]
-        return [End(block), *self._told_late()]
+        return [End(block), *self._late_blocks()]
 
-    def _told_late(self) -> list[BlockEvent]:
+    def _late_blocks(self) -> list[BlockEvent]:
         if self._calls:
             return []
-        told: list[BlockEvent] = []
+        events: list[BlockEvent] = []
         for call_id, parts in self._late_calls.items():
-            told += self._silent(_joined(parts, CALL_EXTRA), call_id)
+            events += self._silent(_joined(parts, CALL_EXTRA), call_id)
         self._late_calls.clear()
         if self._late:
-            told += self._silent(_joined(self._late, EXTRA))
+            events += self._silent(_joined(self._late, EXTRA))
             self._late.clear()
-        return told
+        return events
 
     def _begin_call(self, part: Part, known: Block | None) -> list[BlockEvent]:
         ended = self._end_plain()
@@ -306,12 +306,12 @@ def _joined(parts: Iterable[Part], name: str) -> Part:
 
 
 def _fields_in(values: Iterable[Part]) -> Fields:
-    told: Fields = {}
+    all_fields: Fields = {}
     for part in values:
         if is_returned(part):
             fields = orjson.loads(part.text)
-            told = added(told, fields if isinstance(fields, dict) else {})
-    return told
+            all_fields = added(all_fields, fields if isinstance(fields, dict) else {})
+    return all_fields
 
 
 def _goes_on(block: Block, kind: Kind, name: str, detail: str) -> bool:

@@ -33,7 +33,7 @@ _KNOWN_CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom", CAL
 class CompletionDeltas:
     """Turns contents into choices of chunks, one after the other.
 
-    Log probabilities come before the text of their token, and are told with it. Sources are told
+    Log probabilities come before the text of their token, and are sent with it. Sources are sent
     with the choice's end, all at once: clients don't add lists of several chunks up.
 
     Fields that the server needs back are passed on unchanged. Those that come before their call are
@@ -73,7 +73,7 @@ class CompletionDeltas:
         self.waiting.clear()
 
     def take(self, content: Content) -> Choice | None:
-        """What the next content adds. None if a client of OpenAI's API is told nothing."""
+        """What the next content adds. None if that is nothing for clients of OpenAI's API."""
         if isinstance(content, str):
             return self._choice(0, {"content": content})
         if content.kind is Kind.DATA:
@@ -131,8 +131,8 @@ class CompletionDeltas:
                 for name, entries in given.items():
                     if isinstance(entries, list):
                         waiting.setdefault(name, []).extend(entries)
-            case _, dict(fields) if part.name == EXTRA and (told := allowed(fields)):
-                return self._choice(part.choice, told)
+            case _, dict(fields) if part.name == EXTRA and (delta := allowed(fields)):
+                return self._choice(part.choice, delta)
             case _, dict(fields) if part.name == CALL_EXTRA:
                 return self._extra_of_call(part, fields)
             case _, dict(fields) if part.name == CHUNK_EXTRA:
@@ -150,8 +150,8 @@ class CompletionDeltas:
         if place in self._calls:
             more = _without(fields, _KNOWN_CALL_FIELDS)
             more |= {"type": kind} if (kind := type_in(fields)) else {}
-            told = {"tool_calls": [{"index": part.call, **more}]}
-            return self._choice(part.choice, told) if more else None
+            delta = {"tool_calls": [{"index": part.call, **more}]}
+            return self._choice(part.choice, delta) if more else None
         self._call_extra[place] = added(self._call_extra.get(place, {}), fields)
         return None
 
@@ -198,19 +198,19 @@ class WholeChoice:
     def add(self, choice: Choice) -> None:
         """The next delta."""
         message = self._message
-        for name, said in choice["delta"].items():
+        for name, value in choice["delta"].items():
             if name == "tool_calls":
-                self._add_call(said[0])
+                self._add_call(value[0])
             elif name == "annotations":
-                message[name] = said
+                message[name] = value
             elif name != "role":
-                message |= added(message, {name: said})
+                message |= added(message, {name: value})
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
         self._unread |= _without(choice, OF_CHOICES)
 
-    def told(self) -> dict[str, Any]:
+    def to_object(self) -> dict[str, Any]:
         """The choice of a `chat.completion`."""
         message = dict(self._message)
         if self._calls:
@@ -225,19 +225,18 @@ class WholeChoice:
             "finish_reason": self._end,
         }
 
-    def _add_call(self, said: dict[str, Any]) -> None:
-        index = said["index"]
-        if "id" in said:
-            self._calls[index] = {name: value for name, value in said.items() if name != "index"}
+    def _add_call(self, call_delta: dict[str, Any]) -> None:
+        index, fields = call_delta["index"], _without(call_delta, ("index",))
+        if "id" in fields:
+            self._calls[index] = fields
             return
         call = self._calls[index]
         kind = "custom" if "custom" in call else "function"
         field = _arguments_of(kind)
-        if kind in said:
-            call[kind] = call[kind] | {field: call[kind][field] + said[kind][field]}
+        if kind in fields:
+            call[kind] = call[kind] | {field: call[kind][field] + fields[kind][field]}
         else:
-            more = {name: value for name, value in said.items() if name != "index"}
-            call |= added(call, more) | ({"type": more["type"]} if "type" in more else {})
+            call |= added(call, fields) | ({"type": fields["type"]} if "type" in fields else {})
 
 
 def _object(value: object) -> Fields:

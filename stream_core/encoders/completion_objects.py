@@ -55,8 +55,9 @@ class CompletionObjects:
         """The whole answer, for a request without `stream`."""
         deltas, choices = CompletionDeltas(), {0: WholeChoice(0)}
         contents = joined(stream.log.read(0).standing)
-        told = [choice for content in contents if (choice := deltas.take(content)) is not None]
-        for choice in [*told, *deltas.rest(), *deltas.last(stream.finish_reason)]:
+        taken = [deltas.take(content) for content in contents]
+        first = [choice for choice in taken if choice is not None]
+        for choice in [*first, *deltas.rest(), *deltas.last(stream.finish_reason)]:
             choices.setdefault(choice["index"], WholeChoice(choice["index"])).add(choice)
         # Clients' types allow no null here: where the model doesn't count, the field is left out.
         unread = deltas.unread
@@ -66,7 +67,7 @@ class CompletionObjects:
             **unread.chunk,
             "object": "chat.completion",
             **self._common,
-            "choices": [choices[index].told() for index in sorted(choices)],
+            "choices": [choices[index].to_object() for index in sorted(choices)],
             **usage,
         }
 
@@ -127,18 +128,18 @@ def error_event(error: EvenflowError) -> bytes:
 def _usage(usage: Usage, unread: Fields) -> dict[str, Any]:
     """A usage, with the further counts of the model's server."""
     prompt, completion = usage.prompt_tokens, usage.completion_tokens
-    told: Fields = {
+    fields: Fields = {
         **unread,
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
     }
     if usage.cached_tokens is not None:
-        told |= _with(unread, "prompt_tokens_details", "cached_tokens", usage.cached_tokens)
+        fields |= _with(unread, "prompt_tokens_details", "cached_tokens", usage.cached_tokens)
     if usage.reasoning_tokens is not None:
         reasoning = usage.reasoning_tokens
-        told |= _with(unread, "completion_tokens_details", "reasoning_tokens", reasoning)
-    return told
+        fields |= _with(unread, "completion_tokens_details", "reasoning_tokens", reasoning)
+    return fields
 
 
 def _with(unread: Fields, details: str, name: str, count: int) -> Fields:

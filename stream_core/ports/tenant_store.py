@@ -64,7 +64,7 @@ class TenantStore(Protocol):
         """
 
     async def delete(self, tenant_id: str, revision: int) -> None:
-        """Replace a record, if there is one, by the note that the tenant was removed.
+        """Replace a record by the note that the tenant was removed, also if there is none.
 
         Args:
             revision: at which the records were loaded.

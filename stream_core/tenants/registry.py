@@ -1,4 +1,4 @@
-"""The tenants in force, whose key a key is, and whether it is still valid."""
+"""The current tenants, the tenant of a key, and whether a key is still valid."""
 
 from __future__ import annotations
 
@@ -96,9 +96,7 @@ class Tenants:
 
     @property
     def open_to_all(self) -> bool:
-        """Whether no tenant ever had a key and nobody else says who callers are, so that they need
-        none.
-        """
+        """Whether callers need no key: no tenant ever had one, and there is no identity provider."""
         return self._known and not self._identified and not self._closed
 
     @property
