@@ -96,7 +96,10 @@ class Tenants:
 
     @property
     def open_to_all(self) -> bool:
-        """Whether callers need no key: no tenant ever had one, and there is no identity provider."""
+        """Whether callers need no key.
+
+        No tenant ever had one, and there is no identity provider.
+        """
         return self._known and not self._identified and not self._closed
 
     @property
