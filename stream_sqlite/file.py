@@ -281,13 +281,15 @@ def prepare(path: Path) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection for one thread. Its transactions begin and end only when told.
+    """Open a connection to an existing file, for one thread. It begins no transactions by itself.
 
     Raises:
         sqlite3.Error: the file can't be opened.
     """
+    # Only `prepare` makes a file: one in the place of a deleted file would be taken for it.
+    uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(
-        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
         connection.execute("PRAGMA journal_mode=WAL")

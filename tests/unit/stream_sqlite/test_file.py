@@ -31,7 +31,7 @@ from evenflow.stream_core.ports.response_store import (
 from evenflow.stream_core.tenants.budget import day_of
 from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_sqlite import file
-from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, prepare
+from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, connect, prepare
 from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES
 from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores
@@ -284,6 +284,19 @@ def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(FileUnusable, match="a file that this process can write"):
         SQLiteStores(path, lambda: NOW)
     assert path.read_bytes() == content
+
+
+def test_a_connection_makes_no_file_in_the_place_of_one_that_is_gone(path: Path) -> None:
+    path.parent.mkdir()
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        connect(path)
+    assert not path.exists()
+
+
+def test_a_name_may_have_any_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a?mode=ro#%20ü.db"
+    SQLiteStores(path, lambda: NOW).close()
+    assert path.stat().st_size
 
 
 def test_where_no_file_can_be_made(tmp_path: Path) -> None:
