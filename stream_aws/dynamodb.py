@@ -145,7 +145,7 @@ async def get_all(
     """The items with these keys, in no order. Missing ones are left out.
 
     Args:
-        consistent: whether writes of the last second are seen, for twice the price.
+        consistent: whether writes of the last second are seen, at twice the price.
 
     Raises:
         StoreUnavailable: every attempt failed, or DynamoDB did not read all of them.

@@ -1,4 +1,4 @@
-"""How much the messages of each tenant take in DynamoDB and S3, over all tasks."""
+"""Counts the bytes of each tenant's messages in DynamoDB and S3, over all tasks."""
 
 from __future__ import annotations
 
@@ -18,45 +18,46 @@ from evenflow.stream_core.tenants.budget import day_of
 
 _logger = logging.getLogger(__name__)
 
-# The beginning of the rows: the day follows on which what is counted expires.
+# The rows are named by this and the day on which what they count expires.
 _ROW = "kept#"
 _DAY_SECONDS = 86_400.0
-# A row a tenant is written so often while messages come, or as soon as a task has accepted so much.
-_EACH_SECONDS = 30.0
-_SENT_PART = 64
-# Names of tenants may be anybody's where no key is needed.
+# While messages come, a tenant's counts are exchanged this often, or when a task has accepted one
+# part of this many of the bound.
+_EXCHANGE_SECONDS = 30.0
+_UNSENT_PART = 64
+# Where no key is needed, clients choose the names of tenants.
 _MOST_TENANTS = 16_384
 
 
 @dataclass(slots=True)
-class _Tenant:
-    """What a task knows of one: bytes by day."""
+class _KeptOfTenant:
+    """The bytes of one tenant as this task knows them, by the day on which they expire."""
 
-    kept: Counter[str] = field(default_factory=Counter)
-    """As the table had them last."""
+    stored: Counter[str] = field(default_factory=Counter)
+    """As the table had them at the last exchange."""
     unsent: Counter[str] = field(default_factory=Counter)
     """What this task has accepted since."""
-    sent_at: float = 0.0
-    is_sending: bool = False
+    exchanged_at: float = 0.0
+    is_exchanging: bool = False
 
     def bytes_from(self, day: str) -> int:
-        """What has not expired on this day."""
-        counts = (*self.kept.items(), *self.unsent.items())
+        """The bytes that have not expired on this day."""
+        counts = (*self.stored.items(), *self.unsent.items())
         return sum(size for expires_on, size in counts if expires_on >= day)
 
 
 class DynamoDBKeptBytes:
-    """Counts what is kept of each tenant's messages, and refuses what is over the bound.
+    """Counts the bytes of each tenant's messages, and rejects messages above the bound.
 
-    A task decides by what it knows, without a call. It adds what it has accepted to rows that all
-    tasks share, one for each day on which something expires, and reads there what others have
-    added. So a tenant may have more than its bound by what it sends in half a minute.
+    A task decides by the counts it has, without a call. In the background it adds what it has
+    accepted to rows that all tasks share, one for each day of expiry, and reads what other tasks
+    have added. So a tenant may exceed its bound by what it sends in half a minute.
 
     Args:
         client: an aiobotocore client made with `client_config`.
         table: the table of tenants.
         on_retry: called before each retry.
-        most_bytes: that each tenant may have.
+        most_bytes: the bound of each tenant.
     """
 
     def __init__(
@@ -66,62 +67,68 @@ class DynamoDBKeptBytes:
         self._table = table
         self._on_retry = on_retry
         self._most_bytes = most_bytes
-        self._tenants: dict[str, _Tenant] = {}
-        self._sending: set[asyncio.Task[None]] = set()
+        self._tenants: dict[str, _KeptOfTenant] = {}
+        self._exchanges: set[asyncio.Task[None]] = set()
 
     def check(self, tenant: str, size: int, now: float) -> None:
         """Check that a message of `size` bytes may be kept.
 
         Raises:
-            StoreFull: the tenant would have more than it may.
+            StoreFull: the tenant would exceed its bound.
         """
-        known = self._tenants.get(tenant)
-        if known is not None and known.bytes_from(day_of(now)) + size > self._most_bytes:
-            self._exchange(tenant, known, now)
+        kept = self._tenants.get(tenant)
+        if kept is not None and kept.bytes_from(day_of(now)) + size > self._most_bytes:
+            self._begin_exchange(tenant, kept, now)
             raise StoreFull
 
     def add(self, tenant: str, size: int, expires_at: float, now: float) -> None:
-        """Count what has been accepted, or deleted (less than 0), until it expires."""
-        known = self._tenants.pop(tenant, None) or _Tenant()
-        self._tenants[tenant] = known
-        known.unsent[day_of(expires_at)] += size
-        self._exchange(tenant, known, now)
+        """Add the bytes of an accepted message until it expires. Deleted bytes are less than 0."""
+        kept = self._tenants.pop(tenant, None) or _KeptOfTenant()
+        self._tenants[tenant] = kept
+        kept.unsent[day_of(expires_at)] += size
+        self._begin_exchange(tenant, kept, now)
         if len(self._tenants) > _MOST_TENANTS:
             del self._tenants[next(iter(self._tenants))]
 
-    def _exchange(self, tenant: str, known: _Tenant, now: float) -> None:
-        is_much = known.unsent.total() > self._most_bytes // _SENT_PART
-        if known.is_sending or not (is_much or now - known.sent_at >= _EACH_SECONDS):
+    def _begin_exchange(self, tenant: str, kept: _KeptOfTenant, now: float) -> None:
+        is_much = kept.unsent.total() > self._most_bytes // _UNSENT_PART
+        is_due = is_much or now - kept.exchanged_at >= _EXCHANGE_SECONDS
+        if kept.is_exchanging or not is_due:
             return
-        known.is_sending, known.sent_at = True, now
-        sending = asyncio.get_running_loop().create_task(self._send(tenant, known, now))
-        self._sending.add(sending)
-        sending.add_done_callback(self._sending.discard)
+        kept.is_exchanging, kept.exchanged_at = True, now
+        exchange = asyncio.get_running_loop().create_task(self._exchange(tenant, kept, now))
+        self._exchanges.add(exchange)
+        exchange.add_done_callback(self._exchanges.discard)
 
-    async def _send(self, tenant: str, known: _Tenant, now: float) -> None:
-        sent, known.unsent = known.unsent, Counter()
-        known.kept.update(sent)
+    async def _exchange(self, tenant: str, kept: _KeptOfTenant, now: float) -> None:
+        unsent, kept.unsent = kept.unsent, Counter()
+        kept.stored.update(unsent)
         try:
-            for day, size in [*sent.items()]:
+            for day, size in [*unsent.items()]:
                 await self._add(tenant, day, size)
-                del sent[day]
-            known.kept = await self._read(tenant, now)
+                del unsent[day]
+            kept.stored = await self._read(tenant, now)
         except Exception as error:
-            known.unsent.update(sent)
-            _logger.warning("what tenants have in the store is not known now: %s", error)
+            kept.stored.subtract(unsent)
+            kept.unsent.update(unsent)
+            _logger.warning(
+                "the bytes that tenants have in the store can't be exchanged between tasks; they "
+                "are counted here, and the next exchange adds them: %s",
+                error,
+            )
         finally:
-            known.is_sending = False
+            kept.is_exchanging = False
 
     async def _add(self, tenant: str, day: str, size: int) -> None:
-        # The row outlives its day, by which it is read.
-        began_at = datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()
+        day_begins_at = datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()
         request = {
             "TableName": self._table,
             "Key": key_of(tenant, f"{_ROW}{day}"),
             "UpdateExpression": "SET #expires = :expires ADD kept :size",
             "ExpressionAttributeNames": {"#expires": TTL_ATTRIBUTE},
             "ExpressionAttributeValues": {
-                ":expires": seconds(began_at + 2 * _DAY_SECONDS),
+                # The row is read until its day has ended.
+                ":expires": seconds(day_begins_at + 2 * _DAY_SECONDS),
                 ":size": number(size),
             },
         }

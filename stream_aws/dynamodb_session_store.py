@@ -47,7 +47,7 @@ written once, without a transaction: one write unit a KB instead of three (decis
 # message with such a name is refused, like one that exists.
 _TEXT_ROW, _TEXT_ROWS = "text_row", "text#"
 _MOST_LOOKS = 5  # for a text that is missing
-# A message without its text: its item, those of its session and response.
+# Of a message without its text: its item, and those of its session and response.
 _ITEM_BYTES = 1_024
 
 
@@ -61,7 +61,7 @@ class DynamoDBSessionStore:
         client: an aiobotocore client made with `client_config`.
         on_retry: called before each retry.
         lifetime: how long messages of chats are kept, in seconds.
-        kept: counts what tenants have. None: nothing is counted.
+        kept: counts the bytes of each tenant. None: nothing is counted or bounded.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class DynamoDBSessionStore:
         keys = [{"channel": text(str(channel))} for channel in channels]
         table = self._tables.sessions
         items = await get_all(self._client, table, keys, self._on_retry, consistent=False)
-        ended = {it["channel"]["S"] for it in items if "ended" in it and alive(it, now)}
+        ended = {item["channel"]["S"] for item in items if "ended" in item and alive(item, now)}
         return frozenset(channel for channel in channels if str(channel) in ended)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
@@ -292,6 +292,8 @@ class DynamoDBSessionStore:
         for name in ("terms", "kind"):
             if value := getattr(entry, name):
                 item[name] = text(value)
+        if entry.text_bytes:
+            item["text_bytes"] = number(entry.text_bytes)
         return {
             "TableName": self._tables.ledger,
             "Item": item,
@@ -316,15 +318,16 @@ class DynamoDBSessionStore:
 
 
 def _size(entry: LedgerEntry) -> int:
-    """What a message takes before it is answered."""
+    """The bytes kept of a message before it is answered."""
     texts = entry.text.encode(), entry.terms.encode()
     return _ITEM_BYTES + sum(map(len, texts)) + entry.text_bytes
 
 
 def _size_of_item(item: Item) -> int:
-    """The same of an item, which may be one of a text alone."""
+    """The bytes that an item of the ledger was counted for: a message, or the text of one."""
     texts = (item[name]["S"] for name in ("text", "terms") if name in item)
-    return _ITEM_BYTES * _is_entry(item) + sum(len(each.encode()) for each in texts)
+    apart = int(item["text_bytes"]["N"]) if "text_bytes" in item else 0
+    return _ITEM_BYTES * _is_entry(item) + sum(len(each.encode()) for each in texts) + apart
 
 
 def _has_been_done(error: ClientError, entry: LedgerEntry) -> bool:

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from evenflow.stream_aws.attributes import Item
 from evenflow.stream_aws.dynamodb import Client, condition_failed, get_all, query_all, transact
 from evenflow.stream_aws.dynamodb_counters import DynamoDBCounters
-from evenflow.stream_aws.ended_days import EndedDays, days_between
+from evenflow.stream_aws.ended_days import EndedDays, by_day, days_between
 from evenflow.stream_aws.grouped_calls import GroupedCalls
 from evenflow.stream_aws.pauses import Pauses
 from evenflow.stream_aws.usage_items import (
@@ -53,7 +53,7 @@ _ROWS_OF_A_TRANSACTION = 100
 _ASKS_AT_ONCE = 90
 _ROWS_OF_A_BATCH = 100  # that BatchGetItem takes
 _READ_AT_ONCE = _ROWS_OF_A_BATCH // 3  # three rows each
-# Of reports: a page is read within some milliseconds, and others have their turn behind it.
+# Rows of a page of a report. The event loop parses one within some milliseconds.
 _PAGE_ROWS = 250
 # The longest pauses, in seconds, before the next transaction after conflicts of tasks.
 _LONGEST_RESERVE_PAUSE, _LONGEST_SETTLE_PAUSE = 0.2, 1.0
@@ -151,21 +151,22 @@ class DynamoDBUsageStore:
     ) -> Sequence[DayTotals]:
         owner, days = (tenant, user), days_between(first_day, last_day)
         found = self._ended_days.find(owner, days)
-        unknown = [day for day in days if day not in found]
-        if unknown:
+        missing = [day for day in days if day not in found]
+        if missing:
             if user is None:
-                read = await self._totals_of_tenant(tenant, unknown)
+                totals = await self._totals_of_tenant(tenant, missing)
             else:
-                read = await self._totals_of_user(tenant, unknown, user)
-            self._ended_days.remember(owner, unknown, read)
-            found |= {day: [each for each in read if each.day == day] for day in unknown}
-        return [totals for day in days for totals in found[day]]
+                totals = await self._totals_of_user(tenant, missing, user)
+            read = by_day(totals, missing)
+            self._ended_days.remember(owner, read)
+            found |= read
+        return [each for day in days for each in found[day]]
 
     async def records(self, tenant: str, day: str) -> Sequence[UsageRecord]:
         return await self._records(tenant, first_of_records(day))
 
     async def _totals_of_tenant(self, tenant: str, days: Sequence[str]) -> list[DayTotals]:
-        """From the first to the last of these days."""
+        """The totals from the first to the last of these days."""
         bounds = {":first": first_of_totals(days[0]), ":last": first_of_totals(days[-1]) + "\uffff"}
         condition = "#row BETWEEN :first AND :last"
         items = await self._query_all(
@@ -175,8 +176,9 @@ class DynamoDBUsageStore:
         return summed(map(totals_in, items))
 
     async def _totals_of_user(self, tenant: str, days: Sequence[str], user: str) -> list[DayTotals]:
-        """Summed of the user's records, which are side by side for each day: a row of its own would
-        cost a write for each answer.
+        """The sums of the user's records.
+
+        The records of a day are neighbours. A row of totals would cost a write for each answer.
         """
         totals: list[DayTotals] = []
         for day in days:

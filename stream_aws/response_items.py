@@ -29,7 +29,7 @@ from evenflow.stream_core.ports.stored_json import (
 from evenflow.stream_core.protocol.errors import written_by_newer_version
 
 HEAD_POSITION = "~head"
-# Behind those of all chunks, which are digits.
+# Sorts after the positions of all chunks, which begin with digits.
 _BEHIND_CHUNKS = "~"
 _SESSION_POLLS, _SHARE_POLLS = "session_polls", "share_polls"
 
@@ -162,14 +162,14 @@ def note_read(table: str, response_id: str) -> Request:
 
 
 def note_poll(table: str, response_id: str, *, shared: bool) -> Request:
-    """UpdateItem: the same of a poll that came to the function.
+    """UpdateItem: `note_read`, and count a poll that came to the function.
 
     Args:
-        shared: whether it came with a share token.
+        shared: whether the poll came with a share token.
     """
     request = note_read(table, response_id)
-    counted = _SHARE_POLLS if shared else _SESSION_POLLS
-    return {**request, "UpdateExpression": f"{request['UpdateExpression']}, {counted} :one"}
+    counter = _SHARE_POLLS if shared else _SESSION_POLLS
+    return {**request, "UpdateExpression": f"{request['UpdateExpression']}, {counter} :one"}
 
 
 def query_from(table: str, response_id: str, from_index: int) -> Request:
@@ -188,7 +188,7 @@ def query_from(table: str, response_id: str, from_index: int) -> Request:
 
 
 def query_newest(table: str, response_id: str) -> Request:
-    """Query: the position of the chunk with the newest entry, whoever wrote it."""
+    """Query: the position of the chunk with the newest entry, of any owner."""
     return {
         "TableName": table,
         "ConsistentRead": True,

@@ -66,7 +66,7 @@ def change(table: str, record: Tenant, revision: int) -> list[Item]:
     after = number(revision + 1)
     item = {**_key(_record_row(record.id)), "record": text(record.to_text()), "revision": after}
     of_record = {"Put": {"TableName": table, "Item": item}}
-    # An older version deletes the row of a removed tenant, and says so here.
+    # Older versions delete the row of a removed tenant, and set `deleted`.
     values = {":after": after, ":changed": text(record.id), ":deleted": flag(False)}
     condition = "attribute_not_exists(revision)"
     if revision:

@@ -27,7 +27,8 @@ _RESPONSES = (
 )
 _SESSIONS = "INSERT OR REPLACE INTO sessions (channel, last_message_id, expires_at)"
 _MESSAGES = f"INSERT INTO messages (channel, expires_at, sender, bytes, packed, {ENTRY})"
-# The same names, of messages that have expired. SQLite looks through all for a pair in a list.
+# Expired messages with the names of new ones. A join, since SQLite scans the table for pairs in a
+# list.
 _REPLACED = """
 DELETE FROM messages WHERE rowid IN (
     SELECT message.rowid FROM (VALUES {rows}) AS named CROSS JOIN messages AS message
@@ -56,7 +57,8 @@ class Accepting(NamedTuple):
     """A message that is to be put on record.
 
     `now`, `expires_at`: seconds since the epoch. `expires_at`: when the message is forgotten.
-    `packed`: its text, where that is long: kept apart if the entry has a name for it.
+    `packed`: its text, compressed, if that is long. It is a large text of its own if the entry has
+    a name for it.
     """
 
     channel: str
@@ -86,7 +88,7 @@ class Accepting(NamedTuple):
 
     @property
     def size(self) -> int:
-        """What is kept of it before it is answered."""
+        """The bytes kept of it before it is answered."""
         texts = self.entry.text.encode(), self.entry.terms.encode(), self.packed or b""
         return ROW_BYTES + sum(map(len, texts))
 
@@ -138,7 +140,7 @@ def _write(connection: Connection, insert: str, rows: Iterable[tuple[object, ...
 
 
 def _count(connection: Connection, messages: Sequence[Accepting]) -> None:
-    """Count what they add, and take away expired messages of the same names."""
+    """Count the bytes of these messages, and delete expired ones with the same names."""
     names = [(message.channel, message.entry.message_id) for message in messages]
     replaced = connection.execute(_REPLACED.format(rows=_marks(names)), _flat(names)).fetchall()
     changes: Counter[Holder] = Counter()
@@ -150,7 +152,7 @@ def _count(connection: Connection, messages: Sequence[Accepting]) -> None:
 
 
 def _write_texts(connection: Connection, messages: Sequence[Accepting]) -> None:
-    """Keep long texts, and forget those of ended messages that these ones contain."""
+    """Keep long texts, and delete those of earlier messages that these texts repeat."""
     packed = [
         (entry.text_name, text, expires_at)
         for _, entry, _, expires_at, text in messages

@@ -9,15 +9,17 @@ from typing import Any
 from evenflow.stream_sqlite.file import EXPIRING, FileState, file_state
 from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES, Holder, add_kept, delete_text
 
-# Of each table. A response takes its chunks with it, and other operations wait for the transaction.
+# Rows of one table in one transaction, which other operations wait for. A response's chunks are
+# deleted with it.
 _ROWS_AT_ONCE = 500
-# Of large texts: each page of one is written, where SQLite is built to overwrite what is deleted.
+# Bytes of large texts in one transaction. Some builds of SQLite overwrite each page they free.
 _BYTES_AT_ONCE = 4_194_304
-# So many stay free for what comes next, and a quarter of those that are used.
+# Bytes that stay free for the next writes, beside a quarter of the bytes in use.
 _SPARE_BYTES = 4_194_304
-# The last page of the file is written elsewhere first. Many at once are written twice.
+# Pages given back in one transaction. The last pages of the file are moved first, so each of these
+# is a write.
 _PAGES_AT_ONCE = 256
-# Rows of these are looked at when they are deleted.
+# The tables whose expired rows are counted, or measured, as they are deleted.
 _COUNTED = ("messages", "responses", "usage_records", "large_texts")
 
 
@@ -27,36 +29,36 @@ def tidy(connection: Connection, now: float) -> tuple[FileState, bool]:
     Returns:
         The file as it is afterwards, and whether there is more to do.
     """
-    most = delete_expired(connection, now)
+    has_more_rows = delete_expired(connection, now)
     before = file_state(connection)
-    spare = before.free_bytes - _SPARE_BYTES - before.used_bytes // 4
-    pages = max(0, min(_PAGES_AT_ONCE, spare // before.page_bytes))
+    spare_bytes = before.free_bytes - _SPARE_BYTES - before.used_bytes // 4
+    pages = max(0, min(_PAGES_AT_ONCE, spare_bytes // before.page_bytes))
     for _ in range(pages):
-        # Python ends a statement without columns after its first step, which is a page.
+        # Python ends a statement without columns after its first step, which frees one page.
         connection.execute("PRAGMA incremental_vacuum(1)")
     after = file_state(connection)
-    return after, most == _ROWS_AT_ONCE or after.pages < before.pages
+    return after, has_more_rows or after.pages < before.pages
 
 
-def delete_expired(connection: Connection, now: float) -> int:
-    """Delete some rows that had expired at `now`. Returns how many of the table with most."""
+def delete_expired(connection: Connection, now: float) -> bool:
+    """Delete some rows that had expired at `now`. Returns whether there may be more."""
     messages = _delete(connection, "messages", now, "channel, sender, bytes")
-    usage = _delete(connection, "usage_records", now, "tenant")
+    usage_records = _delete(connection, "usage_records", now, "tenant")
     responses = _delete(connection, "responses", now, "channel, message_id")
-    gone: Counter[Holder] = Counter()
+    changes: Counter[Holder] = Counter()
     for channel, sender, size in messages:
-        gone[Holder.of(channel, sender)] -= size
-    for (tenant,) in usage:
-        gone[Holder(tenant, "")] -= USAGE_BYTES
-    add_kept(connection, gone)
+        changes[Holder.of(channel, sender)] -= size
+    for (tenant,) in usage_records:
+        changes[Holder(tenant, "")] -= USAGE_BYTES
+    add_kept(connection, changes)
     for channel, message_id in responses:
         delete_text(connection, channel, message_id)
-    others = (table for table in EXPIRING if table not in _COUNTED)
-    return max(
-        *map(len, (messages, usage, responses)),
-        *(len(_delete(connection, table, now, "1")) for table in others),
-        _delete_large_texts(connection, now),
+    has_more_texts = _delete_large_texts(connection, now)
+    uncounted = (
+        _delete(connection, table, now, "1") for table in EXPIRING if table not in _COUNTED
     )
+    most_rows = max(map(len, (messages, usage_records, responses, *uncounted)))
+    return has_more_texts or most_rows == _ROWS_AT_ONCE
 
 
 def _delete(connection: Connection, table: str, now: float, returned: str) -> list[Any]:
@@ -66,18 +68,18 @@ def _delete(connection: Connection, table: str, now: float, returned: str) -> li
     ).fetchall()
 
 
-def _delete_large_texts(connection: Connection, now: float) -> int:
-    """Delete expired texts. Returns `_ROWS_AT_ONCE` if there may be more."""
+def _delete_large_texts(connection: Connection, now: float) -> bool:
+    """Delete some expired texts. Returns whether there may be more."""
     expired = connection.execute(
         "SELECT name, length(text) + ifnull(length(packed), 0) FROM large_texts "
         f"WHERE expires_at <= ? LIMIT {_ROWS_AT_ONCE}",
         (now,),
     ).fetchall()
-    left, names = _BYTES_AT_ONCE, list[tuple[str]]()
+    bytes_left, names = _BYTES_AT_ONCE, list[tuple[str]]()
     for name, size in expired:
-        if left < 0:
+        if bytes_left < 0:
             break
-        left -= size
+        bytes_left -= size
         names.append((name,))
     connection.executemany("DELETE FROM large_texts WHERE name = ?", names)
-    return _ROWS_AT_ONCE if len(names) < len(expired) else len(names)
+    return len(names) < len(expired) or len(names) == _ROWS_AT_ONCE

@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES
 from evenflow.stream_sqlite.process_lock import is_in_use
 from evenflow.stream_sqlite.reserve import Reserve
 from evenflow.stream_sqlite.usage_tables import TOTALS_OF_RECORDS, USAGE_TABLES
@@ -17,13 +18,12 @@ from evenflow.stream_sqlite.usage_tables import TOTALS_OF_RECORDS, USAGE_TABLES
 _logger = logging.getLogger(__name__)
 
 LOG_BYTES = 4_194_304
-"""What the log of writes shrinks to when nobody reads in it any more. SQLite empties it by itself
-when it has as much.
-"""
-# A file of an earlier program is rewritten once, so that it can shrink: a larger one would take
-# the start longer than some seconds.
+"""The size to which SQLite truncates the write-ahead log after a checkpoint. By default it makes a
+checkpoint at about this size."""
+# The largest file of an earlier version that is rewritten at the start, so that it can shrink. That
+# takes some seconds.
 _REWRITTEN_BYTES = 268_435_456
-# The start takes less: the log of writes, its index, and a few rows.
+# What a start writes at most: the write-ahead log, its index, and a few rows.
 _START_BYTES = 1_048_576
 
 VERSION = 6
@@ -100,7 +100,12 @@ KEPT_TABLES = (
     bytes INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID""",
 )
-"""What each sender has in the file: of a message in its row, and the sums by who sent them."""
+"""How many bytes are kept: of each message in its row, and the sum of each sender."""
+# Messages of an earlier version are counted as 0 bytes until they change.
+_KEPT_OF_RECORDS = (
+    f"INSERT INTO kept_bytes SELECT tenant, count(*) * {USAGE_BYTES} FROM usage_records "
+    "GROUP BY tenant"
+)
 
 UPGRADES = {
     1: (
@@ -111,7 +116,7 @@ UPGRADES = {
     2: TENANT_TABLES,
     3: TASK_TABLES,
     4: ("ALTER TABLE messages ADD COLUMN parent_message_id TEXT", _BRANCHES_INDEX),
-    5: (*KEPT_TABLES, *USAGE_TABLES, *TOTALS_OF_RECORDS),
+    5: (*KEPT_TABLES, _KEPT_OF_RECORDS, *USAGE_TABLES, *TOTALS_OF_RECORDS),
 }
 """The statements that bring a file from each version to the next."""
 
@@ -227,7 +232,7 @@ class FileUnusable(Exception):
 
 
 class FileState(NamedTuple):
-    """The file's pages, those in its log of writes included."""
+    """The file's pages, including those in its write-ahead log."""
 
     page_bytes: int
     pages: int
@@ -235,17 +240,17 @@ class FileState(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The length of the file once the log of writes is in it."""
+        """The length of the file after a checkpoint."""
         return self.page_bytes * self.pages
 
     @property
     def free_bytes(self) -> int:
-        """What of it is free, and used first."""
+        """Bytes of free pages, which are used before the file grows."""
         return self.page_bytes * self.free_pages
 
     @property
     def used_bytes(self) -> int:
-        """What of it is used."""
+        """Bytes of pages in use."""
         return self.bytes - self.free_bytes
 
 
@@ -276,13 +281,15 @@ def prepare(path: Path) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection for one thread. Its transactions begin and end only when told.
+    """Open a connection to an existing file, for one thread. It begins no transactions by itself.
 
     Raises:
         sqlite3.Error: the file can't be opened.
     """
+    # Only `prepare` makes a file: one in the place of a deleted file would be taken for it.
+    uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(
-        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -307,23 +314,23 @@ def file_state(connection: sqlite3.Connection) -> FileState:
 
 
 def _make_shrinkable(path: Path) -> None:
-    """Have a new file give pages back. It has to be said before anything is written."""
+    """Set up a new file so that it can shrink, which has to be before anything is written."""
     with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
 
 
 def _convert(connection: sqlite3.Connection, path: Path) -> None:
-    """Rewrite a file of an earlier program so that it can give pages back, if that is quick."""
+    """Rewrite a file of an earlier version so that it can shrink, if that is quick."""
     if connection.execute("PRAGMA auto_vacuum").fetchone()[0] or is_in_use(path):
         return
     size = file_state(connection).used_bytes
-    # It is written to a file of SQLite's own, to the log of writes, and back.
+    # VACUUM writes all of it three times: to a temporary file, to the write-ahead log, and back.
     if size > min(_REWRITTEN_BYTES, Reserve(path).room() // 3):
         _logger.info(
-            "EVENFLOW_STORE_PATH=%s: what is free in the file is used again, but not given back, "
-            'until it is rewritten: stop all servers, then sqlite3 %s "PRAGMA auto_vacuum=2; '
-            'VACUUM"',
+            "EVENFLOW_STORE_PATH=%s: free pages of the file are used again, but the file does not "
+            'shrink until it is rewritten: stop all servers, then run sqlite3 %s "PRAGMA '
+            'auto_vacuum=2; VACUUM"',
             path, path,
         )  # fmt: skip
         return

@@ -1,4 +1,4 @@
-"""What is kept for each tenant and sender, counted in the transactions that change it."""
+"""Counts the bytes kept for each tenant and sender, in the transactions that change them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROW_BYTES = 1_024
 USAGE_BYTES = 768
 """The usage record of an answer."""
 
-# All that is kept of a message: the answer stands in the response's chunks, too.
+# Bytes kept of a message, with its answer, which is in the response's chunks, too.
 _SIZE = f"""
 {ROW_BYTES} + length(CAST(text AS BLOB)) + ifnull(length(messages.packed), 0)
 + length(CAST(terms AS BLOB))
@@ -28,7 +28,7 @@ _SIZE = f"""
 
 
 class Holder(NamedTuple):
-    """The sender that something in the store is counted for.
+    """The sender that a row of the store is counted for.
 
     `sender`: digests of the address and of the session or user, with a colon between. Empty: not
     known.
@@ -44,14 +44,14 @@ class Holder(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The rows that count it: its tenant's, its address', and its own."""
+        """The names of its sums: of its tenant, of its address, and its own."""
         # No tenant's name has a colon.
         parts = [self.tenant, *self.sender.split(":")] if self.sender else [self.tenant]
         return tuple(accumulate(parts, "{}:{}".format))
 
 
 def add_kept(connection: Connection, changes: Mapping[Holder, int]) -> None:
-    """Count what has come, and what has gone (less than 0)."""
+    """Add these bytes to the sums of each sender. Deleted bytes are less than 0."""
     sums: Counter[str] = Counter()
     for holder, change in changes.items():
         sums.update(dict.fromkeys(holder.names, change))
@@ -67,12 +67,12 @@ def add_kept(connection: Connection, changes: Mapping[Holder, int]) -> None:
 
 
 def read_kept(connection: Connection, holder: Holder) -> list[int]:
-    """The bytes that are kept for a tenant, of these for the address, and so on."""
+    """The bytes kept for the tenant, and of these for the address, and of these for the sender."""
     return [_kept(connection, name) for name in holder.names]
 
 
 def recount(connection: Connection, channel: str, message_id: str) -> None:
-    """Count a message that has changed."""
+    """Count the bytes of a message again, because it has changed."""
     place = channel, message_id
     row = connection.execute(
         "SELECT sender, bytes FROM messages WHERE channel = ? AND message_id = ?", place
@@ -80,16 +80,17 @@ def recount(connection: Connection, channel: str, message_id: str) -> None:
     if row is None:
         return
     sender, before = row
-    ((now,),) = connection.execute(
+    ((after,),) = connection.execute(
         f"UPDATE messages SET bytes = {_SIZE} WHERE channel = ? AND message_id = ? RETURNING bytes",
         place,
     ).fetchall()
-    add_kept(connection, {Holder.of(channel, sender): now - before})
+    add_kept(connection, {Holder.of(channel, sender): after - before})
 
 
 def delete_text(connection: Connection, channel: str, message_id: str) -> None:
-    """Delete the text of a message that brought its conversation, if it has ended: it is not read
-    again. Count the message again, whatever it is.
+    """Delete the text of an ended message that brought its conversation, since nothing reads it.
+
+    Any message is counted again.
     """
     place = channel, message_id
     row = connection.execute(

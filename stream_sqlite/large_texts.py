@@ -15,7 +15,7 @@ from evenflow.stream_sqlite.writes import Writes
 PACKED_FROM_BYTES = 16_384
 """The shortest text that is compressed."""
 
-# The fastest.
+# zlib's fastest level.
 _LEVEL = 1
 
 
@@ -34,22 +34,22 @@ class SQLiteLargeTexts:
         await self._writes.run(partial(_put, name=name, packed=packed, expires_at=expires_at))
 
     async def get(self, name: str) -> str | None:
-        found = await self._reads.run(partial(_get, name=name, now=self._wall_time()))
-        if isinstance(found, bytes):
-            return await asyncio.to_thread(unpacked, found)
-        return found
+        text = await self._reads.run(partial(_get, name=name, now=self._wall_time()))
+        if isinstance(text, bytes):
+            return await asyncio.to_thread(unpacked, text)
+        return text
 
     async def delete(self, name: str) -> None:
         await self._writes.run(partial(_delete, name=name))
 
 
 async def pack(text: str) -> bytes:
-    """A text as it is kept. The event loop does not wait for it."""
+    """Compress a text in a thread."""
     return await asyncio.to_thread(zlib.compress, text.encode(), _LEVEL)
 
 
 def unpacked(packed: bytes) -> str:
-    """The text in what is kept."""
+    """A text that `pack` compressed."""
     return zlib.decompress(packed).decode()
 
 
@@ -58,7 +58,7 @@ def _put(connection: Connection, name: str, packed: bytes, expires_at: float) ->
 
 
 def put_all(connection: Connection, texts: list[tuple[str, bytes, float]]) -> None:
-    """Keep packed texts: the name of each, and when it expires."""
+    """Keep compressed texts: of each the name, the bytes, and when it expires."""
     connection.executemany(
         "INSERT OR REPLACE INTO large_texts (name, text, packed, expires_at) VALUES (?, '', ?, ?)",
         texts,

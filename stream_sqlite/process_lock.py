@@ -1,4 +1,4 @@
-"""The lock by which processes that share a file know which of them have ended."""
+"""The lock by which processes that share a file detect which of them have ended."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 _LOCK_INFIX = "-process-"
-# A process makes its lock anew when somebody has deleted it: it looks once a second.
+# Seconds before a process without a lock file counts as ended. A live one checks once a second, and
+# creates a deleted lock file again.
 _MISSING_SECONDS = 2.0
 
 FileId = tuple[int, int]
-"""Which file it is that has a name, whoever else had that name before."""
+"""Identifies a file by device and inode, independently of its name."""
 
 
 def file_id(path: Path) -> FileId | None:
-    """Which file has this name now. None: there is none."""
+    """The identity of the file that has this name now. None: there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -32,7 +33,7 @@ class ProcessLock:
 
     Args:
         database: the shared file.
-        monotonic: seconds.
+        monotonic: the time in seconds, on a monotonic clock.
 
     Raises:
         OSError: the lock's file can't be made.
@@ -53,10 +54,10 @@ class ProcessLock:
         return descriptor
 
     def keep(self) -> bool:
-        """Make the lock anew if somebody has deleted its file. Returns whether that was so.
+        """Create the lock file again if it was deleted. Returns whether it was.
 
         Raises:
-            OSError: it can't be made.
+            OSError: it can't be created.
         """
         if file_id(self._path) is not None:
             return False
@@ -73,7 +74,7 @@ class ProcessLock:
     def is_gone(self, name: str) -> bool:
         """Whether the process with this lock has ended. If so, its file is deleted.
 
-        One whose file is missing may have lost it to a cleaner of files, and gets time to notice.
+        If its file is missing, a clean-up may have deleted it, and the process gets time to notice.
         """
         if name == self.name:
             return False

@@ -1,4 +1,4 @@
-"""The room on the disk that messages don't get, part of it in a file that can be given up."""
+"""The room on the disk that messages may not take, part of it in a file that can be deleted."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 
 RESERVE_BYTES = 4_194_304
-"""The file beside the database: enough to start, and to delete what has expired."""
+"""The size of the file beside the database: enough to start, and to delete what has expired."""
 
+# Free bytes that messages may not take, and at most this part of a small disk.
 _MARGIN_BYTES = 16_777_216
-# Of a small disk.
 _LARGEST_MARGIN_PART = 8
 
 
 class Reserve:
     """Keeps a part of the disk for the store itself.
 
-    Messages are refused before they take it, so that answers that run are written and settled to
-    their end. Something else may fill the disk. Then the file of the reserve is deleted, which is
-    room to start, to delete what has expired, and to settle what has ended.
+    Messages are refused before they take it, so that running answers are written and settled to
+    their end. If other programs fill the disk, the reserve's file is deleted. That is room to
+    start, to delete what has expired, and to settle what has ended.
 
     Args:
         database: the file of the stores.
@@ -29,7 +29,7 @@ class Reserve:
         self._path = database.with_name(f"{database.name}-reserve")
 
     def room(self) -> int:
-        """Bytes of the disk that messages may take. Less than 0: the reserve is used already.
+        """Bytes of the disk that messages may take. Less than 0: the reserve is being used.
 
         Raises:
             OSError: the folder is gone.
@@ -39,7 +39,7 @@ class Reserve:
         return disk.f_bavail * disk.f_frsize - margin - (RESERVE_BYTES - self._bytes())
 
     def allocate(self) -> bool:
-        """Make the file, if there is none and the disk has room. Returns whether there is one.
+        """Make the file, if there is none and the disk has room. Returns whether the file is there.
 
         Raises:
             OSError: it can't be made.
@@ -59,7 +59,7 @@ class Reserve:
         return True
 
     def release(self, needed: int) -> bool:
-        """Delete the file if fewer bytes than `needed` are free. Returns whether it was."""
+        """Delete the file if fewer bytes than `needed` are free. Returns whether it was deleted."""
         with suppress(OSError):
             disk = os.statvfs(self._path.parent)
             if disk.f_bavail * disk.f_frsize < needed and self._bytes():

@@ -1,4 +1,4 @@
-"""The room in the file: what each sender may add, and what goes."""
+"""The room in the file: how much each sender may add, and how room is regained."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ from evenflow.stream_sqlite.writes import Writes
 _logger = logging.getLogger(__name__)
 
 UNBOUNDED = 2**63
-"""Bytes of a file that has no bound of its own."""
+"""The bound of a file that only the disk bounds."""
 
-# Each deletes hundreds of rows: so thousands go in a second, more than come for long.
+# Transactions of one `tidy`. Each deletes hundreds of rows: together more than come in a second.
 _ROUNDS = 8
 _REFUSAL_LOG_SECONDS, _HALF_FULL_LOG_SECONDS = 60.0, 86_400.0
-# Of what is free: the disk is looked at seldom where there is much.
+# One part of this many of the free room is given out before the file and the disk are read again.
 _UNCHECKED_PART = 64
 _MEBIBYTE = 1_048_576
 
 
 class Room:
-    """The room for messages: what `most_bytes` leaves, or the disk, whichever is less.
+    """The room for messages: what is left of `most_bytes`, or on the disk if that is less.
 
-    The file is looked at once a second, and again where there is little room. Several processes may
-    together take a little more than there is: the reserve is larger.
+    The state of the file is read once a second, and for each message while there is little room.
+    Several processes may together take a little more than the room. That is less than the reserve.
 
     Args:
+        path: the file.
         state: the file as it is now.
-        most_bytes: that the file may have of what is kept.
+        most_bytes: the largest sum of the file's used pages.
         wall_time: seconds since the epoch.
     """
 
@@ -62,102 +63,107 @@ class Room:
         self._reads = reads
         self._wall_time = wall_time
         self._reserve = Reserve(path)
-        self._in_flight = self._written = self._seen = 0
-        """Bytes of messages: being written, ever written, and of the latter those in `_state`."""
-        self._in_flight_of: Counter[str] = Counter()
+        self._in_flight = self._written = self._written_in_state = 0
+        """Bytes of messages: being written, ever written, and of these the ones that `_state` has.
+        """
+        self._in_flight_by_name: Counter[str] = Counter()
         self._unchecked = 0
-        """Bytes that may be taken before the file and the disk are looked at again."""
-        self._tidying = False
+        """Bytes that may be taken before the file and the disk are read again."""
+        self._is_tidying = False
         self._has_reserve = True
         self._refusal_logged_at = self._half_full_logged_at = 0.0
 
     @asynccontextmanager
     async def reserve(self, holder: Holder, size: int) -> AsyncIterator[None]:
-        """Take room for a message of `size` bytes of this sender, which is written in the block.
+        """Reserve room for a message of `size` bytes of this sender. The block writes it.
 
         Raises:
             StoreFull: there is no room, or the sender has too much already.
             StoreUnavailable: the file can't be read.
         """
-        self._take(holder, size)
+        self._count_in_flight(holder, size)
         try:
-            # The file is gone: the write fails, and says so.
+            # Without a file the write fails, with an error that says so.
             with suppress(OSError):
                 await self._check(holder, size)
             yield
             self._written += size
         finally:
-            self._take(holder, -size)
+            self._count_in_flight(holder, -size)
 
-    def _take(self, holder: Holder, size: int) -> None:
+    def _count_in_flight(self, holder: Holder, size: int) -> None:
         self._in_flight += size
         for name in holder.names:
-            self._in_flight_of[name] += size
-            if not self._in_flight_of[name]:
-                del self._in_flight_of[name]
+            self._in_flight_by_name[name] += size
+            if not self._in_flight_by_name[name]:
+                del self._in_flight_by_name[name]
 
     async def _check(self, holder: Holder, size: int) -> None:
-        """Check that there was room for a message before it was taken."""
+        """Check that there is room for a message that is counted as in flight."""
         self._unchecked -= size
         if self._unchecked >= 0:
             return
         most, used = self._bounds()
         before = used - size
-        # While there is much room the shares of senders do not matter.
+        # With this much room, a sender may even have all that is used.
         if has_room(most, before, size, before, before, before):
             self._unchecked = (most - used) // _UNCHECKED_PART
             return
-        # A message may be written behind the read, and end before its result is here.
-        in_flight = [self._in_flight_of[name] - size for name in holder.names]
+        # Counted before the read: a message may be committed after it, and end before it returns.
+        in_flight = [self._in_flight_by_name[name] - size for name in holder.names]
         written = self._written
-        state, on_record = await self._reads.run(partial(_look, holder=holder))
-        self._see(state, written)
+        state, on_record = await self._reads.run(partial(_read_state, holder=holder))
+        self._update_state(state, written)
         most, used = self._bounds()
         kept = [*map(add, on_record, in_flight)]
         if not has_room(most, used - size, size, *kept):
             self._log_refusal(holder, kept, most, used)
             raise StoreFull
 
-    def _see(self, state: FileState, written: int) -> None:
-        """Take the state of the file, which was read when so many bytes had been written."""
-        if written >= self._seen:
-            self._state, self._seen = state, written
+    def _update_state(self, state: FileState, written: int) -> None:
+        """Use a state of the file, unless a later one is known.
+
+        Args:
+            written: `_written` before the state was read.
+        """
+        if written >= self._written_in_state:
+            self._state, self._written_in_state = state, written
 
     async def tidy(self) -> None:
-        """Delete what has expired, and give the disk back what is free. Called once a second.
+        """Delete what has expired, and give free pages back to the disk. Called once a second.
 
         Raises:
             StoreUnavailable: the file can't be written.
         """
-        if self._tidying:
+        if self._is_tidying:
             return
-        self._tidying = True
+        self._is_tidying = True
         try:
             for _ in range(_ROUNDS):
                 written = self._written
-                state, more = await self._writes.run(partial(tidy, now=self._wall_time()))
-                self._see(state, written)
+                state, has_more = await self._writes.run(partial(tidy, now=self._wall_time()))
+                self._update_state(state, written)
                 self._unchecked = 0
-                if not more:
+                if not has_more:
                     break
             self._keep_reserve()
             self._log_half_full()
             if _size(self._path) > self._state.bytes:
-                await asyncio.to_thread(_end_earlier, self._path)
+                await asyncio.to_thread(_checkpoint, self._path)
         finally:
-            self._tidying = False
+            self._is_tidying = False
 
     def _bounds(self) -> tuple[int, int]:
-        """Bytes that may be kept, and that are.
+        """The most bytes that may be used, and the bytes used.
 
         Raises:
             OSError: the file is gone.
         """
-        state, taken = self._state, self._in_flight + self._written - self._seen
+        state, taken = self._state, self._in_flight + self._written - self._written_in_state
         used = state.used_bytes + taken
         length = self._path.stat().st_size
         log_bytes = _size(self._path.with_name(f"{self._path.name}-wal"))
-        # All goes to the log of writes first, and pages there are to be in the file, too.
+        # What is written takes the disk twice: in the write-ahead log, and later in the file.
         to_write = max(0, state.bytes - length) + max(0, LOG_BYTES - log_bytes)
         on_disk = self._reserve.room() + state.free_bytes - to_write - taken
         return used + min(self._most_bytes - used, on_disk), used
@@ -165,7 +171,7 @@ class Room:
     def _keep_reserve(self) -> None:
         try:
             has_reserve = self._reserve.allocate()
-        except OSError:  # the folder is gone, or another program made the disk full
+        except OSError:  # the folder is gone, or another program has filled the disk
             return
         if not has_reserve and self._has_reserve:
             _logger.error(
@@ -177,7 +183,7 @@ class Room:
         self._has_reserve = has_reserve
 
     def _log_half_full(self) -> None:
-        """Tell the operator once a day that the store is half full."""
+        """Log once a day that the store is half full."""
         now = self._wall_time()
         with suppress(OSError):
             most, used = self._bounds()
@@ -185,12 +191,12 @@ class Room:
                 self._half_full_logged_at = now
                 _logger.warning(
                     "the store has %d of the %d MiB that %s allows; from three quarters on senders "
-                    "that have much are refused with store_full",
+                    "with much in it are refused with store_full",
                     used // _MEBIBYTE, most // _MEBIBYTE, self._bound(most),
                 )  # fmt: skip
 
     def _bound(self, most: int) -> str:
-        """What bounds the store now."""
+        """The name of the lower bound: the setting's, or the disk's."""
         if most == self._most_bytes:
             return f"EVENFLOW_STORE_BYTES={most}"
         return f"the disk of EVENFLOW_STORE_PATH={self._path}"
@@ -201,20 +207,20 @@ class Room:
             return
         self._refusal_logged_at = now
         _logger.warning(
-            "store_full: %s allows %d MiB, and the store has %d. Tenant %s, the address that is "
-            "refused, and its session or user have of these %s. Senders with less go on; room "
-            "comes when messages expire",
+            "store_full: %s allows %d MiB, and the store has %d; tenant %s was refused. "
+            "MiB of the tenant, the address, and its session or user: %s. Senders with less are "
+            "still accepted; messages that expire make room",
             self._bound(most), most // _MEBIBYTE, used // _MEBIBYTE, holder.tenant,
             ", ".join(str(size // _MEBIBYTE) for size in kept),
         )  # fmt: skip
 
 
-def _look(connection: sqlite3.Connection, holder: Holder) -> tuple[FileState, list[int]]:
+def _read_state(connection: sqlite3.Connection, holder: Holder) -> tuple[FileState, list[int]]:
     return file_state(connection), read_kept(connection, holder)
 
 
-def _end_earlier(path: Path) -> None:
-    """Write the log of writes to the file, which ends before its free pages then."""
+def _checkpoint(path: Path) -> None:
+    """Write the write-ahead log to the file, which cuts off the pages that were given back."""
     with suppress(sqlite3.Error), closing(connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 

@@ -32,7 +32,7 @@ class SQLiteSessionStore:
     """The ledger in SQLite (`SessionStore`). Long texts are compressed, those of requests apart.
 
     Args:
-        room: says whether there is some for a message.
+        room: the room for messages in the file.
         lifetime: how long messages of chats are kept, in seconds.
     """
 
@@ -70,7 +70,7 @@ class SQLiteSessionStore:
         packed = None
         if len(entry.text) >= PACKED_FROM_BYTES:
             packed = await pack(entry.text)
-            # A request that brings its conversation is read seldom, and without a history.
+            # A request that brings its conversation is read rarely, and never as history.
             is_apart = MessageKind.from_text(entry.kind).brings_conversation
             name = entry.response_id if is_apart else None
             entry = replace(entry, text="", text_name=name)
@@ -161,14 +161,14 @@ def _ended_of(connection: Connection, channels: Sequence[str], now: float) -> se
 def _answered(
     connection: Connection, channel: str, message_id: str, answer: str | None, outcome: str
 ) -> None:
-    row = connection.execute(
+    rows = connection.execute(
         "UPDATE messages SET ended = 1, answer = ifnull(?, answer), outcome = ? WHERE channel = ? "
         "AND message_id = ? RETURNING kind",
         (answer, outcome, channel, message_id),
     ).fetchall()
-    for (kind,) in row:
+    for (kind,) in rows:
         is_recalled = MessageKind.from_text(kind).recalled
-        # A later message has all of its conversation.
+        # A later message repeats its text.
         is_needed = is_recalled and _is_last(connection, channel, message_id)
         change = recount if is_needed else delete_text
         change(connection, channel, message_id)
@@ -190,10 +190,10 @@ def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEnt
     rows = connection.execute(
         f"DELETE FROM messages WHERE channel = ? RETURNING sender, bytes, {_READ}", (channel,)
     ).fetchall()
-    gone: Counter[Holder] = Counter()
+    changes: Counter[Holder] = Counter()
     for sender, size, *_ in rows:
-        gone[Holder.of(channel, sender)] -= size
-    add_kept(connection, gone)
+        changes[Holder.of(channel, sender)] -= size
+    add_kept(connection, changes)
     return [_read_entry(*row[2:]) for row in rows]
 
 

@@ -38,7 +38,7 @@ class SQLiteStores:
         wall_time: seconds since the epoch.
         lifetime: how long messages of chats are kept, in seconds.
         usage_kept: the same of usage records.
-        most_bytes: that the file may have of what is kept.
+        most_bytes: the most bytes that may be used in the file.
 
     Raises:
         FileUnusable: the file can't be used. The message says what to do.
@@ -66,7 +66,7 @@ class SQLiteStores:
         # Others take over when nothing more of this process is written.
         self._writes = Writes(path, kept_open=(self._lock.descriptor,))
         self._reads = Reads(path)
-        # Reports of usage hold up nothing that an answer waits for.
+        # A connection of their own, so that no answer waits for a report of usage.
         self._reports = Reads(path)
         self.room = Room(path, state, most_bytes, self._writes, self._reads, wall_time)
         self.responses = SQLiteResponseStore(self._writes, self._reads, self._lock)

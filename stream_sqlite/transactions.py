@@ -23,7 +23,8 @@ Operation = Callable[[sqlite3.Connection], T]
 JoinedOperation = Callable[[sqlite3.Connection, Sequence[A]], Sequence[T | Exception]]
 """The same for many calls: it takes the argument of each, and returns each result or exception."""
 
-# With fewer free ones a write may fail for want of room: the log of writes, and a large text.
+# With fewer free bytes on the disk a write may fail for lack of room: the write-ahead log, and a
+# large text.
 _WRITE_BYTES = 2 * LOG_BYTES
 # An operation raises these before it has written anything.
 _REFUSALS = (LeaseLost, NotAccepted, TenantChanged)
@@ -76,7 +77,7 @@ class Transactions:
         try:
             return self._commit(calls)
         except sqlite3.Error as error:
-            # The disk may be full of something else: what is kept for then is room to go on.
+            # Another program may have filled the disk: the reserve is room to go on.
             if self._writes and Reserve(self._path).release(_WRITE_BYTES):
                 return self.run(calls)
             unavailable = StoreUnavailable(f"EVENFLOW_STORE_PATH={self._path}: {error}")

@@ -21,7 +21,7 @@ from evenflow.stream_sqlite.writes import Writes
 
 _RESERVATION = "tenant, response_id, owner, created_at, amounts, step"
 _COUNTS = ", ".join(COUNTS)
-# Sums stay within it, whatever servers count: above 64 bits nothing could be settled any more.
+# The largest sum. SQLite fails above 64 bits, and nothing could be settled any more.
 _MOST = 2**62
 _ADD_TO_TOTALS = (
     f"INSERT INTO usage_totals (tenant, user, day, model, {_COUNTS}, expires_at) "
@@ -35,7 +35,7 @@ class SQLiteUsageStore:
     """What tenants have reserved and used, in SQLite (`UsageStore`).
 
     Args:
-        reports: reads what no answer waits for.
+        reports: the connection for reports, so that no answer waits for them.
         kept_seconds: how long usage records are kept.
     """
 
@@ -195,7 +195,7 @@ def _answers_reserved(connection: Connection, tenant: str) -> int:
 def _add_to_totals(
     connection: Connection, record: UsageRecord, expires_at: float, times: int = 1
 ) -> None:
-    """Count a record to its day and model. With `times=-1` it counts there no more."""
+    """Add a record to the totals of its day and model. With `times=-1`, subtract it."""
     totals = totals_of(record)
     counts = [times * min(_MOST, number) for number in totals.counts.values()]
     connection.executemany(

@@ -1,9 +1,9 @@
-"""The tables of what was used, by day and model, and how a file without them is filled."""
+"""The table of usage by day and model, and the statements that fill it in an earlier file."""
 
 from __future__ import annotations
 
 USAGE_TABLES = (
-    # What a tenant's answers used, by day and model: of each user, and of all where it is empty.
+    # What a tenant's answers used: of each user, and of all users where `user` is empty.
     """CREATE TABLE usage_totals (
     tenant TEXT NOT NULL,
     user TEXT NOT NULL,
@@ -21,7 +21,7 @@ USAGE_TABLES = (
     "CREATE INDEX expiring_usage_totals ON usage_totals (expires_at)",
 )
 
-# What a server counted was not always bounded, and the sum must fit into 64 bits.
+# Earlier versions kept any count of a model's server, and the sum must fit into 64 bits.
 _COUNTED_BEFORE = ", ".join(
     f"CAST(sum(min(ifnull(record ->> '{name}', 0), 1000000000000)) AS INTEGER)"
     for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
@@ -32,7 +32,7 @@ SELECT tenant, user, day, record ->> 'model' AS model, count(*), {_COUNTED_BEFOR
     CAST(sum(min(ifnull(record ->> 'nanodollars', 0), 1000000000000000)) AS INTEGER),
     max(expires_at)
 FROM usage_records GROUP BY tenant, user, day, model""",
-    # The rows without a user have been of answers for nobody, and become those of all.
+    # Until here the rows without a user are of answers without one. They become those of all users.
     """INSERT INTO usage_totals
 SELECT tenant, '', day, model, sum(answers), sum(input_tokens), sum(output_tokens),
     sum(cached_tokens), sum(reasoning_tokens), sum(nanodollars), max(expires_at)
@@ -45,4 +45,4 @@ ON CONFLICT DO UPDATE SET answers = answers + excluded.answers,
     nanodollars = nanodollars + excluded.nanodollars,
     expires_at = max(expires_at, excluded.expires_at)""",
 )
-"""What fills them from the records of an earlier program, which added these up for each report."""
+"""The statements that fill it from the usage records of an earlier version."""

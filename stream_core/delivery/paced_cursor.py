@@ -155,7 +155,7 @@ class PacedCursor(Cursor):
         if isinstance(taken, str):
             self._byte += len(taken.encode())
         elif isinstance(taken, Restart) and taken.withdraws:
-            self._count_unread()  # what was taken back is no longer there to be read
+            self._count_unread()  # entries that were taken back are empty now
         elif taken is not None:
             self._byte += sum(map(size_of, self._entries[self.first : self.next_index]))
         return taken

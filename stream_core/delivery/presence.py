@@ -84,7 +84,7 @@ class Presence:
         self._clock = clock
         self._monotonic = monotonic
         self._most = most_listeners
-        # With whether a share opens it.
+        # Each with whether it comes by a share.
         self._listeners: dict[Listener, bool] = {}
         self._told: Present | None = None
         self._told_at = 0.0
@@ -99,8 +99,8 @@ class Presence:
         """Tell this listener who reads, now and on each change. A second call tells it again.
 
         Args:
-            bounded: whether it is refused where as many listen as may.
-            shared: whether a share opens it. Shares have as many places as all others.
+            bounded: whether it is refused if as many listen as may.
+            shared: whether it comes by a share. Shares have as many places as all others.
 
         Raises:
             RateLimited: as many listen as may.

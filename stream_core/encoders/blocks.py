@@ -32,7 +32,7 @@ class Block:
             any text instead of JSON. `name` of a reasoning is the field of the model's server, and
             `id` its detail.
         silent: a reasoning without text, which only has fields that the server needs back. `id` is
-            that of the call, if they came after its beginning.
+            that of their call, if they came after its beginning.
         said: its text so far, or the arguments of the call, in pieces.
         values: its parts that are no block: sources, log probabilities of its tokens, fields that
             the server needs back.
@@ -124,20 +124,19 @@ class Blocks:
 
     A text, a reasoning or a refusal ends where another block begins. A call ends where its
     `call_end` is. What is still open ends with the answer. Contents of later choices and
-    fields of chunks are left out.
+    `CHUNK_EXTRA` are left out.
 
     Fields that the server needs back belong to the open text or reasoning, or to their call. If
     none is open they are a silent reasoning.
-
     """
 
     __slots__ = (
         "_ahead",
+        "_call_ids",
         "_calls",
         "_count",
         "_late",
         "_late_calls",
-        "_named",
         "_plain",
         "_uncalled",
     )
@@ -151,9 +150,9 @@ class Blocks:
         self._calls: dict[int, Block] = {}
         self._ahead: list[Part] = []
         self._uncalled: dict[int, list[Part]] = {}  # fields of calls that have not begun
-        self._late: list[Part] = []  # fields that are sent after the open calls have ended
-        self._late_calls: dict[str, list[Part]] = {}  # the same, of calls by their ids
-        self._named: dict[int, str] = {}  # the ids of the calls that have begun
+        self._late: list[Part] = []  # fields to send after the open calls
+        self._late_calls: dict[str, list[Part]] = {}  # the same, by their calls
+        self._call_ids: dict[int, str] = {}  # of calls that have begun
         for content in contents:
             self.take(content)
 
@@ -218,7 +217,7 @@ class Blocks:
     def _returned(self, part: Part, plain: Block | None) -> list[BlockEvent]:
         """Fields that the server needs back."""
         block = self._calls.get(part.call) if part.name == CALL_EXTRA else plain
-        if part.name == CALL_EXTRA and (call_id := self._named.get(part.call)) is not None:
+        if part.name == CALL_EXTRA and (call_id := self._call_ids.get(part.call)) is not None:
             return self._returned_late(part, block, call_id)
         if part.name == CALL_EXTRA and block is None:
             self._uncalled.setdefault(part.call, []).append(part)
@@ -236,7 +235,7 @@ class Blocks:
         if self.seals_calls:
             self._late_calls.setdefault(call_id, []).append(part)
         if block is None:
-            return self._told_late()
+            return self._late_blocks()
         block.values.append(part)
         return [Value(part, block)]
 
@@ -261,19 +260,19 @@ class Blocks:
         if part.kind is Kind.ARGUMENTS:
             return [_more(block, part.text)]
         del self._calls[part.call]
-        return [End(block), *self._told_late()]
+        return [End(block), *self._late_blocks()]
 
-    def _told_late(self) -> list[BlockEvent]:
+    def _late_blocks(self) -> list[BlockEvent]:
         if self._calls:
             return []
-        told: list[BlockEvent] = []
+        events: list[BlockEvent] = []
         for call_id, parts in self._late_calls.items():
-            told += self._silent(_joined(parts, CALL_EXTRA), call_id)
+            events += self._silent(_joined(parts, CALL_EXTRA), call_id)
         self._late_calls.clear()
         if self._late:
-            told += self._silent(_joined(self._late, EXTRA))
+            events += self._silent(_joined(self._late, EXTRA))
             self._late.clear()
-        return told
+        return events
 
     def _begin_call(self, part: Part, known: Block | None) -> list[BlockEvent]:
         ended = self._end_plain()
@@ -283,7 +282,7 @@ class Blocks:
         block.call, block.id, block.custom = part.call, part.id, part.text == "custom"
         block.values += self._uncalled.pop(part.call, [])
         self._calls[part.call] = block
-        self._named[part.call] = block.id
+        self._call_ids[part.call] = block.id
         return [*ended, Begin(block)]
 
     def _end_plain(self) -> list[BlockEvent]:
@@ -307,12 +306,12 @@ def _joined(parts: Iterable[Part], name: str) -> Part:
 
 
 def _fields_in(values: Iterable[Part]) -> Fields:
-    told: Fields = {}
+    all_fields: Fields = {}
     for part in values:
         if is_returned(part):
             fields = orjson.loads(part.text)
-            told = added(told, fields if isinstance(fields, dict) else {})
-    return told
+            all_fields = added(all_fields, fields if isinstance(fields, dict) else {})
+    return all_fields
 
 
 def _goes_on(block: Block, kind: Kind, name: str, detail: str) -> bool:

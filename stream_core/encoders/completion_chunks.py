@@ -163,7 +163,7 @@ class ChunkEncoder:
         self.ended = True
         rest = [self._objects.chunk(self._id(), [choice]) for choice in self._deltas.rest()]
         last = self._deltas.last(self._stream.finish_reason)
-        finish = self._objects.finish(self._id(), self._stream, last, self._deltas.beside)
+        finish = self._objects.finish(self._id(), self._stream, last, self._deltas.unread)
         return b"".join([*rest, finish])
 
     def _id(self) -> bytes:

@@ -27,20 +27,20 @@ Choice = dict[str, Any]
 
 _TEXT_FIELDS = {Kind.TEXT: "content", Kind.REFUSAL: "refusal"}
 _ENDS = get_args(FinishReason)
-_OF_CALLS = frozenset({"index", "id", "type", "function", "custom", CALL_TYPE})
+_KNOWN_CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom", CALL_TYPE})
 
 
 class CompletionDeltas:
     """Turns contents into choices of chunks, one after the other.
 
-    Log probabilities come before the text of their token, and are told with it. Sources are told
+    Log probabilities come before the text of their token, and are sent with it. Sources are sent
     with the choice's end, all at once: clients don't add lists of several chunks up.
 
     Fields that the server needs back are passed on unchanged. Those that come before their call are
     in its first chunk, since many clients read them only there.
 
-    Fields of chunks and of the usage that nothing here reads are collected in `beside`. Those of a
-    choice are a choice of their own.
+    `unread` collects the fields of chunks and of the usage that nothing here reads. Such fields of
+    a choice become a choice of their own.
 
     Args:
         contents: what the client has.
@@ -52,14 +52,14 @@ class CompletionDeltas:
         "_call_extra",
         "_calls",
         "_ended",
-        "beside",
+        "unread",
         "waiting",
     )
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
         self.waiting: dict[int, dict[str, list[Any]]] = {}
         """Log probabilities of each choice whose text has not come."""
-        self.beside = Beside({}, {})
+        self.unread = UnreadFields({}, {})
         """Further fields of the chunks and of the usage."""
         self._begun = {0}
         self._ended: set[int] = set()
@@ -73,7 +73,7 @@ class CompletionDeltas:
         self.waiting.clear()
 
     def take(self, content: Content) -> Choice | None:
-        """What the next content adds. None if a client of OpenAI's API is told nothing."""
+        """What the next content adds. None if that is nothing for clients of OpenAI's API."""
         if isinstance(content, str):
             return self._choice(0, {"content": content})
         if content.kind is Kind.DATA:
@@ -131,27 +131,27 @@ class CompletionDeltas:
                 for name, entries in given.items():
                     if isinstance(entries, list):
                         waiting.setdefault(name, []).extend(entries)
-            case _, dict(fields) if part.name == EXTRA and (told := allowed(fields)):
-                return self._choice(part.choice, told)
+            case _, dict(fields) if part.name == EXTRA and (delta := allowed(fields)):
+                return self._choice(part.choice, delta)
             case _, dict(fields) if part.name == CALL_EXTRA:
                 return self._extra_of_call(part, fields)
             case _, dict(fields) if part.name == CHUNK_EXTRA:
-                return self._beside_delta(part, fields)
+                return self._unread_delta(part, fields)
         return None
 
-    def _beside_delta(self, part: Part, scopes: Fields) -> Choice | None:
-        self.beside.chunk.update(_without(_object(scopes.get("chunk")), OF_CHUNKS))
-        self.beside.usage.update(_object(scopes.get("usage")))
+    def _unread_delta(self, part: Part, scopes: Fields) -> Choice | None:
+        self.unread.chunk.update(_without(_object(scopes.get("chunk")), OF_CHUNKS))
+        self.unread.usage.update(_object(scopes.get("usage")))
         fields = _without(_object(scopes.get("choice")), OF_CHOICES)
         return fields | self._choice(part.choice, {}) if fields else None
 
     def _extra_of_call(self, part: Part, fields: Fields) -> Choice | None:
         place = part.choice, part.call
         if place in self._calls:
-            more = _without(fields, _OF_CALLS)
+            more = _without(fields, _KNOWN_CALL_FIELDS)
             more |= {"type": kind} if (kind := type_in(fields)) else {}
-            told = {"tool_calls": [{"index": part.call, **more}]}
-            return self._choice(part.choice, told) if more else None
+            delta = {"tool_calls": [{"index": part.call, **more}]}
+            return self._choice(part.choice, delta) if more else None
         self._call_extra[place] = added(self._call_extra.get(place, {}), fields)
         return None
 
@@ -177,8 +177,8 @@ def choice_object(
     return {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
 
 
-class Beside(NamedTuple):
-    """Fields of the model's server that nothing here reads, by their place."""
+class UnreadFields(NamedTuple):
+    """Fields of the model's server that nothing here reads: of chunks, and of the usage."""
 
     chunk: Fields
     usage: Fields
@@ -193,24 +193,24 @@ class WholeChoice:
         self._calls: dict[int, dict[str, Any]] = {}
         self._logprobs: dict[str, Any] | None = None
         self._end: str | None = None
-        self._beside: Fields = {}
+        self._unread: Fields = {}
 
     def add(self, choice: Choice) -> None:
         """The next delta."""
         message = self._message
-        for name, said in choice["delta"].items():
+        for name, value in choice["delta"].items():
             if name == "tool_calls":
-                self._add_call(said[0])
+                self._add_call(value[0])
             elif name == "annotations":
-                message[name] = said
+                message[name] = value
             elif name != "role":
-                message |= added(message, {name: said})
+                message |= added(message, {name: value})
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
-        self._beside |= _without(choice, OF_CHOICES)
+        self._unread |= _without(choice, OF_CHOICES)
 
-    def told(self) -> dict[str, Any]:
+    def to_object(self) -> dict[str, Any]:
         """The choice of a `chat.completion`."""
         message = dict(self._message)
         if self._calls:
@@ -218,26 +218,25 @@ class WholeChoice:
         if self._calls or message["refusal"]:
             message["content"] = message["content"] or None
         return {
-            **self._beside,
+            **self._unread,
             "index": self._index,
             "message": message,
             "logprobs": self._logprobs,
             "finish_reason": self._end,
         }
 
-    def _add_call(self, said: dict[str, Any]) -> None:
-        index = said["index"]
-        if "id" in said:
-            self._calls[index] = {name: value for name, value in said.items() if name != "index"}
+    def _add_call(self, call_delta: dict[str, Any]) -> None:
+        index, fields = call_delta["index"], _without(call_delta, ("index",))
+        if "id" in fields:
+            self._calls[index] = fields
             return
         call = self._calls[index]
         kind = "custom" if "custom" in call else "function"
         field = _arguments_of(kind)
-        if kind in said:
-            call[kind] = call[kind] | {field: call[kind][field] + said[kind][field]}
+        if kind in fields:
+            call[kind] = call[kind] | {field: call[kind][field] + fields[kind][field]}
         else:
-            more = {name: value for name, value in said.items() if name != "index"}
-            call |= added(call, more) | ({"type": more["type"]} if "type" in more else {})
+            call |= added(call, fields) | ({"type": fields["type"]} if "type" in fields else {})
 
 
 def _object(value: object) -> Fields:

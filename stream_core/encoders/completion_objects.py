@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 
 from evenflow.stream_core.encoders.completion_deltas import (
-    Beside,
     Choice,
     CompletionDeltas,
+    UnreadFields,
     WholeChoice,
     choice_object,
 )
@@ -55,18 +55,19 @@ class CompletionObjects:
         """The whole answer, for a request without `stream`."""
         deltas, choices = CompletionDeltas(), {0: WholeChoice(0)}
         contents = joined(stream.log.read(0).standing)
-        told = [choice for content in contents if (choice := deltas.take(content)) is not None]
-        for choice in [*told, *deltas.rest(), *deltas.last(stream.finish_reason)]:
+        taken = [deltas.take(content) for content in contents]
+        first = [choice for choice in taken if choice is not None]
+        for choice in [*first, *deltas.rest(), *deltas.last(stream.finish_reason)]:
             choices.setdefault(choice["index"], WholeChoice(choice["index"])).add(choice)
         # Clients' types allow no null here: where the model doesn't count, the field is left out.
-        beside = deltas.beside
+        unread = deltas.unread
         counted = stream.usage
-        usage = {"usage": _usage(counted, beside.usage)} if counted is not None else {}
+        usage = {"usage": _usage(counted, unread.usage)} if counted is not None else {}
         return {
-            **beside.chunk,
+            **unread.chunk,
             "object": "chat.completion",
             **self._common,
-            "choices": [choices[index].told() for index in sorted(choices)],
+            "choices": [choices[index].to_object() for index in sorted(choices)],
             **usage,
         }
 
@@ -92,24 +93,28 @@ class CompletionObjects:
         )
 
     def chunk(
-        self, event_id: bytes, choices: Sequence[Choice], beside: Fields | None = None
+        self, event_id: bytes, choices: Sequence[Choice], unread: Fields | None = None
     ) -> bytes:
-        """A chunk, with further fields. With it the client has everything up to `event_id`."""
-        fields = b"," + orjson.dumps(beside)[1:-1] if beside else b""
-        told = orjson.dumps(choices) + fields
-        return b"id: %b\n%b%b%b" % (event_id, self._before, told, self._end)
+        """A chunk, with further fields of the server. It brings everything up to `event_id`."""
+        fields = b"," + orjson.dumps(unread)[1:-1] if unread else b""
+        content = orjson.dumps(choices) + fields
+        return b"id: %b\n%b%b%b" % (event_id, self._before, content, self._end)
 
     def finish(
-        self, event_id: bytes, stream: ResponseStream, choices: Sequence[Choice], beside: Beside
+        self,
+        event_id: bytes,
+        stream: ResponseStream,
+        choices: Sequence[Choice],
+        unread: UnreadFields,
     ) -> bytes:
         """The last chunks, and the end of the stream. `choices` say how they ended."""
-        chunks = [self.chunk(event_id, choices, beside.chunk)]
+        chunks = [self.chunk(event_id, choices, unread.chunk)]
         if self._include_usage and stream.usage is not None:
             usage = {
                 "object": "chat.completion.chunk",
                 **self._common,
                 "choices": [],
-                "usage": _usage(stream.usage, beside.usage),
+                "usage": _usage(stream.usage, unread.usage),
             }
             chunks.append(b"id: " + event_id + b"\ndata: " + orjson.dumps(usage) + b"\n\n")
         return b"".join([*chunks, DONE])
@@ -120,23 +125,23 @@ def error_event(error: EvenflowError) -> bytes:
     return b"data: " + orjson.dumps(error.to_body()) + b"\n\n" + DONE
 
 
-def _usage(usage: Usage, beside: Fields) -> dict[str, Any]:
+def _usage(usage: Usage, unread: Fields) -> dict[str, Any]:
     """A usage, with the further counts of the model's server."""
     prompt, completion = usage.prompt_tokens, usage.completion_tokens
-    told: Fields = {
-        **beside,
+    fields: Fields = {
+        **unread,
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
     }
     if usage.cached_tokens is not None:
-        told |= _with(beside, "prompt_tokens_details", "cached_tokens", usage.cached_tokens)
+        fields |= _with(unread, "prompt_tokens_details", "cached_tokens", usage.cached_tokens)
     if usage.reasoning_tokens is not None:
         reasoning = usage.reasoning_tokens
-        told |= _with(beside, "completion_tokens_details", "reasoning_tokens", reasoning)
-    return told
+        fields |= _with(unread, "completion_tokens_details", "reasoning_tokens", reasoning)
+    return fields
 
 
-def _with(beside: Fields, details: str, name: str, count: int) -> Fields:
-    known = beside.get(details)
+def _with(unread: Fields, details: str, name: str, count: int) -> Fields:
+    known = unread.get(details)
     return {details: {**(known if isinstance(known, dict) else {}), name: count}}

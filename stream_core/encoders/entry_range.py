@@ -18,8 +18,8 @@ MOST_ENTRIES = 1_024
 def entry_range(stream: ResponseStream, epoch: int, first: int, last: int, most: int) -> bytes:
     """The entries `first` to `last` as JSON: frames of `evenflow.v1`, joined.
 
-    One owner writes an index once, so the entries under an epoch stay as they are, unless they are
-    taken back: those of the owners up to it. A later owner may have others under the same indexes.
+    The entries of the owners up to an epoch never change, since an owner writes an index once. Only
+    a content filter may take them back. A later owner may have others under the same indexes.
 
     Args:
         epoch: of the last owner whose entries count.

@@ -6,22 +6,23 @@ from collections.abc import Callable
 
 from evenflow.stream_core.filtering.pattern import TooSlow
 
+# The seconds of an answer: at its beginning, and more with each character.
 _FIRST_SECONDS, _SECONDS_PER_CHARACTER = 0.1, 2e-5
-# What an answer saves up, so that a long one can't stop the others later.
+# The most that an answer saves up, so that a long one can't block the others later.
 _MOST_SECONDS = 0.25
 _LAST_SECONDS = 2.0
 _SEARCH_SECONDS, _LAST_SEARCH_SECONDS = 0.05, 0.25
 
 
 def _ignore() -> None:
-    """Nothing depends on it."""
+    """The default of `on_spent`."""
 
 
 class CpuBudget:
     """The CPU time that patterns may take while an answer streams. It grows with the text.
 
-    Once it is spent, patterns hold back all text until the answer ends. The text that was held
-    then has a budget of its own, and fails when that is spent, too.
+    Once it is spent, all text is held until the answer ends. The held text then has a budget of its
+    own. If that is spent, too, the answer fails.
 
     Args:
         cpu_seconds: the CPU time of this thread.
@@ -43,7 +44,7 @@ class CpuBudget:
         """The longest that one search may take."""
 
     def charge(self, characters: int, seconds: float) -> None:
-        """Charge what searching so many new characters took.
+        """Charge the `seconds` of searches in a text with these new `characters`.
 
         Raises:
             TooSlow: the answer has ended, and the text that was held takes too long.
@@ -55,7 +56,7 @@ class CpuBudget:
             self.exhaust()
 
     def exhaust(self) -> None:
-        """Note that it is spent.
+        """Spend all of it.
 
         Raises:
             TooSlow: as of `charge`.
@@ -67,6 +68,6 @@ class CpuBudget:
             self._on_spent()
 
     def begin_last(self) -> None:
-        """The answer has ended: what was held may take a bounded time."""
+        """The answer has ended: begin the budget of the held text."""
         self.is_spent, self._is_last = False, True
         self._left, self.search_seconds = _LAST_SECONDS, _LAST_SEARCH_SECONDS

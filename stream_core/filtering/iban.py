@@ -1,8 +1,8 @@
-"""International bank account numbers: how long they are in each country, and their check digits."""
+"""International bank account numbers: their lengths by country, and their check digits."""
 
 from __future__ import annotations
 
-# Of the registry of ISO 13616: countries, and how long their numbers are.
+# The registry of ISO 13616: countries, and the lengths of their numbers.
 _REGISTRY = """
 AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28
 EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26
@@ -16,9 +16,9 @@ _ESCAPE = len("\\n")
 
 
 def length_of_iban(text: str) -> int:
-    """How many of the first characters are one, with what separates its parts. 0: none are.
+    """The length of the IBAN with which the text begins, including separators. 0: there is none.
 
-    Words may follow behind a space.
+    Words may follow after a space.
     """
     first = _ESCAPE if text.startswith("\\") else 0
     places = [place for place, sign in enumerate(text) if place >= first and sign.isalnum()]

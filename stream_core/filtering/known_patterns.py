@@ -126,8 +126,8 @@ _IN_NO_NUMBER = rf"(?:(?<![{_ALNUM}].)|(?<=\\[nrt].))(?<![{_DIGITS}][.{_DASHES}]
 _LETTERS = r"A-Za-z\u00c0-\u02af\u0370-\u052f\u1e00-\u1fff"
 _LABEL = rf"[0-9{_LETTERS}-]{{1,63}}+"
 _EMAIL = (
-    rf"{not_behind(f'0-9{_LETTERS}')}[0-9{_LETTERS}][0-9{_LETTERS}._%+-]{{0,63}}+@(?:{_LABEL}\.){{1,4}}"
-    rf"[{_LETTERS}]{{2,24}}(?![0-9{_LETTERS}])"
+    rf"{not_behind(f'0-9{_LETTERS}')}[0-9{_LETTERS}][0-9{_LETTERS}._%+-]{{0,63}}+"
+    rf"@(?:{_LABEL}\.){{1,4}}[{_LETTERS}]{{2,24}}(?![0-9{_LETTERS}])"
 )
 _BETWEEN = rf"[.{_SPACES}{_DASHES}]"
 _LOCAL = rf"{_D}{{3,4}}{_BETWEEN}?{_D}{{3,4}}{_ENDS}"

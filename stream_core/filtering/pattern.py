@@ -45,8 +45,8 @@ class Pattern:
             before what it matches.
         more: one more piece of a match. Pieces are redacted as they come, however many.
         until: where a block ends that begins with the match. All up to there is redacted.
-        valid_length: how many of the first characters of a match are one, by its check digits for
-            example. 0: none.
+        valid_length: returns the length of the valid beginning of a match, by its check digits for
+            example. 0: the match is not valid.
     """
 
     name: str
@@ -80,13 +80,14 @@ class Expression:
 
     @property
     def groups(self) -> int:
-        """How many groups it has."""
+        """The number of its groups."""
         return int(self._whole.groups)
 
     def unmatched_until(self, text: str, position: int, seconds: float) -> int | None:
-        """Where the first match may begin, or the length of the text. None: there is a whole one.
+        """Where a match may begin that is incomplete, or the text's length. None: one is complete.
 
-        It is `undecided_from` for text that has nothing to be found, and takes half as long.
+        For text without a match it returns the same as `undecided_from` and `search` together, in
+        half the time.
         """
         found = _in_time(self._whole.search, text, position, seconds, partial=True)
         if found is None:
@@ -109,7 +110,7 @@ class Expression:
         return None if found is None else found.span()
 
     def group_at(self, text: str, position: int, seconds: float) -> int | None:
-        """The group that ends the match at `position`. None if there is none."""
+        """The outermost group of the match at `position`. None if there is no match."""
         found = _in_time(self._whole.match, text, position, seconds)
         return None if found is None else found.lastindex
 
@@ -125,7 +126,8 @@ class Patterns:
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self.any = Expression("|".join(f"(?:{pattern.expression})" for pattern in patterns))
         self._each = [(pattern, Expression(pattern.expression)) for pattern in patterns]
-        # Each is a group, by which a match tells what it is of. Searching with groups is slower.
+        # Here each pattern is a group, so that a match has its number. `any` has no groups, since
+        # searches with groups are slower.
         self._which = Expression("|".join(f"({pattern.expression})" for pattern in patterns))
         self._number_of_group = _numbers_of_groups(self._which, [each for _, each in self._each])
         self.rests = {pattern.name: _rest_of(pattern) for pattern in patterns if _has_rest(pattern)}
@@ -154,9 +156,9 @@ class Patterns:
 
 
 def _numbers_of_groups(joined: Expression, each: Sequence[Expression]) -> dict[int | None, int]:
-    """The number of each expression, by the group that it is within all of them joined.
+    """The number of each expression, by its group in the expression that joins all of them.
 
-    Empty where groups have names that several share: then there are fewer groups.
+    Empty if several expressions have groups of the same name: then there are fewer groups.
     """
     sizes = [1 + expression.groups for expression in each]
     if joined.groups != sum(sizes):

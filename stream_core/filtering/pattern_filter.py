@@ -25,10 +25,10 @@ from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
 
 # Characters. A block whose end doesn't come is redacted up to here.
 _LONGEST_BLOCK = 16_384
-# Undecided text is searched again when it has grown by one part of this many; a short one sooner,
-# so that a match is seen with the token behind it.
+# Undecided text is searched again when it has grown by one part of this many. Short text is
+# searched sooner, so that a match is found with the next token.
 _GROWTH, _GROWTH_OF_SHORT, _SHORT_MATCH = 4, 8, 64
-# To look at the clock takes as long as a short search: of those one of this many is measured.
+# Reading the clock takes as long as a search in short text. One of this many is measured.
 _MEASURED = 8
 _SHORT = 256
 
@@ -39,8 +39,8 @@ class PatternFilter:
     Args:
         before: the text that stands. A match may begin in it; then its rest is redacted.
         on_match: called with the name of each pattern that matched.
-        promptly: up to this length undecided text is searched with each piece that comes. That is
-            for text that was shown: it should be taken back at once.
+        promptly: up to this length, undecided text is searched with each new piece. For text that
+            was shown and should be taken back at once.
         budget: the CPU time of the answer. Once it is spent, `push` returns nothing more. None:
             time is not counted.
     """

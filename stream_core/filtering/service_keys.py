@@ -1,7 +1,7 @@
-"""Keys of services, which begin with a text of their own.
+"""Patterns of services' keys, which begin with a fixed text.
 
-They are what the services document, and what scanners of repositories (detect-secrets, gitleaks)
-look for. A length is the least one: what follows of the same characters belongs to the key, too.
+They are those that the services document, and that scanners of repositories (detect-secrets,
+gitleaks) use. A length is the shortest one: more of the same characters belong to the key, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ANYWHERE: Mapping[str, str] = {
     "openrouter": rf"sk-or-{_K}{{20}}",
     "stripe_test": r"(?:sk|rk)_test_[0-9a-zA-Z]{24}",
 }
-"""By service, wherever they stand: no word has their beginnings."""
+"""By service. They match anywhere, since no word contains their beginnings."""
 
 _AFTER_WORDS: tuple[tuple[str, str], ...] = (
     ("ABSK", r"[A-Za-z0-9+/]{40}"),  # Bedrock
@@ -85,11 +85,12 @@ _AFTER_WORDS: tuple[tuple[str, str], ...] = (
     ("xoxe.xox", r"[bp]-[A-Za-z0-9-]{30}"),
     ("ya29.", rf"{_K}{{30}}"),  # Google
 )
-"""Beginnings and what follows, where no letter or digit is before: words end with some of them."""
+"""Beginnings and the rest. No letter or digit may precede them, since words end with some of them.
+"""
 
 
 def not_behind(characters: str) -> str:
-    """Check that none of these characters is before a match.
+    """An expression for a place that none of these characters precedes.
 
     The letter of an escape, as in `\\n` in JSON, is no letter, and belongs to the match.
     """
@@ -101,6 +102,6 @@ def service_keys() -> Mapping[str, str]:
     rests: dict[str, list[str]] = {}
     for begins, rest in _AFTER_WORDS:
         rests.setdefault(begins[0], []).append(re.escape(begins[1:]) + rest)
-    # By first letters: so few of them are tried at a place.
+    # By first letters, so that few of them are tried at a place.
     after_words = "|".join(f"{first}(?:{'|'.join(each)})" for first, each in rests.items())
     return {**_ANYWHERE, "service_key": f"{not_behind('A-Za-z0-9')}(?:{after_words})"}

@@ -7,7 +7,7 @@ import re
 LONGEST_WINDOW = 1_000
 """Characters."""
 LONGEST_OVERLAP = 150
-"""Characters. What is no longer is within one window, wherever the windows end."""
+"""Characters. Text up to this length is within one window, wherever the windows end."""
 _ENOUGH = 200
 _SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s|\n")
 _SPACE = re.compile(r"\s")
@@ -31,9 +31,9 @@ def window_of(text: str, *, last: bool) -> int:
 
 
 def overlap_of(text: str, judged: str) -> int:
-    """How many of the last characters are judged again with the window that follows.
+    """How many of the last characters are judged again with the next window.
 
-    They begin with a word, and are none that the judge has replaced.
+    They begin with a word, and the judge has replaced none of them.
 
     Args:
         text: what was judged.

@@ -54,7 +54,7 @@ class Kind(StrEnum):
 JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
 """The kinds whose text is a delta. Neighbours with the same place join."""
 OF_TOKENS = JOINING | {Kind.CALL}
-"""The kinds that a model makes of its tokens. Its server tells the others beside them."""
+"""The kinds that consist of tokens of the model. Its server adds the other kinds."""
 _OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
 MOST_CALLS = 128
 """The most calls of one choice: as many as a request may bring tools."""
@@ -141,7 +141,7 @@ class Restart:
     epoch. From there on an earlier owner may have delivered other entries under the same indexes,
     if it was lost before all of its entries were on record.
 
-    Where it `withdraws`, what it replaces was taken back: nobody who comes later is given it.
+    If it `withdraws`, the replaced text was taken back: later readers don't receive it.
     """
 
     from_index: int
@@ -193,8 +193,8 @@ def is_returned(part: Part) -> bool:
     return part.kind is Kind.DATA and part.name in (EXTRA, CALL_EXTRA)
 
 
-def is_beside(part: Part) -> bool:
-    """Whether the part only has fields of the model's server, so that the answer ends before it."""
+def has_only_fields(part: Part) -> bool:
+    """Whether the part only has fields of the model's server, and no content of the answer."""
     return is_returned(part) or (part.kind is Kind.DATA and part.name == CHUNK_EXTRA)
 
 

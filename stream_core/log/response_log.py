@@ -212,7 +212,7 @@ class ResponseLog:
         """Add a marker: what follows replaces the text after `from_index` (-1: all of it).
 
         Args:
-            withdraws: whether what it replaces is taken back. Then it becomes empty texts.
+            withdraws: whether the replaced entries are taken back. They become empty texts.
 
         Raises:
             LogClosed: the response has ended.

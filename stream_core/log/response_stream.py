@@ -49,7 +49,8 @@ _END_EVENTS = {
 }
 # Characters. Longer pieces are cut: a delta must fit into a frame and an item of any store.
 _LONGEST_DELTA = 4_096
-# Characters. A longer piece is of several tokens, and few tokens are longer than this.
+# Characters. A piece longer than the first counts as several tokens. Few tokens are longer than the
+# second.
 _LONGEST_PIECE, _LONGEST_TOKEN = 256, 16
 _NONE_SHARED: Mapping[Hashable, SharedEncoder[Any]] = {}
 _NO_TOKENS = Batcher(1)  # of all responses that have ended
@@ -149,7 +150,7 @@ class ResponseStream:
     history_dropped_by: HistoryBound | None
     """The bound by which the model does not receive the oldest messages."""
     takes_back: bool
-    """Whether text is shown before its filters have cleared it. A restart withdraws it then."""
+    """Whether text is shown before filters have cleared it, so that a restart withdraws it."""
     kept_index: int
     """The last index of the completed steps, which are never replaced. -1 without any."""
 
@@ -291,7 +292,7 @@ class ResponseStream:
             raise LogClosed("a part came after the end of its response; the log keeps what it held")
         if part.kind in JOINING and not part.text:
             return
-        full_at = self._full_at  # this part is taken whole, also where it is the last one
+        full_at = self._full_at  # the part at which a limit is reached is still taken whole
         self._count(part)
         if part.kind not in JOINING:
             self._cut()
@@ -315,19 +316,19 @@ class ResponseStream:
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no more of the model: the next piece raises `ResponseFull`."""
+        """Whether the next piece of the model raises `ResponseFull`."""
         return self.log.text_bytes >= self._full_at
 
     @property
     def counted(self) -> int:
-        """The tokens of the answer that stands, by our own count: what is billed and bounded."""
+        """The tokens of the current answer, by our own count, for bills and bounds."""
         return self.tokens - self.uncounted
 
     def limit(self, tokens: int) -> None:
-        """Let each call of the model have at most this many tokens: then it ends with `length`.
+        """End the response with `length` if a call of the model gives more than `tokens`.
 
-        They are counted here, whatever the model's server makes of the request. Of two limits the
-        lower one counts.
+        They are counted here, since the model's server may ignore its own limit. Of several limits
+        the lowest one counts.
         """
         if tokens < self._limit:
             self._limit = tokens
@@ -336,13 +337,13 @@ class ResponseStream:
     def _begin_limit(self) -> None:
         if self._limit < maxsize:
             self._allowed = self.tokens + self._limit
-            # The first one too many shows that the server goes on.
+            # An answer of exactly this length may end by itself: only one more token exceeds it.
             self._ask_at = self._allowed + 1
 
     def allow(self, tokens: int, ask_at: int) -> None:
-        """Let it have so many tokens. With `ask_at` of them it asks for more, once.
+        """Allow it `tokens` in all. At `ask_at` tokens it asks for more, once.
 
-        If there is no reply when it has all of them, the model pauses.
+        If there is no reply when it has all of them, the model pauses. Not to be used with `limit`.
         """
         self._allowed = self._waits_at = tokens + self.uncounted
         self._ask_at = ask_at + self.uncounted
@@ -352,7 +353,7 @@ class ResponseStream:
             self.hold_or_release()
 
     def allow_no_more(self) -> None:
-        """Let it have no more than it was allowed: then it ends with `budget`."""
+        """Allow it no more than before. With all of that it ends with `budget`."""
         self._ask_at, self._waits_at = self._allowed, maxsize
         if self.tokens >= self._allowed:
             self._near_allowed()
@@ -372,7 +373,7 @@ class ResponseStream:
             self.hold_or_release()
 
     def count_to(self, counted: int) -> None:
-        """Count what filters keep back, too: from now on it has `counted` tokens."""
+        """Set the counted tokens, with those that filters hold back."""
         self.tokens = counted + self.uncounted
         if self.tokens >= self._ask_at:
             self._near_allowed()
@@ -387,7 +388,7 @@ class ResponseStream:
             self._near_allowed()
 
     def _discount(self, tokens: int) -> None:
-        """Let tokens count to no bound, and to no bill."""
+        """Let tokens that were counted in `tokens` count to no bound and no bill."""
         self.uncounted += tokens
         self._allowed += tokens
         self._ask_at += tokens
@@ -525,13 +526,13 @@ class ResponseStream:
             self._deliver("")
 
     def discount_attempt(self) -> None:
-        """What the attempt before gave is replaced, and counts no more."""
+        """Stop counting the tokens of the attempt before, which are replaced."""
         self._discount(self.counted - self._kept_tokens)
         if self.paused:
             self.hold_or_release()
 
     def keep(self, index: int) -> None:
-        """Keep all up to `index`: a step of the model. Another call follows, with its own limit."""
+        """Keep all up to `index`, a step of the model. Its next call has a limit of its own."""
         self.kept_index, self._kept_tokens = index, self.counted
         self._begin_limit()
 
@@ -687,7 +688,7 @@ class ResponseStream:
         """Check that one more reader may be attached.
 
         Args:
-            shared: whether a share opens it. An eighth of the places is for the session's own.
+            shared: whether it comes by a share. An eighth of the places is for other readers.
 
         Raises:
             RateLimited: the response has as many as allowed.
@@ -891,5 +892,5 @@ def _longest_batched(limits: Limits) -> int:
 
 
 def tokens_in(piece: str) -> int:
-    """How many tokens a piece of a model counts as: one, unless it is long."""
+    """The tokens for which a model's piece counts: one, unless it is long."""
     return 1 if len(piece) <= _LONGEST_PIECE else len(piece) // _LONGEST_TOKEN

@@ -32,7 +32,7 @@ TEXTS = ("text", "summary", "thinking")
 OF_CHUNKS = frozenset(
     {"id", "object", "created", "model", "choices", "usage", "error", "event", "obfuscation"}
 )
-"""The fields of a chunk that are read, or that only its connection needs."""
+"""The fields of a chunk that are read, or that only serve its connection."""
 OF_CHOICES = frozenset(
     {
         *("index", "delta", "message", "finish_reason", "logprobs", "usage", "error"),
@@ -51,8 +51,9 @@ _OPAQUE = frozenset(
     }
 )
 _MARK = "evenflow:"
-# More are made up, and would make the work grow with their square.
+# No server sends objects with more names. Joining them would take quadratic time.
 _MOST_NAMES = 256
+# How many of a list's last entries are compared with a further one.
 _MOST_OPEN = 64
 
 
@@ -60,8 +61,8 @@ def added(known: Fields, more: Mapping[str, Any]) -> Fields:
     """Join fields with further ones of the same message.
 
     Texts are concatenated. List entries with the same `index` and `type` are merged, and so are two
-    consecutive entries in Anthropic's form. Within them only the text is concatenated. An object
-    with more names than any server gives gets nothing: each further part would copy it.
+    consecutive entries in Anthropic's form. Within them only the text is concatenated. Nothing is
+    added to an object with more names than any server sends, since each addition copies it.
     """
     if len(known) > _MOST_NAMES or not more:
         return known
@@ -157,7 +158,7 @@ def call_object(
     """A call in the form of chat completions, with the further fields of it and its function.
 
     Args:
-        kind: `function` or `custom`. Its type is this, unless `extra` has another.
+        kind: `function` or `custom`. It is the type, too, unless `extra` has another one.
     """
     inner = extra.get(kind)
     inner = inner if isinstance(inner, dict) else {}

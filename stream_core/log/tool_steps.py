@@ -18,7 +18,7 @@ from evenflow.stream_core.log.entries import (
     Kind,
     LogEntry,
     Part,
-    is_beside,
+    has_only_fields,
     is_returned,
 )
 from evenflow.stream_core.log.response_log import slice_of
@@ -55,7 +55,7 @@ def tool_steps(entries: Sequence[LogEntry]) -> ToolSteps:
     step, turns, answered, last_index, next_call = _Step(), list[Turn](), set[str](), -1, 0
     last: Content | None = None
     for index, content in slice_of(entries, 0).contents:
-        if not (isinstance(content, Part) and is_beside(content)):
+        if not (isinstance(content, Part) and has_only_fields(content)):
             last = content
         step.add(content)
         if isinstance(content, Part) and content.kind is Kind.RESULT:

@@ -420,7 +420,7 @@ BREAKERS_OPEN = Metric(
     "upstream.open_breakers",
     _G,
     "upstreams",
-    "models that refuse calls after failures in a row, and have answered nobody since",
+    "models whose calls are refused after failures in a row, and that have answered none since",
     "0",
     Alarm(
         Statistic.MAXIMUM,

@@ -1,11 +1,9 @@
-"""How often each address may do something, or how much of it."""
+"""Token buckets by address: how often it may do something, or how much of it."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from evenflow.stream_core.policy.client_address import is_of_this_machine
-from evenflow.stream_core.policy.token_bucket import TokenBucket
+from evenflow.stream_core.policy.token_bucket import TokenBuckets
 
 _BURST_SECONDS = 60
 _MOST_ADDRESSES = 4_096
@@ -15,11 +13,11 @@ class AddressRates:
     """A rate for each address, with bursts of a minute's worth.
 
     Callers on the same machine are not counted: behind a proxy there that names nobody, all have
-    its address. So many addresses are remembered (some 1.5 MB); one more, and the one idle longest
-    begins anew.
+    its address. An address that is forgotten begins anew. By default 4,096 are remembered (some
+    1.5 MB).
 
     Args:
-        rate: how often in a second, or how much.
+        rate: tokens in a second.
         most_addresses: how many are remembered.
         burst_seconds: how many seconds' worth may come at once.
     """
@@ -30,10 +28,7 @@ class AddressRates:
         most_addresses: int = _MOST_ADDRESSES,
         burst_seconds: float = _BURST_SECONDS,
     ) -> None:
-        self._rate = rate
-        self._burst = rate * burst_seconds
-        self._most_addresses = most_addresses
-        self._buckets: OrderedDict[tuple[str, str], TokenBucket] = OrderedDict()
+        self._buckets = TokenBuckets(rate, rate * burst_seconds, most_addresses)
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -47,25 +42,14 @@ class AddressRates:
         """
         if is_of_this_machine(address):
             return 0.0
-        return self._bucket(address, "", now).take(now)
+        return self._buckets.use((address, ""), now).take(now)
 
     def spend(self, address: str, tenant: str, now: float, amount: float) -> None:
-        """Count so much of a tenant's client at an address, also beyond what it has left."""
+        """Spend tokens of a tenant's clients at an address. The bucket may fall below zero."""
         if not is_of_this_machine(address):
-            self._bucket(address, tenant, now).spend(now, amount)
+            self._buckets.use((address, tenant), now).spend(now, amount)
 
     def empty_for(self, address: str, tenant: str, now: float) -> float:
-        """The seconds until a tenant's client at an address has something left. 0.0: it has."""
-        known = self._buckets.get((address, tenant))
-        return 0.0 if known is None else known.empty_for(now)
-
-    def _bucket(self, address: str, tenant: str, now: float) -> TokenBucket:
-        name = address, tenant
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            if len(self._buckets) >= self._most_addresses:
-                self._buckets.popitem(last=False)
-            bucket = self._buckets[name] = TokenBucket(self._rate, self._burst, now)
-        else:
-            self._buckets.move_to_end(name)
-        return bucket
+        """The seconds until a tenant's clients at an address have a token. 0.0: they have one."""
+        bucket = self._buckets.find((address, tenant))
+        return 0.0 if bucket is None else bucket.empty_for(now)

@@ -1,32 +1,33 @@
-"""How much the calls of one caller may cost in a second, and how many may wait at once."""
+"""How much the calls of one caller may cost in a second, and how many streams it may have."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.token_bucket import TokenBucket
+from evenflow.stream_core.policy.token_bucket import TokenBucket, TokenBuckets
 from evenflow.stream_core.protocol.errors import RateLimited
 
 LONGEST_WAIT_SECONDS = 2.0
 """A call that would have to wait longer for its caller's earlier ones is refused."""
 _BURST_SECONDS = 2.0
+# Some 4 MB.
 _MOST_CALLERS = 8_192
 _ANSWER_BYTES = 16_384
-"""Of an answer: some tenths of a millisecond of a core."""
-_AGAIN_MS = 1_000
+"""Bytes of an answer that cost as much as a call: some tenths of a millisecond of a core."""
+_RETRY_AFTER_MS = 1_000
 
 
 class Caller(NamedTuple):
-    """Whose calls are counted together. Other tasks' calls are nobody's, and have no rate.
+    """The names under which a call is counted. Calls of other tasks have none, and no rate.
 
     Attributes:
         session: a session, a reader of its share or ticket, or a user of an identity provider.
-            None: the caller is none of them.
+            None: none of them.
         sender: a tenant's key, or the address of a caller without one. None: it isn't counted.
     """
 
@@ -35,7 +36,7 @@ class Caller(NamedTuple):
 
 
 def cost_of_answer(size: int) -> float:
-    """What an answer of `size` bytes costs besides its call."""
+    """The cost of an answer of `size` bytes, beside that of its call."""
     return size / _ANSWER_BYTES
 
 
@@ -48,8 +49,9 @@ class CallRates:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._sessions = _Buckets(limits.calls_per_second)
-        self._senders = _Buckets(limits.calls_per_sender_per_second)
+        rates = limits.calls_per_second, limits.calls_per_sender_per_second
+        buckets = (TokenBuckets(rate, rate * _BURST_SECONDS, _MOST_CALLERS) for rate in rates)
+        self._sessions, self._senders = buckets
         self._streams: Counter[Hashable] = Counter()
 
     def charge(self, caller: Caller, cost: float, now: float) -> float:
@@ -74,7 +76,7 @@ class CallRates:
         return wait
 
     def add(self, caller: Caller, cost: float, now: float) -> None:
-        """Charge what an admitted call has cost besides. Later ones wait for it."""
+        """Charge a further cost of an admitted call. Later calls wait for it."""
         for bucket in self._buckets_of(caller, now):
             bucket.spend(now, cost)
 
@@ -91,10 +93,10 @@ class CallRates:
             return
         if streams[session] >= self._limits.streams_per_session:
             raise RateLimited(
-                f"this token may have {self._limits.streams_per_session} event streams and polls "
-                "open, and has them; nothing was changed, close one",
+                f"this token has {self._limits.streams_per_session} event streams and polls open, "
+                "as many as it may have; nothing was changed, close one",
                 code="session_streams",
-                retry_after_ms=_AGAIN_MS,
+                retry_after_ms=_RETRY_AFTER_MS,
             )
         streams[session] += 1
         try:
@@ -106,22 +108,4 @@ class CallRates:
 
     def _buckets_of(self, caller: Caller, now: float) -> list[TokenBucket]:
         named = ((self._sessions, caller.session), (self._senders, caller.sender))
-        return [buckets.of(name, now) for buckets, name in named if name is not None]
-
-
-class _Buckets:
-    """A bucket for each name. Only the last 8,192 names are remembered (some 4 MB)."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._of: OrderedDict[Hashable, TokenBucket] = OrderedDict()
-
-    def of(self, name: Hashable, now: float) -> TokenBucket:
-        bucket = self._of.get(name)
-        if bucket is None:
-            if len(self._of) >= _MOST_CALLERS:
-                self._of.popitem(last=False)
-            bucket = self._of[name] = TokenBucket(self._rate, self._rate * _BURST_SECONDS, now)
-        else:
-            self._of.move_to_end(name)
-        return bucket
+        return [buckets.use(name, now) for buckets, name in named if name is not None]

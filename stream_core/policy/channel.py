@@ -24,8 +24,8 @@ class Channel(NamedTuple):
 
     @property
     def own_session(self) -> Channel | None:
-        """The session whose token opens it: itself, or that of a request with such a token. None:
-        it is of a request without one.
+        """The session whose token opens this one: itself, or that of the request's token. None: it
+        is of a request without a session's token.
         """
         if "/" not in self.agent:
             return self

@@ -1,4 +1,4 @@
-"""Circuit breakers: what fails again and again is not called for a while, by those it fails for."""
+"""Circuit breakers: an upstream is not called for a while by senders whose calls keep failing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 Sender = tuple[str, ...]
-"""Whose call it is: names from the widest group to the narrowest, as tenant, address and user."""
+"""The sender of a call, by names from the widest group to the narrowest: tenant, address, user."""
 
 # When to ask again while a probe is under way.
 _PROBE_SECONDS = 1.0
-# So many breakers are kept of groups of one length. The oldest is forgotten first.
+# Breakers of groups with the same number of names. The oldest is forgotten first.
 _MOST_OF_A_LENGTH = 1_024
 
 
@@ -35,9 +35,9 @@ class _Breaker:
     | open | are refused | `open_seconds` have passed, and a call comes, the probe: half open |
     | half open | are refused, but for the probe | the probe answers: closed; it fails: open |
 
-    A group has members, which are narrower groups. One member alone opens it never: of the failures
-    that do, at most half are one member's. The member whose call failed last may send the probe
-    only after another `open_seconds`. The narrowest group is one sender, and has no members (None).
+    A group has members, which are narrower groups. One member alone never opens it: at most half
+    of the counted failures are one member's. The member whose call failed last may send the probe
+    only after another `open_seconds`. The narrowest group is one sender, without members (None).
 
     A call that was made in an earlier state says nothing about this one.
     """
@@ -63,9 +63,9 @@ class _Breaker:
         self._open_until: float | None = None
         self._probing = False
         self.opened_at = 0
-        """The number of the last call that was made before it opened."""
+        """The number of the last call before it opened."""
         self.state = 0
-        """How often it has changed."""
+        """How often its state has changed."""
 
     @property
     def closed(self) -> bool:
@@ -74,7 +74,7 @@ class _Breaker:
 
     @property
     def is_as_new(self) -> bool:
-        """Whether it says no more than a new one would."""
+        """Whether it is the same as a new one."""
         return not self._failed and not self.state
 
     def refuses_for(self, member: str | None, now: float) -> float:
@@ -87,13 +87,13 @@ class _Breaker:
         return max(0.0, self._open_until + failed_last * self._open_seconds - now)
 
     def begin(self, now: float) -> int:
-        """Begin a call that is not refused. Returns the state that it is of."""
+        """Begin a call that is not refused. Returns the state in which it is made."""
         if not self.closed:
             self._change(open_until=now, probing=True)
         return self.state
 
     def answers(self, state: int) -> int:
-        """A call made in this state begins to get an answer. Returns the state that it is of now.
+        """A call made in this state begins to get an answer. Returns the state it belongs to now.
 
         A probe closes the breaker.
         """
@@ -111,7 +111,7 @@ class _Breaker:
         """A member's call made in this state has failed, by the upstream's fault.
 
         Args:
-            number: that of the last call that was made.
+            number: of the last call that was made.
         """
         if state != self.state:
             return
@@ -144,8 +144,8 @@ class _Breaker:
 class CircuitBreaker:
     """Refuses calls to an upstream for those senders whose calls have failed many times in a row.
 
-    Each group of senders has a breaker: all of them, those of a tenant, those of one of its
-    addresses, and so on. A call goes out where all groups of its sender let it out.
+    Each group of senders has a breaker: all senders, those of a tenant, those of one of its
+    addresses, and so on. A call goes out if no breaker of its sender's groups refuses it.
 
     Args:
         failures: how many failures in a row open one.
@@ -160,7 +160,7 @@ class CircuitBreaker:
 
     @property
     def failing(self) -> bool:
-        """Whether calls are refused, and none was answered that was made since then."""
+        """Whether a breaker is open, and no call that was made since it opened was answered."""
         return any(
             not breaker.closed and breaker.opened_at >= self._answered
             for breakers in self._by_length.values()
@@ -169,8 +169,12 @@ class CircuitBreaker:
 
     def refuses_for(self, sender: Sender, now: float) -> float:
         """For how many seconds a sender's calls are refused. 0 if one may go out."""
-        known = [(self._known(group), member) for group, member in _groups(sender)]
-        return max((it.refuses_for(member, now) for it, member in known if it), default=0.0)
+        seconds = (
+            breaker.refuses_for(member, now)
+            for group, member in _groups(sender)
+            if (breaker := self._known(group)) is not None
+        )
+        return max(seconds, default=0.0)
 
     def call(self, sender: Sender, now: float) -> Call:
         """Begin a call.
@@ -181,8 +185,8 @@ class CircuitBreaker:
         if (seconds := self.refuses_for(sender, now)) > 0:
             raise CircuitOpen(seconds)
         self._number += 1
-        known = [(group, self._known(group)) for group, _ in _groups(sender)]
-        states = {group: breaker.begin(now) if breaker else 0 for group, breaker in known}
+        breakers = [(group, self._known(group)) for group, _ in _groups(sender)]
+        states = {group: breaker.begin(now) if breaker else 0 for group, breaker in breakers}
         return Call(self, sender, self._number, states)
 
     def answers(self, call: Call) -> None:
@@ -225,7 +229,7 @@ class CircuitBreaker:
 
 
 def _groups(sender: Sender) -> Iterator[tuple[Sender, str | None]]:
-    """The groups of a sender, each with its member that the sender belongs to.
+    """The groups of a sender, each with the member to which the sender belongs.
 
     The first has all senders. The last is the sender alone.
     """
@@ -234,11 +238,11 @@ def _groups(sender: Sender) -> Iterator[tuple[Sender, str | None]]:
 
 
 class Call:
-    """One call of an upstream. Its end is told once: `succeeded`, `failed` or `withdrawn`.
+    """One call of an upstream. Its end is reported once: `succeeded`, `failed` or `withdrawn`.
 
     Args:
-        number: how many calls were made until then.
-        states: of the breakers of its sender's groups, when it was made. 0 where there was none.
+        number: how many calls were made before, with this one.
+        states: of the breakers of its sender's groups when it was made. 0: there was no breaker.
     """
 
     __slots__ = ("_breaker", "number", "sender", "states")

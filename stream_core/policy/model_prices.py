@@ -11,7 +11,7 @@ NANODOLLARS = 1_000_000_000
 """In a dollar."""
 
 _MILLION = 1_000_000
-# Of one answer: a million dollars. Stores add costs up in 64 bits.
+# The highest cost of an answer: a million dollars. Stores add costs up in 64 bits.
 _MOST_NANODOLLARS = 1_000_000 * NANODOLLARS
 _FEWEST_NUMBERS, _MOST_NUMBERS = 2, 4
 
@@ -27,7 +27,7 @@ class Price(NamedTuple):
     written: float
 
     def dollars(self, input_tokens: int, output_tokens: int, cached: int, written: int) -> float:
-        """The dollars of one call. Tokens from the cache, and written to it, are of the input."""
+        """The dollars of one call. `cached` and `written` tokens are part of the input."""
         cached = min(cached, input_tokens)
         written = min(written, input_tokens - cached)
         computed = (input_tokens - cached - written) * self.input
@@ -85,7 +85,7 @@ class ModelPrices:
         return None if cost is None else _nanodollars(cost)
 
     def most_nanodollars(self, model: str, input_tokens: int, output_tokens: int) -> int | None:
-        """The most that a call can cost, whatever of its input is cached. None: as of `cost`."""
+        """The most that a call can cost, however its input is cached. None: it has no price."""
         price = self.by_model.get(model)
         if price is None:
             return None
@@ -106,5 +106,5 @@ def _price(text: str) -> Price | None:
         return None
     if not all(0 <= number < _MILLION for number in numbers):
         return None
-    # What has no price of its own costs as any input.
+    # Without a price of their own, cached and written tokens cost as other input.
     return Price(*numbers, *[numbers[0]] * (_MOST_NUMBERS - len(numbers)))

@@ -26,7 +26,7 @@ _ACCESS = "access"
 
 
 class Identity(NamedTuple):
-    """Who a verified token says that its bearer is, and until when, in seconds since the epoch."""
+    """The tenant and user of a verified token, and its expiry in seconds since the epoch."""
 
     tenant: str
     user: str
@@ -68,8 +68,8 @@ class IdentityTokens:
     def is_due(self, text: str | None, now: float) -> bool:
         """Whether to fetch the keys before this is verified. `now` is in seconds since the epoch.
 
-        Only what may be this issuer's token makes anybody fetch. Its key may have been replaced by
-        another of the same name, or of none, so a wrong signature does, too.
+        Only a token that may be this issuer's causes a fetch. A wrong signature does, too: its key
+        may have been replaced by another with the same id, or without one.
         """
         token = _read(text)
         if token is None or not self._may_be_ours(token):
@@ -147,9 +147,9 @@ class IdentityTokens:
         return expires_at
 
     def _identity(self, claims: _Claims, expires_at: float) -> Identity:
-        said, settings = claims.model_dump(), self.settings
-        tenant = said.get(settings.tenant_claim) if settings.tenant_claim else settings.tenant
-        user = said.get(settings.user_claim)
+        values, settings = claims.model_dump(), self.settings
+        tenant = values.get(settings.tenant_claim) if settings.tenant_claim else settings.tenant
+        user = values.get(settings.user_claim)
         if not (isinstance(tenant, str) and re.fullmatch(NAME_PATTERN, tenant)) or "\n" in tenant:
             raise _unnamed(settings.tenant_claim, "1 to 64 letters, digits, `_`, `.` or `-`")
         if not (isinstance(user, str) and 0 < len(user) <= LONGEST_USER):

@@ -16,7 +16,7 @@ FETCH_SECONDS = 3.0
 """How long one document of an issuer may take."""
 FRESH_SECONDS = 3_600.0
 """How old keys may be while their issuer can be asked."""
-# Tokens that no known key has signed make us ask so seldom, however many are forged.
+# The pause between requests that tokens without a known key cause, however many are forged.
 _PAUSE_SECONDS = 30.0
 # Callers are refused while there are no keys at all.
 _FIRST_PAUSE_SECONDS = 2.0
@@ -117,13 +117,13 @@ class IssuerKeys:
         return now >= self._refresh_at or (is_new and self.may_ask(now))
 
     def may_ask(self, now: float) -> bool:
-        """Whether to ask the issuer for a key that may have been made since."""
+        """Whether the issuer may be asked for a key that is newer than those known."""
         return bool(self._keys) and now >= self._unknown_at
 
     def begin(self, now: float) -> None:
         """The issuer is being asked. Unless it answers, it is asked again after a pause."""
         self._unsure = True
-        if now < self._refresh_at:  # so a token was signed by none of them
+        if now < self._refresh_at:  # so no known key has signed a token
             self._unknown_at = now + _PAUSE_SECONDS
         else:
             self._refresh_at = now + (_PAUSE_SECONDS if self._keys else _FIRST_PAUSE_SECONDS)

@@ -59,7 +59,7 @@ class SessionClaims:
 
     @property
     def sees_names(self) -> bool:
-        """Whether it is told the names of readers: a share or a ticket only if it says so."""
+        """Whether it shows the names of readers. A share or a ticket only does so by a claim."""
         return self.names or not (self.shared or self.only_for is not None)
 
     @property

@@ -1,6 +1,9 @@
-"""A rate limit that allows bursts."""
+"""Rate limits that allow bursts."""
 
 from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
 
 
 class TokenBucket:
@@ -26,7 +29,7 @@ class TokenBucket:
         return (1 + leaving - self._level) / self._rate
 
     def spend(self, now: float, tokens: float) -> None:
-        """Take tokens, also those that are not there yet: what they stand for is done already."""
+        """Take tokens for what is done already. The level may fall below zero."""
         self._refill(now)
         self._level -= tokens
 
@@ -38,3 +41,35 @@ class TokenBucket:
     def _refill(self, now: float) -> None:
         self._level = min(self._burst, self._level + (now - self._at) * self._rate)
         self._at = now
+
+
+class TokenBuckets:
+    """A token bucket for each name.
+
+    Args:
+        most_names: how many are remembered. The least recently used are forgotten first.
+    """
+
+    def __init__(self, rate: float, burst: float, most_names: int) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._most_names = most_names
+        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def find(self, name: Hashable) -> TokenBucket | None:
+        """The bucket of a name that is remembered, or None."""
+        return self._buckets.get(name)
+
+    def use(self, name: Hashable, now: float) -> TokenBucket:
+        """The bucket of a name, which is remembered from now on."""
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            if len(self._buckets) >= self._most_names:
+                self._buckets.popitem(last=False)
+            bucket = self._buckets[name] = TokenBucket(self._rate, self._burst, now)
+        else:
+            self._buckets.move_to_end(name)
+        return bucket

@@ -22,7 +22,7 @@ class _Account:
     """All of one tenant.
 
     Args:
-        totals: by day and model, of each user by name, and of all by an empty one.
+        totals: of each user, by day and model. Those of all users have an empty name.
     """
 
     counters: Counter[str] = field(default_factory=Counter)
@@ -31,7 +31,7 @@ class _Account:
     totals: dict[str, dict[tuple[str, str], DayTotals]] = field(default_factory=dict)
 
     def add_to_totals(self, record: UsageRecord, times: int = 1) -> None:
-        """Count a record to its day and model. With `times=-1` it counts there no more."""
+        """Add a record to the totals of its day and model. With `times=-1`, subtract it."""
         added = totals_of(record)
         place = added.day, added.model
         for user in {"", record.user}:

@@ -120,8 +120,8 @@ class ResponseHead:
         starts: by epoch, the index from which its entries count. An epoch that has not begun to
             write has none.
         polls: how often `note_read` was called. It tells an owner that somebody reads elsewhere.
-        session_polls, share_polls: how many polls came to a function with the session's token, and
-            with share tokens.
+        session_polls, share_polls: how many of these came to a function, with the session's token
+            and with share tokens.
         hand_overs: how many owners left in order.
         form: the newest form of its entries.
     """

@@ -48,8 +48,8 @@ class LedgerEntry:
         outcome: the text of the `Outcome` of its response. Empty before the end, and for a message
             that brings its conversation.
         parent_message_id: the last message of the older version that it continues.
-        sender, text_bytes: the sender that it is counted for, within its tenant, and how long its
-            text in `LargeTexts` is. Stores that count use them, and do not return them.
+        sender, text_bytes: the sender for which it is counted, within its tenant, and the size of
+            its text in `LargeTexts`. Stores that count bytes use them, and do not return them.
     """
 
     message_id: str
@@ -114,13 +114,13 @@ class SessionStore(Protocol):
         """The links of a session's messages up to this one, in causal order."""
 
     async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
-        """Those of these sessions that were ended. One of the last second may be missing."""
+        """The ended ones of these sessions. One that ended in the last second may be missing."""
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """Accept a message: write its row, the last message and an empty response, or nothing.
 
-        A store may keep the text of one that brings its conversation apart, as `LargeTexts` does
-        under its response's id. Its entry has that `text_name` then.
+        If the message brings its conversation, a store may keep its text in `LargeTexts`, by the
+        response's id. The entry that it returns later has this id as `text_name`.
 
         A call that may have succeeded can be repeated with the same response_id.
 

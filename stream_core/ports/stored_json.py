@@ -15,8 +15,8 @@ PlainEntry = str | list[Any]
 """A log entry that JSON can hold: text of the answer, a part, or a restart marker.
 
 A part is its kind and then the other fields in their order, up to the last one that is not the
-default: `["call","",0,1,"call_1","search"]`. A marker is numbers: `[-1,2]`, and
-`[-1,-2]` where it takes back what it replaces.
+default: `["call","",0,1,"call_1","search"]`. A marker is numbers: `[-1,2]`, or `[-1,-2]` if it
+takes back the text that it replaces.
 """
 
 
@@ -44,7 +44,7 @@ def read_ending(text: str) -> Ending:
 
 def _plain(entry: Part | Restart) -> list[Any]:
     if isinstance(entry, Restart):
-        # A version that doesn't know what a negative number means reads a restart.
+        # Older versions take a negative number for a restart, too.
         attempt = -entry.attempt if entry.withdraws else entry.attempt
         epoch = [entry.epoch] if entry.epoch else []
         return [entry.from_index, attempt, *epoch]

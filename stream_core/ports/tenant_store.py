@@ -17,7 +17,7 @@ class TenantChanged(Exception):
 class StoredTenants:
     """All records, by their ids, and the revision at which they were read.
 
-    `removed`: the tenants that were removed, and not made again.
+    `removed`: the ids of tenants that were removed, and not made again.
     """
 
     records: tuple[Tenant, ...] = ()
@@ -26,10 +26,10 @@ class StoredTenants:
 
     @classmethod
     def of(cls, stored: Iterable[Tenant], revision: int) -> Self:
-        """What is stored, with the removed tenants apart."""
+        """The records in a store, with removed tenants apart."""
         tenants = tuple(stored)
         records = tuple(tenant for tenant in tenants if not tenant.removed)
-        return cls(records, revision, frozenset(it.id for it in tenants if it.removed))
+        return cls(records, revision, frozenset(each.id for each in tenants if each.removed))
 
     @property
     def had_tenants(self) -> bool:
@@ -64,7 +64,7 @@ class TenantStore(Protocol):
         """
 
     async def delete(self, tenant_id: str, revision: int) -> None:
-        """Delete a record, if there is one. That the tenant was removed stays on record.
+        """Replace a record by the note that the tenant was removed, also if there is none.
 
         Args:
             revision: at which the records were loaded.

@@ -8,8 +8,8 @@ What every implementation must guarantee (tests/integration/stores checks it):
   many tasks ask at once.
 - **Once.** An answer has one usage record. One of a later epoch takes its place, one of an earlier
   epoch changes nothing, and a repetition changes nothing.
-- **Reports hold up nothing.** Totals are kept as answers end, so that reading them costs as many
-  rows as there are days and models, and no answer waits for a report.
+- **Reports delay nothing.** Totals are added up as answers end, so that a report reads a row for
+  each day and model, and no answer waits for it.
 """
 
 from __future__ import annotations

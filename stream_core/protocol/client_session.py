@@ -1,4 +1,4 @@
-"""The protocol of one client of a session: what it may send, and how that is refused."""
+"""The protocol of one client of a session: the messages that it may send, and their errors."""
 
 from __future__ import annotations
 

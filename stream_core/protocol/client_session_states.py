@@ -124,7 +124,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Take a message that is read later."""
+    """Queue a message, which is parsed later."""
 
     data: bytes
 

@@ -245,11 +245,12 @@ def is_failure(error: Mapping[str, Any]) -> bool:
 
 
 def is_for_want_of_room(error: EvenflowError) -> bool:
-    """Whether the node, its store or its model had no room: neither the sender's fault nor its
-    limit. A node that leaves has room elsewhere; a full store refuses who has most in it.
+    """Whether the node, its store or its model had no room, by no fault or limit of the sender.
+
+    A node that leaves has room elsewhere. A full store rejects the senders with most in it.
     """
-    is_room = isinstance(error, Overloaded) and error.code not in ("draining", "store_full")
-    return is_room or error.code in ("queue_full", "sessions_full")
+    is_overload = isinstance(error, Overloaded) and error.code not in ("draining", "store_full")
+    return is_overload or error.code in ("queue_full", "sessions_full")
 
 
 def is_throttled(error: EvenflowError) -> bool:

@@ -97,9 +97,10 @@ _BUSY, _USUAL_RETRY_AFTER = (429, 503), "2"
 
 
 def kept_for(seconds: float) -> dict[str, str]:
-    """The headers of an answer that shared caches give to whoever sends the same token.
+    """The headers of an answer that shared caches may keep, for requests with the same token.
 
-    They are not asked whether the token still opens it. So this is for no longer than a heartbeat.
+    Caches do not check that the token is still valid. So `seconds` should not be more than a
+    heartbeat.
     """
     return {"Cache-Control": f"public, max-age={int(seconds)}", "Vary": "Authorization"}
 

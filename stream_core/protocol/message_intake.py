@@ -1,4 +1,4 @@
-"""Counts what one WebSocket sends, and puts its messages together: the same for every protocol."""
+"""Counts the frames of one WebSocket, and joins fragments to messages, for every protocol."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MessageIntake:
     """Counts the frames, messages and errors of one connection, and joins fragments.
 
     Args:
-        most_bytes: of a message.
+        most_bytes: the largest message.
     """
 
     __slots__ = ("_fragments", "_frames", "_limits", "_messages", "_most_bytes", "_violations")
@@ -63,7 +63,7 @@ class MessageIntake:
 
     @property
     def waiting_bytes(self) -> int:
-        """What is here of a message that is not whole."""
+        """Bytes of a message whose last fragment has not come."""
         return 0 if self._fragments is None else len(self._fragments)
 
     def too_many_frames(self, now: float) -> bool:

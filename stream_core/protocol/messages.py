@@ -328,7 +328,7 @@ class ShareRequest(FromClient):
     """The body of `POST /session/{session_id}/share`. No field is required.
 
     Without `response_id` the whole session is shared, as it goes on. `for` is who is to read: the
-    name that presence tells. `names`: whether the token is told the names of other readers.
+    name that presence tells. `names`: whether its readers see the names of other readers.
     """
 
     response_id: Identifier | None = None
@@ -508,8 +508,8 @@ class ResponseRestarted(FromServer):
     """What follows replaces everything after `from_index`. The marker itself has `index`.
 
     An `index` of -1 is no place in the log: everything follows from index 0 on. `epoch` is as in
-    `chat.response.start`. `withdrawn`: a content filter took the text back. Who comes later is
-    given empty deltas in its place.
+    `chat.response.start`. `withdrawn`: a content filter took the text back. Later readers receive
+    empty deltas in its place.
     """
 
     type: Literal["chat.response.restarted"]

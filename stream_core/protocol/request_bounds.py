@@ -1,4 +1,4 @@
-"""Checks how much a request's JSON has in it, before it is read: small values cost most."""
+"""Checks how many values a request's JSON has, before it is parsed: many small ones cost most."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evenflow.stream_core.log.conversation import Turn
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.protocol.errors import InvalidRequest, TooLarge
 
-# What protocols call their lists of messages, the lists in a message, and those in its parts.
+# The names by protocol of lists of messages, of lists in a message, and of lists in its parts.
 _MESSAGES = ("messages", "input", "context")
 _PARTS = frozenset({"parts", "content", "tool_calls", "toolCalls", "summary"})
 _PARTS_OF_ITEMS = _PARTS | {"output"}
@@ -24,7 +24,7 @@ _BACKSLASHES = re.compile(rb"\\*+")
 
 
 def check_bounds(body: bytes | bytearray, limits: Limits) -> int:
-    """Check the values, messages, parts and tools of a request, whatever its protocol.
+    """Check the values, messages, parts and tools of a request of any protocol.
 
     Returns:
         How many values it has, or a few more.
@@ -33,9 +33,9 @@ def check_bounds(body: bytes | bytearray, limits: Limits) -> int:
         TooLarge: it has too many values.
         InvalidRequest: one of its lists is too long.
     """
-    shortest = min(limits.messages_per_request, limits.parts_per_request, limits.tools_per_request)
+    lowest = min(limits.messages_per_request, limits.parts_per_request, limits.tools_per_request)
     values = 1 + _marks_in(body)
-    if values > shortest:
+    if values > lowest:
         values = _values_outside_texts(body, limits.values_per_request)
     if values > limits.values_per_request:
         raise TooLarge(
@@ -43,13 +43,13 @@ def check_bounds(body: bytes | bytearray, limits: Limits) -> int:
             "request may have; nothing was generated, send less at once",
             code="message_too_large",
         )
-    if values > shortest:
+    if values > lowest:
         _check_lists(body, limits)
     return values
 
 
 def check_turns(turns: Sequence[Turn], limits: Limits, param: str) -> None:
-    """Check a conversation that was put together, as `check_bounds` does one in a body.
+    """Check a conversation that was put together of several requests, as `check_bounds` does.
 
     Raises:
         InvalidRequest: it has too many turns or parts.
@@ -60,14 +60,14 @@ def check_turns(turns: Sequence[Turn], limits: Limits, param: str) -> None:
 
 
 def _marks_in(text: bytes | bytearray) -> int:
-    """Each value but the first is behind a comma, or the first of an object or of a list."""
+    """Count the marks that precede values: each value but the first follows one of them."""
     return text.count(b"{") + text.count(b"[") + text.count(b",")
 
 
 def _values_outside_texts(body: bytes | bytearray, most: int) -> int:
-    """How many values there are, or more than `most`. The commas of texts are no values."""
+    """Count values, up to more than `most`. Commas within texts don't count."""
     values, place, in_text = 1, 0, 0
-    # In pieces, between which other threads have their turn.
+    # In pieces, between which other threads may run.
     while place < len(body) and values <= most:
         end = min(place + _PIECE_BYTES, len(body))
         if body[end - 1] == _BACKSLASH and (run := _BACKSLASHES.match(body, end - 1)):
@@ -84,7 +84,7 @@ def _check_lists(body: bytes | bytearray, limits: Limits) -> None:
     try:
         request = from_json(body)
     except ValueError:
-        return  # whoever reads it says what is wrong
+        return  # the endpoint that parses it reports the error
     if isinstance(request, dict):
         _check_request(request, limits, "")
         _check_request(request.get("payload"), limits, "payload.")
@@ -128,7 +128,7 @@ def _list_in(value: Any, name: str) -> list[Any]:
 
 
 def _parts_in(message: Any, names: Container[str]) -> int:
-    """How many parts a message has, with those of its parts."""
+    """How many parts a message has, with the parts within parts."""
     if not isinstance(message, dict):
         return 0
     lists = [each for name, each in message.items() if isinstance(each, list) and name in names]

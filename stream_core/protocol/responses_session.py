@@ -38,7 +38,7 @@ class ResponsesSession(SocketSession):
                 retry_after_ms=1000,
             )
             return self.refuse(Refusal(draining, CREATE, is_violation=False), now)
-        if not data.lstrip().startswith(b"{"):  # the rest of it is read when its turn comes
+        if not data.lstrip().startswith(b"{"):  # the rest is parsed later
             error = InvalidRequest(
                 "a message must be a JSON object; nothing was generated",
                 code="invalid_field",

@@ -38,7 +38,7 @@ class Origin(StrEnum):
 
 
 class Credential(StrEnum):
-    """What a call has to show."""
+    """The credential that a call needs."""
 
     NOTHING = "nothing"
     OPERATOR = "operator"
@@ -54,10 +54,10 @@ class Credential(StrEnum):
 
 
 class Bound(StrEnum):
-    """What bounds a call, beside the rate of all calls."""
+    """The limits of a call, beside the rate of all calls."""
 
     CALL = "call"
-    """Nothing else: it is answered at once, and has no body."""
+    """No other: it is answered at once, and has no body."""
     BODY = "body"
     """It has a small body."""
     STREAM = "stream"
@@ -89,12 +89,12 @@ LIMITS_OF: Mapping[Bound, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a call needs, costs and is bound by. The intake checks it before the endpoint is called.
+    """What a call needs, costs and is bound by. It is checked before the endpoint is called.
 
     Args:
         right: what the credential must allow. None: no right is needed.
-        cost: what it counts as in `calls_per_second`, in calls of the smallest kind, which take
-            about a millisecond of a core. An answer costs more by its size.
+        cost: how many calls it counts as in `calls_per_second`. A call of the smallest kind takes
+            about a millisecond of a core. Large answers cost more.
     """
 
     credential: Credential
@@ -109,7 +109,7 @@ class Route:
 
     Args:
         path: `{name}` stands for one segment, `{name+}` for the rest of the path.
-        terms: on which it is called.
+        terms: what a call needs, costs and is bound by.
         edge_pattern: what CloudFront and the load balancer match, with `*` for any characters.
             Given where several routes share one.
         protocol: whose API it is. Requests are counted by it.
@@ -173,7 +173,7 @@ _STOP_RESPONSE = Terms(Credential.SENDER, Right.CANCEL, 1, Bound.BODY)
 _SOCKET = Terms(Credential.READER, Right.READ, 2, Bound.SOCKET)
 _GENERATE_OVER_SOCKET = Terms(Credential.SENDER, Right.WRITE, 2, Bound.SOCKET)
 NOT_SERVED = _PUBLIC
-"""The terms of paths that only say what to call instead."""
+"""The terms of paths that only answer with the path to call instead."""
 
 OPEN_SESSION = Route("POST", "/session", _OPENING, Origin.SESSION_INIT)
 _ONE_SESSION = "/session/*"

@@ -145,10 +145,10 @@ def _opener(
 
 def _check_claimed(request: SessionRequest, identity: Identity) -> None:
     """Check that a body claims nothing else than the token says."""
-    for name, said in (("tenant", identity.tenant), ("user", identity.user)):
-        if name in request.model_fields_set and getattr(request, name) not in (None, said):
+    for name, claimed in (("tenant", identity.tenant), ("user", identity.user)):
+        if name in request.model_fields_set and getattr(request, name) not in (None, claimed):
             raise NotPermitted(
-                f"the token is of {name} {said!r}; no session was opened, leave `{name}` out",
+                f"the token is of {name} {claimed!r}; no session was opened, leave `{name}` out",
                 code="identity_mismatch",
                 param=name,
             )

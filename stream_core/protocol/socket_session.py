@@ -51,16 +51,16 @@ class Opcode(IntEnum):
 
 
 def always_valid() -> None:
-    """The check of a credential that never ends."""
+    """The check of a credential that never expires."""
 
 
 class SocketSession(ABC):
-    """The state of one connection, whichever protocol its messages have.
+    """The state of one connection. A subclass has the protocol of its messages.
 
     Each method takes an event and returns what to do about it, in order.
 
     Args:
-        most_bytes: of a message.
+        most_bytes: the largest message.
         now: seconds on a monotonic clock. So is every `now` of this class.
         check: checks the credential with each message. In between the node calls `revoke`.
     """
@@ -100,7 +100,7 @@ class SocketSession(ABC):
 
     @property
     def waiting_bytes(self) -> int:
-        """What is here of a message that is not whole."""
+        """Bytes of a message whose last fragment has not come."""
         return self._intake.waiting_bytes
 
     # -- events of the transport -------------------------------------------------------------------
@@ -142,7 +142,7 @@ class SocketSession(ABC):
         return self._violate(violation, now)
 
     def arriving(self, now: float) -> None:
-        """Part of a frame came. No pong can come in between."""
+        """Part of a frame came. No pong can come before its end."""
         self._heard_at = now
 
     def block(self) -> None:
@@ -155,7 +155,7 @@ class SocketSession(ABC):
         self._waiting = 0
 
     def malformed(self, code: int, now: float) -> list[Output]:
-        """The transport read what is no frame. It has said so with `code`, and reads no more."""
+        """The transport read what is no frame. It has sent a close `code`, and reads no more."""
         return self._violate(Violation(code, "this is no frame of the protocol"), now)
 
     def timer(self, now: float) -> list[Output]:
@@ -183,7 +183,7 @@ class SocketSession(ABC):
         return [SendText(data)]
 
     def refuse(self, refusal: Refusal, now: float) -> list[Output]:
-        """Answer a message with an error, and close the connection of who keeps at it."""
+        """Answer a message with an error. Too many errors close the connection."""
         outputs = self.send(self._encoded(refusal))
         outputs.append(FrameRefused(refusal.error, refusal.what, refusal.is_message))
         if refusal.is_violation and self._intake.too_many_violations(now):
@@ -201,7 +201,7 @@ class SocketSession(ABC):
         """Send a close frame, and wait for the client's answer."""
         return self._begin_close(SessionEvent.CLOSE, code, reason, now)
 
-    # -- messages, in the words of a protocol ------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------
 
     @abstractmethod
     def _receive_message(self, data: bytes, now: float) -> list[Output]:
@@ -209,7 +209,7 @@ class SocketSession(ABC):
 
     @abstractmethod
     def _encoded(self, refusal: Refusal) -> bytes:
-        """The frame that tells a refusal."""
+        """The frame of a refusal."""
 
     def _receive_text(self, data: bytes, continues: bool, final: bool, now: float) -> list[Output]:
         message = self._intake.add_text(data, continues=continues, final=final)

@@ -12,7 +12,7 @@ class AnswerFigures:
         model: the model's name at its server. Empty: not known.
         user, key: whom it is for, and the id of the key that its message came with. Empty: none.
         input_estimate: about how many tokens its model is given.
-        cache_written: how many tokens of that its server wrote to its cache, as it counts.
+        cache_written: how many of these its server wrote to its cache, by the server's count.
         trace: the id of the trace that it is part of. Empty: of none.
         began_at: when its generation began at this task, in seconds on the monotonic clock.
         gaps: the time between its tokens, when it has ended. None: there were too few.

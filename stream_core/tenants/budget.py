@@ -57,8 +57,8 @@ def budgets_of(tenant: Tenant, key_id: str, user: str, now: float) -> tuple[Budg
         now: seconds since the epoch.
     """
     key = tenant.key(key_id)
-    own = [] if key is None else [(f"key/{key.account_id}", key.limits)]
-    bounds = [("tenant", tenant.limits), *own]
+    of_key = [] if key is None else [(f"key/{key.account_id}", key.limits)]
+    bounds = [("tenant", tenant.limits), *of_key]
     if user:
         bounds.append((f"user/{digest_of_user(user)}", tenant.user_limits))
     return tuple(budget for whose, limits in bounds for budget in _budgets(whose, limits, now))

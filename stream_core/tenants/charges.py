@@ -25,9 +25,9 @@ class Level(StrEnum):
 
 
 class Payer(NamedTuple):
-    """Whom a message or a connection is counted to. `key` is a key's id. Empty: none is known.
+    """The accounts to which a message or a connection counts. `key`: a key's id. Empty: unknown.
 
-    What is `shared` is counted to nobody: a share costs its sharer nothing.
+    A connection that is `shared` counts to no account: a share costs its sharer nothing.
     """
 
     tenant: str

@@ -1,4 +1,4 @@
-"""The tenants in force, whose key a key is, and whether it is still valid."""
+"""The current tenants, the tenant of a key, and whether a key is still valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ GIVEN_KEY = "given"
 """The id of a key that the operator has set, beside the records."""
 _MOST_PAST_KEYS = 100
 _MOST_UNKNOWN_KEYS = 10_000
-_SEEN = -2  # by a read long before any other
+# For keys that the records once had: before any read, so that they do not count as newer.
+_SEEN = -2
 
 
 class KnownKey(NamedTuple):
@@ -79,7 +80,7 @@ class Tenants:
         """How often the records or keys were replaced."""
         self._reads = 0
         self._unknown_since: dict[tuple[str, str], int] = {}
-        """Keys that no record has, by the number of reads before they were asked for."""
+        """Of each key that no record has: the number of reads before it was first shown."""
         self.replace_given_keys(given_keys or {})
         self.replace(records)
 
@@ -95,8 +96,9 @@ class Tenants:
 
     @property
     def open_to_all(self) -> bool:
-        """Whether no tenant ever had a key and nobody else says who callers are, so that they need
-        none.
+        """Whether callers need no key.
+
+        No tenant ever had one, and there is no identity provider.
         """
         return self._known and not self._identified and not self._closed
 
@@ -108,12 +110,12 @@ class Tenants:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether this process isn't told the keys, and knows of no record either."""
+        """Whether this process does not have the keys, and knows of no record either."""
         return not (self._known or self._identified or self._closed)
 
     @property
     def open_ids(self) -> frozenset[str]:
-        """The tenants whose sessions need no key, though those of others do."""
+        """The tenants whose sessions need no key, while sessions of other tenants do."""
         return self._open_ids
 
     @property
@@ -164,7 +166,7 @@ class Tenants:
         return self.open_to_all or tenant_id in self._open_ids
 
     def is_known(self, tenant_id: str) -> bool:
-        """Whether it has a record or a key. What others use is nobody's."""
+        """Whether it has a record or a key. Usage of other tenants is not recorded."""
         return tenant_id in self._records or tenant_id in self._given
 
     def check_served(self, tenant_id: str) -> None:
@@ -185,8 +187,8 @@ class Tenants:
     def check_there(self, tenant_id: str, key_id: str) -> None:
         """Check that a tenant, and the key that opened a session of it, are still valid.
 
-        A key that this process has never seen may be newer than the records that it has read. It
-        counts until they were read twice more.
+        A key that this process has never seen may be newer than the records it has read. It is
+        valid until the records were read twice more.
 
         Args:
             key_id: of the tenant's key. Empty: it was opened without one.
@@ -194,7 +196,7 @@ class Tenants:
         Raises:
             NotPermitted: the tenant was removed.
             AuthenticationFailed: the key is no longer valid, or there was none and by now one is
-                needed.
+                required.
         """
         self.check_served(tenant_id)
         if key_id and key_id != GIVEN_KEY:
@@ -245,8 +247,8 @@ class Tenants:
         return self._reads <= since + 1  # the read that was under way may be older, too
 
     def _with_past_keys(self, record: Tenant) -> Tenant:
-        """A record with the keys that it has lost, expired: what they opened is refused at once,
-        and what still runs counts to their bounds.
+        """A record with the keys that were removed from it, as expired ones. What they opened is
+        refused at once, and running answers still count to their bounds.
         """
         before = self._records.get(record.id)
         known = {key.id for key in record.keys}

@@ -12,8 +12,8 @@ class KeyUnclear(Exception):
 def rotated(
     tenant: Tenant, new_key: ApiKey, *, now: float, overlap: float, key_id: str | None = None
 ) -> Tenant:
-    """The record with a new key, which has the scopes and limits of the one that it replaces, and
-    counts to the same account: what the old one has used is used.
+    """The record with a new key, which has the scopes, limits and account of the key it replaces.
+    So what the old key has used stays used.
 
     Keys that have expired are left out. If there is none to replace, the new one is as it is.
 

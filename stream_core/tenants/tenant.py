@@ -117,8 +117,8 @@ class Tenant(BaseModel):
         filtering: what happens to answers that the content filters would change: `hold` keeps text
             back until it is cleared, `retract` shows it and takes it back. None: as the node does.
         shadow: bounds are counted and told, and nothing is refused.
-        open: whether anybody may open its sessions, without a key.
-        removed: whether it was removed. Nothing else is kept of it then.
+        open: whether its sessions may be opened without a key.
+        removed: whether it was removed. Then the record has nothing else.
     """
 
     model_config = ConfigDict(frozen=True)

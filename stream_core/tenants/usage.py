@@ -27,8 +27,8 @@ class UsageRecord:
         model: its name at its server.
         ended_at: seconds since the epoch. Its day of UTC is the record's.
         epoch: of the owner that ended it. A record of a later one takes its place.
-        cached_tokens, cache_write_tokens: of the input, what came from the cache of the prompt, and
-            what was written to it.
+        cached_tokens, cache_write_tokens: tokens of the input that came from the prompt's cache,
+            and that were written to it.
         tokens_counted_by: `model`, or `pieces` where its server told no usage: then the output is
             the pieces that came, and the input an estimate.
         nanodollars: by the operator's prices. None: the model has none.
@@ -118,7 +118,7 @@ class DayTotals:
         return {name: getattr(self, name) for name in COUNTS}
 
     def plus(self, other: DayTotals, times: int = 1) -> DayTotals:
-        """Both together. With `times=-1` what is left without the other."""
+        """The sum of both. With `times=-1`, the difference."""
         counts = other.counts
         changed = {name: value + times * counts[name] for name, value in self.counts.items()}
         return DayTotals(self.day, self.model, **changed)

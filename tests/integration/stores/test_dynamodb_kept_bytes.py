@@ -29,7 +29,7 @@ class Task:
     async def send(self, tenant: str = "acme", now: float = NOW, text: str = TEXT) -> Channel:
         channel = Channel(tenant, "agent", new_name("session"))
         await self.sessions.accept(channel, new_message(None, text), now)
-        await asyncio.gather(*self.kept._sending)
+        await asyncio.gather(*self.kept._exchanges)
         return channel
 
     async def fill(self, now: float = NOW) -> int:
@@ -38,7 +38,7 @@ class Task:
             try:
                 await self.send(now=now)
             except StoreFull:
-                await asyncio.gather(*self.kept._sending)
+                await asyncio.gather(*self.kept._exchanges)
                 return accepted
         raise AssertionError("nothing stops it")
 

@@ -93,4 +93,4 @@ def test_callers_without_end_take_no_memory_without_end() -> None:
     rates = CallRates(_LIMITS)
     for number in range(10_000):
         rates.charge(Caller(number), 1, 0.0)
-    assert len(rates._sessions._of) == 8_192
+    assert len(rates._sessions) == 8_192

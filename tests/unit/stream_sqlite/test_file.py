@@ -31,7 +31,8 @@ from evenflow.stream_core.ports.response_store import (
 from evenflow.stream_core.tenants.budget import day_of
 from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_sqlite import file
-from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, prepare
+from evenflow.stream_sqlite.file import UPGRADES, FileUnusable, connect, prepare
+from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES
 from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, new_channel, new_message
@@ -207,6 +208,18 @@ async def test_totals_are_those_of_the_records_that_an_earlier_program_wrote(pat
         assert of_ann != kept[1]
 
 
+async def test_usage_records_that_an_earlier_program_wrote_are_counted_as_kept(path: Path) -> None:
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        for number in range(3):
+            await opened.usage.settle(replace(USED, response_id=f"r{number}"))
+    make_file_of_version_5(path)
+    with closing(SQLiteStores(path, lambda: NOW)) as opened:
+        await opened.usage.settle(replace(USED, response_id="new"))
+    with closing(sqlite3.connect(path)) as connection:
+        kept = connection.execute("SELECT * FROM kept_bytes").fetchall()
+    assert kept == [("t", 4 * USAGE_BYTES)]
+
+
 async def test_a_count_that_an_earlier_program_did_not_bound_opens_nevertheless(path: Path) -> None:
     SQLiteStores(path, lambda: NOW).close()
     make_file_of_version_5(path)
@@ -271,6 +284,19 @@ def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(FileUnusable, match="a file that this process can write"):
         SQLiteStores(path, lambda: NOW)
     assert path.read_bytes() == content
+
+
+def test_a_connection_makes_no_file_in_the_place_of_one_that_is_gone(path: Path) -> None:
+    path.parent.mkdir()
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        connect(path)
+    assert not path.exists()
+
+
+def test_a_name_may_have_any_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a?mode=ro#%20ü.db"
+    SQLiteStores(path, lambda: NOW).close()
+    assert path.stat().st_size
 
 
 def test_where_no_file_can_be_made(tmp_path: Path) -> None:

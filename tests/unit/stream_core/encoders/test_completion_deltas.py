@@ -147,7 +147,7 @@ def test_a_call_has_the_type_of_its_server_wherever_that_comes(place: int) -> No
     for choice in told(*contents):
         whole.add(choice)
     called = {"name": "f", "arguments": "{}"}
-    assert whole.told()["message"]["tool_calls"] == [
+    assert whole.to_object()["message"]["tool_calls"] == [
         {"id": "c", "type": "builtin_function", "function": called}
     ]
 
@@ -232,7 +232,7 @@ def added(events: list[ServerSentEvent]) -> list[Choice]:
         CompletionChunk.model_validate(chunk)
         for choice in chunk["choices"]:
             choices.setdefault(choice["index"], WholeChoice(choice["index"])).add(choice)
-    return [choices[index].told() for index in sorted(choices)]
+    return [choices[index].to_object() for index in sorted(choices)]
 
 
 @given(CONTENTS, st.integers(1, 40), st.data())

@@ -52,7 +52,7 @@ def test_with_the_usage_each_chunk_has_its_place() -> None:
 
 def test_the_choices_that_did_not_say_how_they_ended_end_as_the_answer() -> None:
     deltas = CompletionDeltas([Part(Kind.TEXT, "c", 2)])
-    last = objects().finish(b"3", ended("x"), deltas.last("stop"), deltas.beside)
+    last = objects().finish(b"3", ended("x"), deltas.last("stop"), deltas.unread)
     first, *_ = last.partition(b"\n\n")
     assert [(one["index"], one["finish_reason"]) for one in chunk_of(first)["choices"]] == [
         (0, "stop"),
@@ -137,7 +137,7 @@ def test_further_fields_of_the_server_are_told_in_their_place() -> None:
     beside = deltas.take(_BESIDE)
     assert beside == {"stop_reason": "###", **choice_object(0, {})}
     last = deltas.last("stop")
-    streamed = objects(include_usage=True).finish(b"3", stream, last, deltas.beside)
+    streamed = objects(include_usage=True).finish(b"3", stream, last, deltas.unread)
     ending, counted, _ = streamed.split(b"\n\n", 2)
     assert (chunk_of(ending)["provider"], chunk_of(ending)["id"]) == ("P", "chatcmpl-1")
     assert chunk_of(counted)["usage"] == counts

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.encoders.entry_range import MOST_ENTRIES, entry_range
-from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, joined
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, joined, joins
 from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.protocol.dialect import SharedEncoder, V1Encoder
@@ -43,9 +43,21 @@ def write(stream: ResponseStream, steps: Sequence[_Step]) -> None:
             entries.append(step)
         else:
             epoch += step[1]
-            at = min(step[0], log.next_index + len(entries) - 1)
+            at = place_of_restart([*log.entries, *entries], step[0])
             entries.append(Restart(at, 2, epoch if step[1] else 0))
     stream.follow(entries)
+
+
+def place_of_restart(entries: Sequence[LogEntry], at: int) -> int:
+    """A restart keeps whole steps of a model, so it cuts no entries that join."""
+    at = min(at, len(entries) - 1)
+    while 0 <= at < len(entries) - 1 and are_joined(entries[at], entries[at + 1]):
+        at -= 1
+    return at
+
+
+def are_joined(one: LogEntry, other: LogEntry) -> bool:
+    return not (isinstance(one, Restart) or isinstance(other, Restart)) and joins(one, other)
 
 
 def take(held: AssembledText, body: bytes) -> None:
