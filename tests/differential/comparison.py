@@ -91,6 +91,10 @@ WANTED = {
         "error", "calls", "finish", "usage", "accumulated",
         reason="nobody can run a call without a name: an error behind all that came",
     ),
+    "reasoning as Copilot sends it": _wanted(
+        "reasoning", client="litellm",
+        reason="it drops a chunk that has it alone, unless that has the role, too",
+    ),
     "byte order mark": _wanted(
         *_TEXTS, "calls", "finish", "usage", "accumulated",
         reason="OpenAI's client for Python drops the first event",

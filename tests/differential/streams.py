@@ -108,6 +108,8 @@ class _Writer:
         """The deltas: thoughts, text and calls, each in its order, mostly one after the other."""
         field = self._one("reasoning_content", "reasoning", "reasoning_text")
         thoughts = [{field: piece} for piece in self._cut(self._text())] if self._is(0.3) else []
+        if thoughts and field == "reasoning_text":
+            self._traits.add("reasoning as Copilot sends it")
         texts = [self._texts(piece) for piece in self._cut(self._text(12))]
         refusals = [{"refusal": piece} for piece in self._cut(self._text())]
         lists = [thoughts, texts, refusals if self._is(0.05) else []]

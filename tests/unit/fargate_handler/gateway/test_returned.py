@@ -178,7 +178,7 @@ def _by_chunks(stream: ResponseStream) -> tuple[Turn, ...]:
             if event.data != b"[DONE]" and int(event.id or 0) == index:
                 for told in orjson.loads(event.data)["choices"]:
                     choice.add(told)
-    return _completion(choice.told()["message"])
+    return _completion(choice.to_object()["message"])
 
 
 def _input(items: list[dict[str, Any]]) -> tuple[Turn, ...]:
