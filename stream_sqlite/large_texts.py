@@ -17,6 +17,8 @@ PACKED_FROM_BYTES = 16_384
 
 # zlib's fastest level.
 _LEVEL = 1
+_INLINE_CHARACTERS = 65_536
+"""Texts up to this length take less time to compress than to hand to a thread and back."""
 
 
 class SQLiteLargeTexts:
@@ -44,7 +46,9 @@ class SQLiteLargeTexts:
 
 
 async def pack(text: str) -> bytes:
-    """Compress a text in a thread."""
+    """Compress a text, a long one in a thread."""
+    if len(text) <= _INLINE_CHARACTERS:
+        return zlib.compress(text.encode(), _LEVEL)
     return await asyncio.to_thread(zlib.compress, text.encode(), _LEVEL)
 
 
