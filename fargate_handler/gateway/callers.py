@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.context import ClientContext
 from evenflow.stream_core.policy.call_rates import Caller, cost_of_answer
 from evenflow.stream_core.policy.client_address import is_of_this_machine
 from evenflow.stream_core.policy.rights import Right
@@ -29,7 +29,7 @@ def anonymous_caller(address: str) -> Caller:
     return Caller(sender=None if is_of_this_machine(address) else address)
 
 
-def session_caller(session: Hashable, address: str, context: GatewayContext) -> Caller:
+def session_caller(session: Hashable, address: str, context: ClientContext) -> Caller:
     """The caller with a token of a session. Where no tenant has a key, its address counts, too.
 
     Args:
@@ -39,7 +39,7 @@ def session_caller(session: Hashable, address: str, context: GatewayContext) -> 
     return Caller(session, sender)
 
 
-def token_caller(claims: SessionClaims, address: str, context: GatewayContext) -> Caller:
+def token_caller(claims: SessionClaims, address: str, context: ClientContext) -> Caller:
     """The caller with a session's token, a share or a ticket. Many may have one of the latter."""
     session: Hashable = claims.channel
     if claims.only_for is not None or Right.WRITE not in claims.may:
@@ -47,7 +47,7 @@ def token_caller(claims: SessionClaims, address: str, context: GatewayContext) -
     return session_caller(session, address, context)
 
 
-async def pace(context: GatewayContext, caller: Caller, cost: float) -> None:
+async def pace(context: ClientContext, caller: Caller, cost: float) -> None:
     """Charge a call, and wait until the caller's earlier calls are paid off.
 
     Raises:
@@ -62,7 +62,7 @@ async def pace(context: GatewayContext, caller: Caller, cost: float) -> None:
         await asyncio.sleep(wait)
 
 
-def charge_answer(request: web.Request, context: GatewayContext, size: int) -> None:
+def charge_answer(request: web.Request, context: ClientContext, size: int) -> None:
     """Charge an answer of `size` bytes to the caller of a request."""
     caller = request.get(CALLER)
     if caller is not None:

@@ -6,13 +6,11 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from evenflow.fargate_handler.gateway.access_grant import AccessGrant
-from evenflow.fargate_handler.gateway.callers import token_caller
 from evenflow.fargate_handler.gateway.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.socket_connection import SocketConnection
 from evenflow.stream_core.metrics.metric_catalogue import CONNECTIONS_REFUSED
-from evenflow.stream_core.policy.call_rates import Caller
 from evenflow.stream_core.policy.session_token import SessionClaims
 from evenflow.stream_core.protocol.client_session import ClientSession
 from evenflow.stream_core.protocol.dialect import Dialect
@@ -56,7 +54,6 @@ def admit_client(
     replaced = check_admission(
         context,
         connection,
-        token_caller(claims, address, context),
         replaces=replaces,
         check_reconnect=partial(context.reconnects.check, claims, address, now, asked_at),
     )
@@ -70,7 +67,6 @@ def admit_client(
 def check_admission(
     context: GatewayContext,
     connection: SocketConnection,
-    caller: Caller,
     *,
     replaces: bool = False,
     check_reconnect: Callable[[], None] = lambda: None,
@@ -78,8 +74,7 @@ def check_admission(
     """Check that a connection may be opened. Returns the connections that it replaces.
 
     Args:
-        connection: has no transport yet.
-        caller: its handshake is charged to it.
+        connection: has no transport yet. Its handshake is charged to its caller.
         replaces: whether it replaces the session's other connections.
         check_reconnect: checks the rate of reconnecting clients. It may raise `Overloaded`.
 
@@ -88,7 +83,7 @@ def check_admission(
         RateLimited: the session, its tenant, key or user has as many connections as allowed, or
             the caller's calls come too fast.
     """
-    context.calls.charge(caller, WEBSOCKET.terms.cost, context.monotonic())
+    context.calls.charge(connection.caller, WEBSOCKET.terms.cost, context.monotonic())
     session = None if connection.watches else connection.counted_as
     try:
         if context.orchestrator.draining:

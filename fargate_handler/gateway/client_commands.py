@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.gateway.callers import pace
 from evenflow.fargate_handler.gateway.client_reader import ClientReader, ReadingClient, start_frame
 from evenflow.fargate_handler.gateway.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.other_connections import tell_others
@@ -75,7 +76,11 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
             case ChatMessageFrame() | ResponseCancel() | ToolResult() | ToolCancel():
                 _in_background(client, _change(client, message), message)
             case ResponseResume():
-                _resume(client, message, now)
+                # Earlier replays may have left a debt.
+                if client.context.calls.charge(client.caller, 0.0, now):
+                    _in_background(client, _resume_later(client, message), message)
+                else:
+                    _resume(client, message, now)
             case ResponsePause():
                 _reader(client, message.response_id).pause(now)
             case ResponseContinue():
@@ -185,6 +190,7 @@ def _change(
 
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     context, readers, line = client.context, client.readers, Line(*client.sender)
+    await pace(context, client.caller, 0.0)  # a repeated message replays its answer
     context.work.check(line)
     brought = brought_by(message.payload)
     if brought is not None:
@@ -227,6 +233,11 @@ def _resume(client: CommandingClient, message: ResponseResume, now: float) -> No
         _in_background(client, _find_and_resume(client, message, now), message)
     else:
         _resume_at(client, Resumption(stream, point), now, Pace(credit=message.credit))
+
+
+async def _resume_later(client: CommandingClient, message: ResponseResume) -> None:
+    await pace(client.context, client.caller, 0.0)
+    await _find_and_resume(client, message, client.context.monotonic())
 
 
 async def _find_and_resume(

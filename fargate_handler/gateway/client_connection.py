@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from evenflow.fargate_handler.gateway import client_commands
 from evenflow.fargate_handler.gateway.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.callers import token_caller
 from evenflow.fargate_handler.gateway.client_reader import ClientReader
 from evenflow.fargate_handler.gateway.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.context import ClientContext
@@ -30,7 +31,7 @@ from evenflow.stream_core.tenants.charges import Payer
 class ClientConnection(SocketConnection):
     """The connection of a session's client, or of a client that only reads or watches it."""
 
-    __slots__ = ("readers",)
+    __slots__ = ("caller", "readers")
 
     session: ClientSession
 
@@ -42,6 +43,8 @@ class ClientConnection(SocketConnection):
         sender: tuple[str, str],
     ) -> None:
         super().__init__(context, session, asked_at, sender)
+        self.caller = token_caller(session.claims, sender[1], context)
+        """The caller that its handshake and its replays are charged to."""
         self.readers = ClientReaders()
 
     # -- called by the transport -------------------------------------------------------------------

@@ -12,6 +12,7 @@ from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
 from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor, Transport
 from evenflow.stream_core.log.entries import Part
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.call_rates import Caller
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.queue_place import QueuePlace
 from evenflow.stream_core.protocol.client_session import ClientSession
@@ -23,6 +24,7 @@ from evenflow.stream_core.protocol.messages import LagNotice, ResponseStart
 class ReadingClient(OpenConnection, Protocol):
     """A client's connection, as its readers see it."""
 
+    caller: Caller
     context: ClientContext
     session: ClientSession
     transport: ClientTransport

@@ -11,6 +11,7 @@ from evenflow.stream_core.delivery.flow_control import FlowEvent
 from evenflow.stream_core.delivery.paced_cursor import Pace
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.policy.call_rates import cost_of_answer
 from evenflow.stream_core.protocol.ending_frames import CloseCode, restart_frame
 
 
@@ -41,6 +42,8 @@ class ClientReaders(dict[str, ClientReader]):
             RateLimited: the response has as many readers as allowed.
         """
         stream.check_readers(shared=client.session.claims.shared)
+        replay = cost_of_answer(stream.log.bytes_from(point.next_index))
+        client.context.calls.add(client.caller, replay, client.context.monotonic())
         dialect, channel = client.session.dialect, client.channel
         numbered = self._numbered
         number = numbered if dialect.numbers_responses else None

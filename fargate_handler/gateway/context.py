@@ -33,13 +33,19 @@ from evenflow.stream_core.tenants.access import check_origin, usable_models
 
 @dataclass(frozen=True, slots=True)
 class ClientContext(NodeContext):
-    """What a client connection needs over any transport. `work` reads large requests."""
+    """What a client connection needs over any transport.
+
+    Args:
+        work: reads large requests.
+        calls: the call rates of each session, key and address.
+    """
 
     measures: DeliveryMeasures
     outbox: Outbox
     orchestrator: Orchestrator
     registry: ConnectionRegistry
     work: ReadingWork
+    calls: CallRates
     background: Background
 
     def check_grant(self, grant: AccessGrant) -> None:
@@ -67,7 +73,6 @@ class GatewayContext(ClientContext):
         trusted_proxies: the proxies whose headers about their clients are trusted.
         metrics_port: where there is `/metrics` and nothing else. None: it is at the other ports.
         sessions_opened: the rate at which each address opens sessions without a key.
-        calls: the call rates of each session, key and address.
         allowed_origins: other origins whose pages may call.
         allowed_hosts: the names by which this server may be called.
         drain_key: what `POST /drain` needs. None: there is no such path.
@@ -83,7 +88,6 @@ class GatewayContext(ClientContext):
     trusted_proxies: TrustedProxies
     reconnects: ReconnectRate
     sessions_opened: AddressRates
-    calls: CallRates
     tokens: SessionTokens
     http_url: str | None
     ws_url: str | None

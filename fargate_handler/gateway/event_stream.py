@@ -101,7 +101,8 @@ class EventStream:
         """
         quotas, counted = self._context.quotas, NOT_COUNTED
         # What is in the log is sent at once.
-        charge_answer(self._request, self._context, stream.log.text_bytes)
+        replay = stream.log.bytes_from(self._encoder.cursor.after + 1)
+        charge_answer(self._request, self._context, replay)
         if self._payer is not None:
             quotas.check_connection(self._payer)
             counted = quotas.connect(self._payer, self._context.monotonic())

@@ -12,6 +12,7 @@ from evenflow.fargate_handler.gateway.connection_events import connection_ended
 from evenflow.fargate_handler.gateway.context import ClientContext
 from evenflow.fargate_handler.orchestrator.held_requests import Reading
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.policy.call_rates import Caller
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.protocol.client_session_states import (
     Command,
@@ -72,6 +73,7 @@ class SocketConnection(ABC):
         "transport",
     )
 
+    caller: Caller
     context: ClientContext
     session: SocketSession
 

@@ -235,7 +235,7 @@ class WebSocketEndpoint:
         self._check_credential(sender.tenant, sender.may, handshake)
         sender = sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
         connection = ResponsesSocket(context, sender, asked_at)
-        check_admission(context, connection, connection.caller)
+        check_admission(context, connection)
         return self._accepted(connection, {})
 
     def _accepted(

@@ -170,6 +170,11 @@ class ResponseLog:
         """The text of the answer, without replaced text."""
         return self.read(0).text
 
+    def bytes_from(self, index: int) -> int:
+        """The bytes of the entries from `index` on, if all entries have the same."""
+        entries = self.next_index
+        return self.text_bytes * (entries - index) // entries if index < entries else 0
+
     def read(self, from_index: int) -> LogSlice:
         """What stands of everything from `from_index` on."""
         return slice_of(self.entries[from_index:], from_index)

@@ -233,6 +233,34 @@ async def test_a_response_is_resumed_behind_any_index() -> None:
         client.connection.disconnected()
 
 
+async def test_a_resume_is_charged_by_what_it_replays() -> None:
+    gateway = Gateway(Limits(calls_per_second=1, messages_per_second=1_000))
+    first = gateway.connect()
+    await first.say()
+    await settle()
+    for _ in range(10):
+        gateway.call.push("x" * 10_000)
+        gateway.clock.turn(0.1)
+    gateway.call.finish()
+    await settle()
+    stream = gateway.stream(first)
+    client = gateway.connect()
+
+    def resume(after: int) -> str:
+        client.send("response.resume", response_id=stream.response_id, after=after)
+        kind: str = client.frames[-1]["type"]
+        return kind
+
+    last = stream.log.next_index - 1
+    assert {resume(last) for _ in range(100)} == {"chat.response.completed"}
+    assert resume(-1) == "chat.response.completed"
+    assert resume(-1) == "throttle"
+    assert client.last_code() == "rate_limited"
+    assert client.frames[-1]["retry_after_ms"] > 2_000
+    gateway.clock.turn(10.0)
+    assert resume(-1) == "chat.response.completed"
+
+
 async def test_nobody_resumes_what_is_not_there_yet() -> None:
     gateway = Gateway()
     client = gateway.connect()
