@@ -153,9 +153,9 @@ def calls_section() -> Iterable[str]:
             "One intake checks every call: what the caller shows, what the call costs of "
             "`EVENFLOW_CALLS_PER_SECOND` and `EVENFLOW_CALLS_PER_SENDER_PER_SECOND`, and what "
             "else bounds it. No route can be registered without these. A call that costs 1 takes "
-            "about a millisecond of a core; an answer costs one more for each 16 KiB, and so does what "
-            "a stream or a WebSocket replays. The table is "
-            "that of a server whose tenants have keys. `✓`: the call is answered; with another's "
+            "about a millisecond of a core; an answer costs one more for each 16 KiB, and so does "
+            "what a stream or a WebSocket replays. The table is that of a server whose tenants "
+            "have keys. `✓`: the call is answered; with another's "
             "key or token, it is about what belongs to that."
         ),
         "",

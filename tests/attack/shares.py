@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from time import monotonic
@@ -142,6 +143,31 @@ async def _send_keys(scene: Scene, numbers: Iterator[int]) -> int:
 
 def _answer_of(response_id: str) -> str:
     return response_id.partition(".")[0]
+
+
+@attack("replays")
+async def replays(scene: Scene) -> None:
+    """24 WebSockets of three sessions resume a long answer from its beginning, again and again."""
+    question = "#demo tokens=60000 gap_ms=0 first_token_ms=0"
+    until, counts = monotonic() + scene.plan.strike_seconds, Counter[str]()
+
+    async def resume(token: str, response_id: str) -> None:
+        with suppress(*BROKEN):
+            websocket = await (await scene.attacker.connect()).upgraded(token)
+            while monotonic() < until:
+                frame = {"type": "response.resume", "response_id": response_id, "after": -1}
+                websocket.write(text_frame(frame))
+                reply = await websocket.next_of("chat.response.completed", "throttle")
+                counts[reply["type"]] += 1
+
+    async def attack_session(token: str) -> None:
+        answered = await ask_events(scene.attacker, token, "m1", None, question)
+        await asyncio.gather(*[resume(token, answered.response_id) for _ in range(8)])
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(2 * scene.plan.strike_seconds):
+            await asyncio.gather(*[attack_session(session_token()) for _ in range(3)])
+    scene.did(f"{dict(counts)}")
 
 
 @attack("entries-one-by-one")
