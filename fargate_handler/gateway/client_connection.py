@@ -107,6 +107,10 @@ class ClientConnection(SocketConnection):
         """The node is leaving: take no more messages, and tell the client when to reconnect."""
         self._do(self.session.drain(reason, after_ms))
 
+    def notify(self, message: ServerMessage) -> None:
+        """Send what happens in its session, or close where its credential has ended."""
+        self._do(self.session.notify(message, self.context.monotonic()))
+
     # -- called by its readers and commands --------------------------------------------------------
 
     def tell(self, message: ServerMessage) -> None:
@@ -117,7 +121,7 @@ class ClientConnection(SocketConnection):
         """Tell the client who reads a response."""
         sees_names = self.session.claims.sees_names
         notice = presence_notice(self.context, self.channel, response_id, present, sees_names)
-        self.tell(notice)
+        self.notify(notice)
 
     def presence_lost(self, response_id: str) -> None:
         """A copy has ended of which it is told who reads: ask at another one."""

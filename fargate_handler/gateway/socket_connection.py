@@ -217,8 +217,8 @@ class SocketConnection(ABC):
         """The node is leaving: take no more messages, and tell the client when to reconnect."""
 
     @abstractmethod
-    def tell(self, message: ServerMessage) -> None:
-        """Send any frame but a delta. Ignored once the connection is closing."""
+    def notify(self, message: ServerMessage) -> None:
+        """Send what happens in its session, or close where its credential has ended."""
 
     # -- in the words of a protocol ----------------------------------------------------------------
 

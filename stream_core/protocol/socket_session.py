@@ -230,6 +230,10 @@ class SocketSession(ABC):
         code = CloseCode.POLICY if isinstance(error, NotPermitted) else CloseCode.DONE
         return self._begin_close(SessionEvent.CLOSE, code, error.message, now)
 
+    def _close_lapsed(self, now: float) -> list[Output]:
+        """Close the connection if its credential opens nothing."""
+        return [] if (lapsed := self._lapsed(now)) is None else self._end_lapsed(lapsed, now)
+
     # -- ends --------------------------------------------------------------------------------------
 
     def _heartbeat(self, now: float) -> list[Output]:
@@ -240,7 +244,7 @@ class SocketSession(ABC):
             silent = f"nothing was heard for {now - self._heard_at:.0f} s; reconnect and resume"
             close = SendClose(CloseCode.HEARTBEAT_LOST, silent)
             return self._end(SessionEvent.LOSE, close, Disconnect(flush=False))
-        if (lapsed := self._lapsed(now)) is not None and (ends := self._end_lapsed(lapsed, now)):
+        if ends := self._close_lapsed(now):
             return ends
         outputs: list[Output] = []
         if now >= self._ping_at:

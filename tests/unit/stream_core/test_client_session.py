@@ -391,6 +391,15 @@ def test_an_expired_token_neither_reads_nor_cancels(frame: bytes) -> None:
     assert session.over
 
 
+def test_an_expired_token_is_told_nothing_of_its_session() -> None:
+    session = new_session(expires_in=100.0)
+    assert len(Received(session.notify(READY, 99.0)).frames) == 1
+    told = Received(session.notify(READY, 100.0))
+    assert told.frames == [], "a question was shown before the next heartbeat"
+    assert told.close is not None
+    assert told.close.code == CloseCode.DONE
+
+
 def test_while_draining_messages_are_refused_and_everything_else_goes_on() -> None:
     session = new_session()
     session.drain("leaving", 0)
