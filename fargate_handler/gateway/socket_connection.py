@@ -140,7 +140,7 @@ class SocketConnection(ABC):
     def unblock(self) -> None:
         """The transport takes frames again."""
         self.context.registry.blocked.discard(self)
-        self.session.unblock()
+        self._do(self.session.unblock())
 
     def disconnected(self) -> None:
         """The transport is gone. Responses are not cancelled: they go on for their grace period."""

@@ -527,13 +527,19 @@ def test_a_frame_of_another_protocol_closes_with_its_code_and_reason(
 # -- a client that doesn't read --------------------------------------------------------------------
 
 
-def test_a_ping_is_answered_unless_the_client_does_not_read() -> None:
+def test_of_pings_that_come_while_the_client_does_not_read_the_last_is_answered_then() -> None:
     session = new_session()
-    assert session.receive_frame(Opcode.PING, b"abc", 1.0) == [SendPong(b"abc")]
+    assert session.receive_frame(Opcode.PING, b"1", 1.0) == [SendPong(b"1")]
     session.block()
-    assert session.receive_frame(Opcode.PING, b"abc", 1.0) == []
-    session.unblock()
-    assert session.receive_frame(Opcode.PING, b"abc", 1.0) == [SendPong(b"abc")]
+    assert session.receive_frame(Opcode.PING, b"2", 1.0) == []
+    assert session.receive_frame(Opcode.PING, b"3", 1.0) == []
+    assert session.unblock() == [SendPong(b"3")]
+    session.block()
+    assert session.unblock() == [], "it was answered"
+    session.block()
+    assert session.receive_frame(Opcode.PING, b"4", 1.0) == []
+    session.close(1001, "leaving", 1.0)
+    assert session.unblock() == [], "a close frame is the last"
 
 
 @pytest.mark.parametrize("dialect", [Dialect(), CompactDialect(), RealtimeDialect()])
