@@ -110,6 +110,10 @@ class ClientConnection(SocketConnection):
         """The node is leaving: take no more messages, and tell the client when to reconnect."""
         self._do(self.session.drain(reason, after_ms))
 
+    def notify(self, message: ServerMessage) -> None:
+        """Send what happens in its session, or close where its credential has ended."""
+        self._do(self.session.notify(message, self.context.monotonic()))
+
     # -- called by its readers and commands --------------------------------------------------------
 
     def tell(self, message: ServerMessage) -> None:
@@ -120,7 +124,7 @@ class ClientConnection(SocketConnection):
         """Send the client the readers of a response."""
         sees_names = self.session.claims.sees_names
         notice = presence_notice(self.context, self.channel, response_id, present, sees_names)
-        self.tell(notice)
+        self.notify(notice)
 
     def presence_lost(self, response_id: str) -> None:
         """Listen at another copy: the one whose readers it is told has ended."""

@@ -79,8 +79,8 @@ class OpenConnection(Watched, Blocked, Movable, Granted, Protocol):
     def reading(self) -> bool:
         """Whether a response is being delivered to it."""
 
-    def tell(self, message: ServerMessage) -> None:
-        """Send any frame but a delta. Ignored once the connection is closing."""
+    def notify(self, message: ServerMessage) -> None:
+        """Send what happens in its session, or close where its credential has ended."""
 
     def close(self, code: int, reason: str) -> None:
         """Close the connection. A second call changes nothing."""

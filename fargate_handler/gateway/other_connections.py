@@ -32,4 +32,4 @@ def tell_others(
         parent_message_id=event.parent_message_id,
     )
     for connection in others:
-        connection.tell(accepted)
+        connection.notify(accepted)

@@ -142,7 +142,7 @@ class SocketConnection(ABC):
     def unblock(self) -> None:
         """The transport takes frames again."""
         self.context.registry.blocked.discard(self)
-        self.session.unblock()
+        self._do(self.session.unblock())
 
     def disconnected(self) -> None:
         """The transport is closed. Responses are not cancelled: they run for their grace period."""
@@ -228,8 +228,8 @@ class SocketConnection(ABC):
         """The node is leaving: take no more messages, and tell the client when to reconnect."""
 
     @abstractmethod
-    def tell(self, message: ServerMessage) -> None:
-        """Send any frame but a delta. Ignored once the connection is closing."""
+    def notify(self, message: ServerMessage) -> None:
+        """Send what happens in its session, or close where its credential has ended."""
 
     # -- implemented by each protocol --------------------------------------------------------------
 

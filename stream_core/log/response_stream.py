@@ -887,8 +887,8 @@ class ResponseStream:
 
 
 def _longest_batched(limits: Limits) -> int:
-    """Characters of the longest token that is batched. A delta has a limit, too."""
-    return max(1, _LONGEST_DELTA // limits.batch_tokens)
+    """Characters of the longest piece that is batched: it is one token, and a delta has a limit."""
+    return max(1, min(_LONGEST_PIECE, _LONGEST_DELTA // limits.batch_tokens))
 
 
 def tokens_in(piece: str) -> int:

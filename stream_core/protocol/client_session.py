@@ -74,6 +74,10 @@ class ClientSession(SocketSession):
         """Send any frame but a delta."""
         return self.send(self.dialect.write(message))
 
+    def notify(self, message: ServerMessage, now: float) -> list[Output]:
+        """Send what happens in the session, or close where the credential no longer opens it."""
+        return self._close_lapsed(now) or self.tell(message)
+
     def drain(self, reason: str, after_ms: int) -> list[Output]:
         """The node is leaving: refuse new messages, and tell the client when to reconnect."""
         self._fire(SessionEvent.DRAIN)

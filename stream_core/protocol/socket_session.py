@@ -73,6 +73,7 @@ class SocketSession(ABC):
         "_limits",
         "_look_at",
         "_ping_at",
+        "_unanswered",
         "_waiting",
         "blocked",
         "state",
@@ -88,6 +89,7 @@ class SocketSession(ABC):
         self._intake = MessageIntake(limits, most_bytes)
         self._check = check
         self._waiting = 0  # frames that were sent while the transport took no more
+        self._unanswered: bytes | None = None  # the last ping that came meanwhile
         self._heard_at = now
         self._ping_at = now
         self._look_at = now  # when the heartbeat's timer ends
@@ -133,9 +135,7 @@ class SocketSession(ABC):
         elif opcode in (Opcode.TEXT, Opcode.CONTINUATION):
             return self._receive_text(payload, opcode == Opcode.CONTINUATION, final, now)
         elif opcode in (Opcode.PING, Opcode.PONG):
-            # A client that pings without reading gets no more pongs than the write buffer holds.
-            answers = opcode == Opcode.PING and not self.blocked
-            return [SendPong(payload)] if answers else []
+            return self._answer_ping(payload) if opcode == Opcode.PING else []
         else:
             reason = "binary frames are not part of this protocol"
             violation = Violation(CloseCode.UNSUPPORTED_DATA, reason)
@@ -149,10 +149,14 @@ class SocketSession(ABC):
         """The transport takes no more: the client doesn't read fast enough."""
         self.blocked = True
 
-    def unblock(self) -> None:
+    def unblock(self) -> list[Output]:
         """The transport takes frames again."""
         self.blocked = False
         self._waiting = 0
+        payload, self._unanswered = self._unanswered, None
+        if payload is None or not self._fire(SessionEvent.SEND):
+            return []
+        return [SendPong(payload)]
 
     def malformed(self, code: int, now: float) -> list[Output]:
         """The transport read what is no frame. It has sent a close `code`, and reads no more."""
@@ -228,6 +232,17 @@ class SocketSession(ABC):
     def _refuse_lapsed(self, refusal: Refusal, now: float) -> list[Output]:
         """Answer a message whose credential is no longer valid, and close the connection."""
         return [*self.refuse(refusal, now), *self.revoke(refusal.error, now)]
+
+    def _close_lapsed(self, now: float) -> list[Output]:
+        """Close the connection if its credential is no longer valid."""
+        return [] if (lapsed := self._lapsed(now)) is None else self.revoke(lapsed, now)
+
+    def _answer_ping(self, payload: bytes) -> list[Output]:
+        """Answer now, or the last ping alone once the client reads (RFC 6455, 5.5.3)."""
+        if not self.blocked:
+            return [SendPong(payload)]
+        self._unanswered = payload
+        return []
 
     # -- ends --------------------------------------------------------------------------------------
 

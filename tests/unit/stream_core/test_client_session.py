@@ -391,6 +391,15 @@ def test_an_expired_token_neither_reads_nor_cancels(frame: bytes) -> None:
     assert session.over
 
 
+def test_an_expired_token_is_told_nothing_of_its_session() -> None:
+    session = new_session(expires_in=100.0)
+    assert len(Received(session.notify(READY, 99.0)).frames) == 1
+    told = Received(session.notify(READY, 100.0))
+    assert told.frames == [], "a question was shown before the next heartbeat"
+    assert told.close is not None
+    assert told.close.code == CloseCode.DONE
+
+
 def test_while_draining_messages_are_refused_and_everything_else_goes_on() -> None:
     session = new_session()
     session.drain("leaving", 0)
@@ -518,13 +527,19 @@ def test_a_frame_of_another_protocol_closes_with_its_code_and_reason(
 # -- a client that doesn't read --------------------------------------------------------------------
 
 
-def test_a_ping_is_answered_unless_the_client_does_not_read() -> None:
+def test_of_pings_that_come_while_the_client_does_not_read_the_last_is_answered_then() -> None:
     session = new_session()
-    assert session.receive_frame(Opcode.PING, b"abc", 1.0) == [SendPong(b"abc")]
+    assert session.receive_frame(Opcode.PING, b"1", 1.0) == [SendPong(b"1")]
     session.block()
-    assert session.receive_frame(Opcode.PING, b"abc", 1.0) == []
-    session.unblock()
-    assert session.receive_frame(Opcode.PING, b"abc", 1.0) == [SendPong(b"abc")]
+    assert session.receive_frame(Opcode.PING, b"2", 1.0) == []
+    assert session.receive_frame(Opcode.PING, b"3", 1.0) == []
+    assert session.unblock() == [SendPong(b"3")]
+    session.block()
+    assert session.unblock() == [], "it was answered"
+    session.block()
+    assert session.receive_frame(Opcode.PING, b"4", 1.0) == []
+    session.close(1001, "leaving", 1.0)
+    assert session.unblock() == [], "a close frame is the last"
 
 
 @pytest.mark.parametrize("dialect", [Dialect(), CompactDialect(), RealtimeDialect()])

@@ -374,6 +374,17 @@ def test_a_full_response_takes_no_more_and_keeps_what_it_has() -> None:
     assert stream.tokens == 64, "a long piece is one for each sixteen characters"
 
 
+@pytest.mark.parametrize("batch_tokens", [1, 10, 1_000])
+@pytest.mark.parametrize(("characters", "tokens"), [(256, 1), (257, 16), (400, 25), (4_096, 256)])
+def test_a_long_piece_counts_by_its_characters_however_it_is_batched(
+    batch_tokens: int, characters: int, tokens: int
+) -> None:
+    stream = new_stream(HandTurnedClock(), Limits(batch_tokens=batch_tokens))
+    stream.push("x" * characters)
+    stream.push("x" * characters)
+    assert stream.tokens == 2 * tokens
+
+
 @given(st.integers(1, 200), st.integers(1, 20))
 def test_a_response_exceeds_its_size_by_a_batch_at_most(token_size: int, batch_tokens: int) -> None:
     clock = HandTurnedClock()

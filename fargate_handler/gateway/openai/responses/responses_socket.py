@@ -160,7 +160,7 @@ class ResponsesSocket(SocketConnection):
         """Close the connection: the node has no memory for what the client does not take."""
         self.close(CloseCode.TOO_SLOW, "too slow; GET the response with starting_after")
 
-    def tell(self, message: ServerMessage) -> None:
+    def notify(self, message: ServerMessage) -> None:
         """Do nothing: these are frames of another protocol."""
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
