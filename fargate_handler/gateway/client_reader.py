@@ -17,7 +17,7 @@ from evenflow.stream_core.policy.queue_place import QueuePlace
 from evenflow.stream_core.protocol.client_session import ClientSession
 from evenflow.stream_core.protocol.dialect import EntryEncoder
 from evenflow.stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
-from evenflow.stream_core.protocol.messages import LagNotice, ResponseStart
+from evenflow.stream_core.protocol.messages import LagNotice, ResponseStart, ServerMessage
 
 
 class ReadingClient(OpenConnection, Protocol):
@@ -30,6 +30,9 @@ class ReadingClient(OpenConnection, Protocol):
     @property
     def channel(self) -> Channel:
         """The session's channel."""
+
+    def tell(self, message: ServerMessage) -> None:
+        """Send any frame but a delta. Ignored once the connection is closing."""
 
     def leave(self, reader: ClientReader) -> None:
         """Remove a reader that has given everything."""
