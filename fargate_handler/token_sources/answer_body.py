@@ -24,14 +24,14 @@ class AnswerBody:
     """Passes the events of a body to `answer`: server-sent events, JSON lines, or one JSON object.
 
     Args:
-        sink: takes signs of life.
+        sink: takes signs of life. While it is paused the events of a piece wait.
         response_bytes: the longest text of an answer, counted as 1 MiB at least. An event may have
             3 times as much, and the body 256 times.
     """
 
     __slots__ = (
         "_answer", "_beginning", "_bytes_left", "_comments", "_decoder", "_event_bytes",
-        "_is_over", "_sink", "is_within_event",
+        "_is_over", "_sink", "_waiting", "is_within_event",
     )  # fmt: skip
 
     def __init__(self, answer: OpenAIAnswer, sink: TokenSink, response_bytes: int = 0) -> None:
@@ -46,9 +46,17 @@ class AnswerBody:
         self._beginning = b""
         self._comments = 0
         self._is_over = False
+        self._waiting: list[bytes] = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether events wait, since the sink was paused."""
+        return bool(self._waiting)
 
     def take(self, piece: bytes) -> bool:
         """Take a piece of the body. Returns whether more may follow.
+
+        Once the sink is no longer paused, an empty piece takes the events that wait.
 
         Raises:
             UpstreamFailed: the body can't be read, is too large, or says that the server failed.
@@ -69,11 +77,17 @@ class AnswerBody:
             self._is_over = True
             self._answer.take_beginning(too_long.beginning)
             return False
-        self.is_within_event = not events
-        for data in events:
+        if piece:
+            self.is_within_event = not events
+        if self._waiting:
+            events, self._waiting = [*self._waiting, *events], []
+        for number, data in enumerate(events, 1):
             if not self._answer.take(data):
                 self._is_over = True
                 return False
+            if number < len(events) and self._sink.paused:
+                self._waiting = events[number:]
+                break
         if decoder.comments != self._comments:
             self._comments = decoder.comments
             self.is_within_event = False

@@ -53,7 +53,7 @@ class PushedBody:
 
     Args:
         answer: an answer over a connection of a `GuardedConnector`.
-        take: takes a piece. Returns whether it wants more.
+        take: takes a piece. Returns whether it wants more. After a pause it is given an empty one.
         sink: while it is paused nothing is taken, so the server waits.
         arrivals: of all bodies.
     """
@@ -91,8 +91,7 @@ class PushedBody:
                 self._call.clear()
                 if self._held:
                     await while_paused(self._sink)
-                    self._held = False
-                    self._take_all()
+                    self._go_on()
         finally:
             self._finish(None)
         if self._error is not None:
@@ -101,6 +100,16 @@ class PushedBody:
                 raise error
             finally:
                 del error  # its frames refer to this one
+
+    def _go_on(self) -> None:
+        """Take what waited for the end of a pause, and what has come."""
+        if not self._take(b""):
+            self._finish(None)
+        elif self._sink.paused:
+            self._call.set()
+        else:
+            self._held = False
+            self._take_all()
 
     def _came(self) -> None:
         if not self._arrived:

@@ -75,6 +75,9 @@ class SageMakerModel:
                 if body.is_within_event:
                     sink.alive()
                 await while_paused(sink)
+                while more and body.waits:
+                    more = body.take(b"")
+                    await while_paused(sink)
         return body.finish()
 
     async def _next_part(self, events: AsyncIterator[Event], reply: OpenAIAnswer) -> bytes | None:

@@ -58,7 +58,10 @@ def _generated(pieces: Iterable[bytes], choices: int) -> ResponseStream:
     body = AnswerBody(OpenAIAnswer(stream, Failures(), choices=choices), stream)
     try:
         for piece in pieces:
-            if not body.take(piece):
+            more = body.take(piece)
+            while more and body.waits:
+                more = body.take(b"")
+            if not more:
                 break
         finish = body.finish()
     except EvenflowError as error:

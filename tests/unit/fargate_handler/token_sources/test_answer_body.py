@@ -41,6 +41,26 @@ def read(
     return sink.answer, finish
 
 
+class PausingSink(RecordingSink):
+    """It is paused after each token."""
+
+    def push(self, token: str) -> None:
+        super().push(token)
+        self.paused = True
+
+
+def test_the_events_of_a_piece_wait_while_the_sink_is_paused() -> None:
+    sink = PausingSink()
+    body = AnswerBody(OpenAIAnswer(sink, Failures()), sink)
+    pieces = sse(*(chat_chunk(token) for token in "abc")), b"", sse(chat_chunk("d")), b"", b""
+    texts = list[str]()
+    for piece in pieces:
+        sink.paused = False
+        assert body.take(piece)
+        texts.append(sink.text)
+    assert texts == ["a", "ab", "abc", "abcd", "abcd"]
+
+
 @pytest.mark.parametrize(
     "done",
     [
