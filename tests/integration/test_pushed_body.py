@@ -117,19 +117,19 @@ async def test_what_has_come_with_the_head_is_taken() -> None:
 @pytest.mark.timeout(10)
 async def test_who_pauses_is_asked_for_what_waits_also_behind_the_last_piece() -> None:
     async with piecewise() as (server, http, url), http.get(url) as answer:
-        sink, pieces = RecordingSink(), list[bytes]()
+        sink, pieces, taken = RecordingSink(), list[bytes](), asyncio.Event()
 
         def take(piece: bytes) -> bool:
             pieces.append(piece)
             sink.paused = len(pieces) == 1
+            taken.set()
             return True
 
         reading = asyncio.create_task(PushedBody(answer, take, sink, Arrivals()).read())
         server.send(b"ab")
         server.send_raw(_END)
         await answer.content.wait_eof()
-        while sink.paused is False:
-            await asyncio.sleep(0)
+        await taken.wait()
         assert pieces == [b"ab"]
         sink.paused = False
         await reading

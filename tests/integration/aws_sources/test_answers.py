@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from evenflow.fargate_handler.token_sources.bedrock import BedrockModel
 from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from evenflow.stream_core.log.conversation import Turn
-from tests.integration.aws_models.events import json_event, payload_part
+from tests.integration.aws_models.events import chat_chunk, json_event, payload_part, sse
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import sends
 from tests.integration.aws_models.services import BEDROCK, SAGEMAKER_LMI, SAGEMAKER_VLLM, Service
@@ -34,6 +36,25 @@ async def test_an_answer_in_whatever_pieces(
     model.will(sends(*_bytewise(b"".join(service.answer(TEXTS)), size), headers=service.headers))
     sink = RecordingSink()
     assert await opened(service).generate(asks("a question"), sink) == FINISH
+    assert sink.text == WHOLE
+
+
+class PausingSink(RecordingSink):
+    """It is paused for a turn of the loop after each token."""
+
+    def push(self, token: str) -> None:
+        super().push(token)
+        self.paused = True
+        asyncio.get_running_loop().call_soon(setattr, self, "paused", False)
+
+
+async def test_events_that_come_together_are_all_taken_by_a_sink_that_pauses(
+    model: ModelServer, opened: Opened
+) -> None:
+    events = sse(*map(chat_chunk, TEXTS), chat_chunk(finish_reason="stop"))
+    model.will(sends(payload_part(events), headers=SAGEMAKER_VLLM.headers))
+    sink = PausingSink()
+    await opened(SAGEMAKER_VLLM).generate(asks("a question"), sink)
     assert sink.text == WHOLE
 
 
