@@ -29,13 +29,16 @@ def anonymous_caller(address: str) -> Caller:
     return Caller(sender=None if is_of_this_machine(address) else address)
 
 
-def session_caller(session: Hashable, address: str, context: ClientContext) -> Caller:
-    """The caller with a token of a session. Where no tenant has a key, its address counts, too.
+def session_caller(session: Hashable, tenant: str, address: str, context: ClientContext) -> Caller:
+    """The caller with a token of a session. Its tenant's calls from its address count, too.
 
     Args:
         session: what its calls are counted by: the session, and more for a token that many have.
+        tenant: of the session.
     """
-    sender = anonymous_caller(address).sender if context.tenants.open_to_all else None
+    sender = anonymous_caller(address).sender
+    if sender is not None and not context.tenants.open_to_all:
+        sender = tenant, address
     return Caller(session, sender)
 
 
@@ -44,7 +47,7 @@ def token_caller(claims: SessionClaims, address: str, context: ClientContext) ->
     session: Hashable = claims.channel
     if claims.only_for is not None or Right.WRITE not in claims.may:
         session = (claims.channel, claims.only_for, claims.user, address)
-    return session_caller(session, address, context)
+    return session_caller(session, claims.channel.tenant, address, context)
 
 
 async def pace(context: ClientContext, caller: Caller, cost: float) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import cast
 
-from aiohttp import StreamReader, web
+from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.http_exceptions import LineTooLong
 
 from evenflow.fargate_handler.event_log import log_event
@@ -223,6 +223,8 @@ class HttpConnection(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         self._stop_head_timer()
         self._close_after_last()
+        if request.version < HttpVersion11 and "Transfer-Encoding" in request.headers:
+            self.close()  # its framing is faulty (RFC 9112, 6.1): what follows may be its body
         if self._socket is not None:
             self._accepted.serve(self._socket)
         try:

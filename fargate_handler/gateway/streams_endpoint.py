@@ -15,6 +15,7 @@ from evenflow.fargate_handler.gateway.event_reader import PROBE_SECONDS
 from evenflow.fargate_handler.gateway.event_stream import EventStream
 from evenflow.fargate_handler.gateway.http_answers import (
     VIA_HEADER,
+    check_room,
     claims_of,
     error_answer,
     kept_by_caches,
@@ -161,6 +162,7 @@ class StreamsEndpoint:
     def _chunk(self, found: Resumption, has: EventId, figures: ReaderFigures) -> Chunk:
         if _has_all(found, has):
             return Chunk(b"[]", has, up_to_date=True)
+        check_room(self._context, found.stream.log.bytes_from(found.point.next_index))
         chunk = chunk_of(*found)
         next_index = chunk.has.last_index + 1
         self._context.measures.delivered.value += next_index - found.point.next_index

@@ -14,7 +14,7 @@ from evenflow.fargate_handler.token_sources.port import TokenSink
 # So many bodies are taken while the loop looks at its sockets: that takes a few milliseconds.
 _AT_ONCE = 128
 # So much of one body. A model's tokens are less; a flood waits for its next turn.
-_BYTES_AT_ONCE = 32_768
+_BYTES_AT_ONCE = 4_096
 
 
 class Arrivals:

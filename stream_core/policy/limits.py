@@ -208,8 +208,8 @@ class Limits(BaseModel):
         400,
         1,
         1_000_000,
-        "likewise of one tenant's key, and of one address without a key (this machine's own are "
-        "not counted)",
+        "likewise of one tenant's key, of a tenant's sessions at one address, and of one address "
+        "without a key (this machine's own is not counted)",
     )
     streams_per_session: int = _limit(
         64,

@@ -152,7 +152,7 @@ def caller_of(sender: Sender, context: GatewayContext) -> Caller:
         can_write = Right.WRITE in sender.may
         many_have_it = (sender.session, sender.may, sender.address)
         session = sender.session if can_write else many_have_it
-        return session_caller(session, sender.address, context)
+        return session_caller(session, sender.tenant, sender.address, context)
     if sender.key:
         return Caller(sender=(sender.tenant, sender.key))
     if sender.identified:

@@ -13,8 +13,10 @@ from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
 from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
 from evenflow.stream_core.policy.call_rates import Caller
 from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.rights import Right
+from evenflow.stream_core.policy.rights import ALL_RIGHTS, Right
+from evenflow.stream_core.policy.session_token import SessionClaims
 from evenflow.stream_core.protocol.routes import ROUTES, Bound, Credential, Route
+from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, body_of
 
@@ -117,6 +119,27 @@ async def test_a_session_s_calls_of_every_route_have_a_rate_that_counts_their_co
     assert wait >= route.terms.cost / 100 - 1e-9, "the call was charged"
     rates.add(session, 400, gateway.clock.now)
     assert await _code(calls, route.method, _path(route)) == "rate_limited"
+
+
+@pytest.mark.parametrize(
+    ("has_keys", "address", "sender"),
+    [
+        (True, _STRANGER, ("acme", _STRANGER)),
+        (False, _STRANGER, _STRANGER),
+        (True, "127.0.0.1", None),
+        (False, "127.0.0.1", None),
+    ],
+)
+async def test_a_session_s_calls_count_for_its_tenant_at_its_address(
+    has_keys: bool, address: str, sender: object
+) -> None:
+    """Else one client has as many calls as it has sessions."""
+    channel = CHANNEL._replace(tenant="acme")
+    claims = SessionClaims(channel, expires_at=2_000_000_000, issued_at=0, may=ALL_RIGHTS)
+    context = replace(
+        Gateway().context, tenants=Tenants(given_keys={"acme": "a-key-of-acme"} if has_keys else {})
+    )
+    assert callers.token_caller(claims, address, context) == Caller(channel, sender)
 
 
 async def test_another_session_does_not_wait() -> None:

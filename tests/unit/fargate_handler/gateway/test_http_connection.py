@@ -44,6 +44,22 @@ async def test_no_more_of_a_body_is_read_than_may_wait(
     transport.lose()
 
 
+@pytest.mark.parametrize(("version", "answers"), [("1.0", 1), ("1.1", 2)])
+async def test_behind_a_chunked_body_of_http_1_0_no_request_is_answered(
+    endpoints: HttpEndpoints, version: str, answers: int
+) -> None:
+    """Its framing is faulty (RFC 9112, 6.1): a proxy may take what follows for the body."""
+    transport = SocketInMemory()
+    head = (
+        f"POST /session HTTP/{version}\r\nHost: localhost\r\nConnection: keep-alive\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    _take(endpoints, transport, head.encode() + b"2\r\n{}\r\n0\r\n\r\n" + _HEALTH)
+    await settle()
+    assert transport.sent.count(b"HTTP/1.") == answers
+    transport.lose()
+
+
 async def test_a_connection_that_was_reset_is_served_to_nobody(endpoints: HttpEndpoints) -> None:
     """Its requests would count for an address that all such connections share, and keys that are
     bound to an address would name other answers.

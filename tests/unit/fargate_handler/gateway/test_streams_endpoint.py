@@ -63,6 +63,27 @@ async def finish(here: ChangedHands) -> None:
     await here.a.clock.pass_time(0.5)
 
 
+class Unread:
+    """A connection whose client reads nothing."""
+
+    unsent_bytes = 1_000_000_000
+
+    def let_go(self) -> None:
+        raise NotImplementedError
+
+
+async def test_a_chunk_for_which_there_is_no_room_is_refused() -> None:
+    here = await ChangedHands.begin()
+    here.a.source.calls[-1].push("x" * 100_000)
+    await here.a.clock.pass_time(0.5)
+    reader = Reader(here)
+    assert (await reader.get()).status == 200
+    reader.calls._context.registry.blocked.add(Unread())
+    answer = await reader.get()
+    assert (answer.status, body_of(answer)["error"]["code"]) == (503, "node_memory")
+    assert (await reader.get("?offset=now")).status == 200
+
+
 async def test_a_read_of_an_open_response_says_where_to_read_on() -> None:
     reader = Reader(await ChangedHands.begin())
     answer = await reader.get()
