@@ -164,7 +164,9 @@ def _ready_frame(context: ClientContext, session: ClientSession) -> SessionReady
         session_id=claims.channel.session,
         protocol=session.dialect.name,
         expires_at=iso_time(claims.expires_at),
-        last_message_id=orchestrator.last_message_id(claims.channel),
+        last_message_id=orchestrator.last_message_id(claims.channel)
+        if claims.only_for is None
+        else None,
         limits=SessionLimits(
             message_bytes=limits.message_bytes,
             messages_in_flight=limits.messages_in_flight_per_session,
