@@ -40,7 +40,7 @@ from evenflow.stream_core.tenants.registry import Tenants
 
 _logger = logging.getLogger(__name__)
 # Characters of undecided text up to which each new piece is searched. Longer matches are retracted
-# a little later, when a quarter more has come.
+# when their word has ended, or a quarter more has come.
 _PROMPTLY = 64
 _FILTERED = ModelFinish("content_filter", None)
 

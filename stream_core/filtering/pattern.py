@@ -20,6 +20,10 @@ NOT_IN_TEXT = "\ufdd0"
 """A noncharacter, which no text has. Expecting it, a pattern matches only in part, and only up to
 the end of the text: so it tells where text begins that more text may make a match.
 """
+# A lazy repetition (group `lazy`), or what only looks like one: escapes, classes, comments.
+_LAZY = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?#[^)]*\)|(?P<lazy>(?:[*+?]|\{\d*,?\d*\})\?)", re.DOTALL
+)
 # Pieces behind a match are searched this many at a time.
 _PIECES = 256
 # Python's own parser of patterns. `regex` has none that can be asked.
@@ -75,6 +79,7 @@ class Expression:
     __slots__ = ("_beginning", "_whole")
 
     def __init__(self, expression: str) -> None:
+        expression = _LAZY.sub(_with_stop, expression)
         self._whole = regex.compile(expression)
         self._beginning = regex.compile(f"(?:{expression}){NOT_IN_TEXT}")
 
@@ -153,6 +158,15 @@ class Patterns:
             if length:
                 return Found(pattern, first, first + length)
         return None
+
+
+def _with_stop(found: re.Match[str]) -> str:
+    """A lazy repetition with a condition behind it that is always met.
+
+    Without it, `regex` looks for the text behind the repetition past the characters that it
+    repeats, and takes the end of the text for the middle of a match.
+    """
+    return found[0] if found["lazy"] is None else f"{found[0]}(?<!{NOT_IN_TEXT})"
 
 
 def _numbers_of_groups(joined: Expression, each: Sequence[Expression]) -> dict[int | None, int]:

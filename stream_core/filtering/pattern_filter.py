@@ -4,12 +4,14 @@ A place of the text is undecided while some pattern could match from there up to
 has come: only then could more text change what matches there. Everything before the first
 undecided place is final, so the result is the same however the text is cut.
 
-What is undecided is searched again only once it has grown, by a quarter for example. So each
-character is searched a bounded number of times, however small the pieces are.
+What is undecided is searched again only once it has grown, by a quarter for example, or once its
+word has ended. So each character is searched a bounded number of times, however small the pieces
+are.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from evenflow.stream_core.filtering.cpu_budget import CpuBudget
@@ -28,6 +30,8 @@ _LONGEST_BLOCK = 16_384
 # Undecided text is searched again when it has grown by one part of this many. Short text is
 # searched sooner, so that a match is found with the next token.
 _GROWTH, _GROWTH_OF_SHORT, _SHORT_MATCH = 4, 8, 64
+# A character that no key has.
+_WORD_END = re.compile(r"[^A-Za-z0-9_.+/=-]")
 # Reading the clock takes as long as a search in short text. One of this many is measured.
 _MEASURED = 8
 _SHORT = 256
@@ -52,6 +56,7 @@ class PatternFilter:
         "_fresh",
         "_from",
         "_inside",
+        "_is_in_word",
         "_on_match",
         "_patterns",
         "_promptly",
@@ -81,6 +86,8 @@ class PatternFilter:
         self._shown, self._from = len(self._text), 0
         # Characters that were undecided at the last search, and those that came since.
         self._undecided = self._fresh = 0
+        # Whether no word has ended in what was undecided at the last search.
+        self._is_in_word = True
         self._searches = 0
         # The pattern whose match goes on, and how much of its block is still redacted.
         self._inside: Pattern | None = None
@@ -94,7 +101,11 @@ class PatternFilter:
         self._fresh += len(text)
         undecided = self._undecided
         growth = _GROWTH_OF_SHORT if undecided < _SHORT_MATCH else _GROWTH
-        if self._fresh * growth < undecided > self._promptly or self._budget.is_spent:
+        if self._budget.is_spent:
+            return ""
+        if self._fresh * growth < undecided > self._promptly and not (
+            self._is_in_word and _WORD_END.search(text)
+        ):
             return ""
         return self._search(last=False)
 
@@ -120,6 +131,7 @@ class PatternFilter:
         self._forget()
         self._fresh = 0
         self._undecided = 0 if self._inside else len(self._text) - self._from
+        self._is_in_word = _WORD_END.search(self._text, self._from) is None
         budget.charge(fresh, times * (budget.cpu_seconds() - began) if is_measured else 0.0)
         return "".join(cleared)
 

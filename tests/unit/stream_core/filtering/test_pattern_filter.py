@@ -245,6 +245,42 @@ def test_it_is_found_wherever_models_write_it(group: Group, text: str, context: 
     assert told.startswith(re.sub(r"[a-z_.-]*\Z", "", before))
 
 
+_LONG_KEY = "sk-proj-" + "A1b2C3d4E5" * 8 + "T3BlbkFJ" + "A1b2C3d4E5" * 8
+
+
+@pytest.mark.parametrize("promptly", [0, 64])
+@pytest.mark.parametrize("key", [*_FOUND["secrets"], _LONG_KEY])
+def test_a_key_is_redacted_with_the_first_text_behind_it(key: str, promptly: int) -> None:
+    taking = PatternFilter(_SECRETS, promptly=promptly)
+    assert "".join(map(taking.push, f"it is {key}x9")) == "it is "  # it may still grow
+    assert taking.push(" and") == f"{REDACTED} and"
+    assert taking.push(" on.") == " on."
+
+
+@pytest.mark.parametrize("key", [*_FOUND["secrets"], _LONG_KEY])
+def test_a_key_cut_at_any_place_is_the_same_as_a_whole_one(key: str) -> None:
+    text = f"it is {key} and on"
+    for place in range(len(text)):
+        assert filtered([text[:place], text[place:]]) == f"it is {REDACTED} and on"
+    assert filtered([f"it is {key}"]) == f"it is {REDACTED}"
+
+
+@pytest.mark.parametrize("lazy", ["{2,50}?", "*?", "+?", "{2,}?"])
+def test_a_lazy_pattern_waits_for_no_text_that_it_cannot_match(lazy: str) -> None:
+    taking = PatternFilter(Patterns([Pattern("own", f"id-[A-Za-z]{lazy}END[0-9]")]))
+    assert taking.push("id-abcdE") == ""
+    assert taking.push("N and on") == "id-abcdEN and on"
+    assert taking.push(" id-abEN") == " "
+    assert taking.push("D7.") == f"{REDACTED}."
+
+
+def test_a_pattern_with_signs_that_only_look_lazy_keeps_its_meaning() -> None:
+    pattern = Pattern("own", r"x\+?[*?]{2}[]+?]\\?(?#y+?z)a+?b??c")
+    assert filtered(["x+*?", "?\\aac", " x?*]abc y"], Patterns([pattern])) == (
+        f"{REDACTED} {REDACTED} y"
+    )
+
+
 _PATTERNS_OF = {group: Patterns(patterns_of([group])) for group in GROUPS}
 
 
@@ -333,6 +369,7 @@ class Counting(Expression):
 _HOSTILE = (
     *("sk-" * 700, "eyJ" * 700, "a." * 1_000, "a@" * 1_000, "a-.@" * 500, "+1" * 1_000),
     *("41-" * 700, "4 " * 1_000, "xoxb-1-" * 300, "-----BEGIN " * 200, "glagent-" + "a" * 900),
+    *("sk-abcdefgh " * 200, f"sk-{'a1B2' * 25} " * 20, "sk-abT3BlbkFJ" * 200),
     *("DE89 AAAA " * 200, "AKIA" * 500, "AKIA1234567890123456 " * 100, "(12) 345 (" * 200),
 )
 
