@@ -12,6 +12,7 @@ from evenflow.stream_core.filtering.port import Filtering
 from evenflow.stream_core.log.entries import LOGPROBS, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.agents import MessageParams, MessageTerms
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.model_prices import ModelPrices, Price
@@ -273,13 +274,16 @@ async def test_tokens_written_to_the_cache_are_part_of_the_charged_ones() -> Non
     assert (record.input_tokens, record.cache_write_tokens) == (MOST_INPUT, MOST_INPUT)
 
 
-async def test_a_lie_does_not_take_the_tenant_s_rate() -> None:
+async def test_a_lie_takes_neither_the_tenant_s_rate_nor_its_turns() -> None:
     stores = shared(limits=QuotaLimits(tokens_per_day=1_000, tokens_per_minute=1_000))
     task = await Task.join(stores, limits=LIMITS)
     await ask(task, longest=LONGEST)
     await finish(task, LIE)
     left = task.quotas.states(Payer("t"), task.clock.now)[0].remaining
     assert left >= 1_000 - MOST_INPUT - LONGEST
+    # A token of the answer counts twice.
+    charged = task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels
+    assert charged == {("t",): MOST_INPUT + 2 * LONGEST}
 
 
 async def test_reasoning_within_the_length_and_a_longer_prompt_are_charged_as_reported(
