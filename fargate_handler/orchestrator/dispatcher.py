@@ -33,7 +33,7 @@ from evenflow.stream_core.policy.agents import MessageTerms
 from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.policy.token_estimate import tokens_of_text_turn
+from evenflow.stream_core.policy.token_estimate import most_media_tokens, tokens_of_text_turn
 from evenflow.stream_core.policy.trace_context import trace_id_in
 from evenflow.stream_core.protocol.errors import (
     EvenflowError,
@@ -278,6 +278,8 @@ class Dispatcher:
         figures.model = asked.model or self._model_name
         figures.key = terms.key
         figures.input_estimate = asks.input_tokens
+        figures.media_tokens = most_media_tokens(asked.turns)
+        figures.longest = asks.bounded(self._longest).output_tokens
         if self._longest is not None:
             stream.limit(self._longest * asks.choices)
         if self._tenants.is_known(stream.channel.tenant):

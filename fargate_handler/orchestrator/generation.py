@@ -455,6 +455,7 @@ class Generation:
             self._is_over_budget = True
             return False
         self.stream.figures.input_estimate += input_tokens
+        self.stream.figures.calls += 1
         self._calls.begin_step(steps)
         self._last_attempt = self.stream.attempt + self._limits.model_retries
         self.waits_since = self._monotonic()

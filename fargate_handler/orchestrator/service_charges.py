@@ -13,6 +13,7 @@ from evenflow.stream_core.fairness.token_counters import TokenCounters
 from evenflow.stream_core.fairness.usual_answers import UsualAnswers
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.records.answer_usage import charged_usage
 from evenflow.stream_core.tenants.tenant import ServiceClass
 
 # Not by the token: that would cost as much as its delivery.
@@ -179,7 +180,7 @@ class ServiceCharges:
     def _charge(self, generation: Generation, *, goes_on: bool) -> None:
         """Charge what has come since the last time, and what will come if it goes on."""
         stream, tenant = generation.stream, generation.line.tenant
-        usage = stream.usage
+        usage = charged_usage(stream)
         # A failed attempt's tokens are in no usage.
         if usage is not None and stream.attempt == 1:
             service = generation.meter.grown(usage.completion_tokens, usage.prompt_tokens)

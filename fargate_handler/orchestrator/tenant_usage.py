@@ -13,6 +13,7 @@ from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
 from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.agents import MessageTerms
@@ -20,7 +21,7 @@ from evenflow.stream_core.policy.model_prices import ModelPrices
 from evenflow.stream_core.ports.response_store import StoreUnavailable
 from evenflow.stream_core.ports.usage_store import ReservationGone, UsageStore
 from evenflow.stream_core.protocol.errors import InvalidRequest, Overloaded, RateLimited
-from evenflow.stream_core.records.answer_usage import usage_record
+from evenflow.stream_core.records.answer_usage import charged_usage, usage_record
 from evenflow.stream_core.tenants.budget import (
     Ask,
     Budget,
@@ -87,6 +88,7 @@ class TenantUsage:
         self._held: dict[str, _Held] = {}
         self._accepting: set[str] = set()
         self._background = Background()
+        self._operator = OperatorLog(_logger, context.monotonic)
         context.metrics.gauge(catalogue.BUDGET_RESERVATIONS, lambda: len(self._held))
 
     async def aclose(self) -> None:
@@ -283,6 +285,20 @@ class TenantUsage:
         await self.settle_record(usage_record(stream, ended_at, self.prices))
         stream.on_allowance = None
         self._held.pop(stream.response_id, None)
+        self._warn_of_excess(stream)
+
+    def _warn_of_excess(self, stream: ResponseStream) -> None:
+        """Log that the model's server reported more tokens than can be true or were reserved."""
+        reported, charged = stream.usage, charged_usage(stream)
+        if reported is None or charged is None or reported == charged:
+            return
+        self._operator.warning(
+            f"the server of the model {stream.figures.model!r} reported more tokens than its "
+            "request can have, or were reserved for the answer; fewer were charged, and the answer "
+            "was kept: check the server's `usage` (docs/budgets.md)",
+            f"{reported.prompt_tokens:,} of input and {reported.completion_tokens:,} of output, "
+            f"charged {charged.prompt_tokens:,} and {charged.completion_tokens:,}",
+        )
 
     async def settle_record(self, record: UsageRecord) -> None:
         """Put a usage record on record, if usage of its tenant is recorded.

@@ -23,7 +23,7 @@ from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.policy.memory_account import MemoryAccount
 from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
 from evenflow.stream_core.protocol.http_contract import internal_error
-from evenflow.stream_core.records.answer_usage import pieces_used
+from evenflow.stream_core.records.answer_usage import charged_usage, pieces_used
 from evenflow.stream_core.tenants.charges import Asked, Charge
 
 
@@ -259,7 +259,7 @@ class Workload:
 
 def _settle(charge: Charge, stream: ResponseStream, now: float) -> None:
     """Correct what was charged for an answer that is over here."""
-    usage = stream.usage
+    usage = charged_usage(stream)
     if not stream.state.terminal:
         charge.release()  # another task goes on with it
     elif usage is not None:

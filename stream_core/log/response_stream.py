@@ -340,6 +340,13 @@ class ResponseStream:
             # An answer of exactly this length may end by itself: only one more token exceeds it.
             self._ask_at = self._allowed + 1
 
+    @property
+    def allowance(self) -> int | None:
+        """The tokens that were reserved for it by `allow`. None: no bound, or that of `limit`."""
+        if self._limit < maxsize or self._allowed >= maxsize:
+            return None
+        return self._allowed - self.uncounted
+
     def allow(self, tokens: int, ask_at: int) -> None:
         """Allow it `tokens` in all. At `ask_at` tokens it asks for more, once.
 

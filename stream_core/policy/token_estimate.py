@@ -18,6 +18,10 @@ _BYTES_PER_TOKEN = 3
 _TOKENS_PER_TURN = 8
 # An image, as most models count it.
 _TOKENS_PER_MEDIUM = 1_600
+# The most that a server counts for a large image, in tiles. The estimate is of usual ones.
+_MOST_TOKENS_PER_MEDIUM = 50_000
+# The text that a server's chat template adds to a short request of its own accord.
+_MOST_TOKENS_OF_TEMPLATE = 256
 _MEDIA = frozenset({"image_url", "input_audio", "file"})
 
 
@@ -28,6 +32,25 @@ def estimated_tokens(turns: Iterable[Turn], described: Iterable[object] = ()) ->
         described: what the model reads besides, as JSON has it: tools, a schema of the answer.
     """
     return sum(map(_tokens_of_turn, turns)) + sum(tokens_of(_size_of(each)) for each in described)
+
+
+def most_tokens(estimate: int, media_tokens: int, calls: int) -> int:
+    """The most tokens that a model's server can truly count for requests: a byte has one at most.
+
+    Args:
+        estimate: `estimated_tokens` of all requests together.
+        media_tokens: `most_media_tokens` of each request.
+        calls: the number of requests.
+    """
+    return _BYTES_PER_TOKEN * estimate + calls * (_MOST_TOKENS_OF_TEMPLATE + media_tokens)
+
+
+def most_media_tokens(turns: Iterable[Turn]) -> int:
+    """The most tokens that the images, recordings and files of these turns can be."""
+    media = (
+        part.get(part["type"]) for turn in turns for part in turn.parts if part["type"] in _MEDIA
+    )
+    return sum(_MOST_TOKENS_PER_MEDIUM + _length_of_texts(medium) for medium in media)
 
 
 def tokens_of_text_turn(size: int) -> int:
@@ -51,6 +74,12 @@ def _tokens_of_turn(turn: Turn) -> int:
         elif part["type"] != "text":
             size += _size_of(part)
     return tokens_of_text_turn(size) + _TOKENS_PER_MEDIUM * media
+
+
+def _length_of_texts(medium: object) -> int:
+    """The characters of a medium's data and addresses, all ASCII. It may have megabytes."""
+    fields = medium.values() if isinstance(medium, dict) else (medium,)
+    return sum(len(field) for field in fields if isinstance(field, str))
 
 
 def _bytes_of(text: str) -> int:

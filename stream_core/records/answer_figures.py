@@ -12,6 +12,9 @@ class AnswerFigures:
         model: the model's name at its server. Empty: not known.
         user, key: whom it is for, and the id of the key that its message came with. Empty: none.
         input_estimate: about how many tokens its model is given.
+        media_tokens: the most tokens that the media of one call of the model can be.
+        longest: the most tokens of output that one call was to give. None: it had no length.
+        calls: calls of the model, each of which follows the results of the one before.
         cache_written: how many of these its server wrote to its cache, by the server's count.
         trace: the id of the trace that it is part of. Empty: of none.
         began_at: when its generation began at this task, in seconds on the monotonic clock.
@@ -26,11 +29,14 @@ class AnswerFigures:
         "_last_transport",
         "began_at",
         "cache_written",
+        "calls",
         "delivered",
         "first_reader",
         "gaps",
         "input_estimate",
         "key",
+        "longest",
+        "media_tokens",
         "model",
         "retries",
         "trace",
@@ -41,7 +47,9 @@ class AnswerFigures:
     def __init__(self) -> None:
         self.model = ""
         self.trace = self.user = self.key = ""
-        self.input_estimate = self.cache_written = 0
+        self.input_estimate = self.media_tokens = self.cache_written = 0
+        self.longest: int | None = None
+        self.calls = 1
         self.began_at: float | None = None
         self.gaps: GapSummary | None = None
         self.retries = 0

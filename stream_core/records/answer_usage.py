@@ -7,7 +7,9 @@ from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.policy.agents import MessageTerms
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.policy.token_estimate import most_tokens
 from evenflow.stream_core.ports.response_store import ResponseHead
+from evenflow.stream_core.protocol.messages import Usage
 from evenflow.stream_core.tenants.usage import UsageRecord
 
 _TIMEOUTS = frozenset({"first_token_timeout", "model_timeout"})
@@ -25,18 +27,52 @@ def pieces_used(stream: ResponseStream) -> tuple[int, int]:
     return (stream.figures.input_estimate if asked else 0), stream.counted
 
 
+def charged_usage(stream: ResponseStream) -> Usage | None:
+    """The usage that the model's server reported, at most what was reserved or can be true.
+
+    None: it reported none.
+    """
+    usage = stream.usage
+    if usage is None:
+        return None
+    prompt = min(usage.prompt_tokens, _most_input(stream))
+    output = min(usage.completion_tokens, _most_output(stream, usage.completion_tokens))
+    return Usage(
+        prompt,
+        output,
+        None if usage.cached_tokens is None else min(usage.cached_tokens, prompt),
+        None if usage.reasoning_tokens is None else min(usage.reasoning_tokens, output),
+    )
+
+
+def _most_input(stream: ResponseStream) -> int:
+    figures = stream.figures
+    # An attempt that goes on is given the text of the ones before.
+    delivered = stream.log.text_bytes if stream.attempt > 1 else 0
+    return delivered + most_tokens(figures.input_estimate, figures.media_tokens, figures.calls)
+
+
+def _most_output(stream: ResponseStream, reported: int) -> int:
+    figures, allowance = stream.figures, stream.allowance
+    if figures.longest is not None:
+        reserved = figures.longest * figures.calls
+    else:
+        reserved = reported if allowance is None else allowance + 1
+    return max(reserved, stream.counted)
+
+
 def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -> UsageRecord:
     """What an answer used that has ended at this task: its last attempt, as its line in the log.
 
     Args:
         ended_at: seconds since the epoch.
     """
-    figures, usage = stream.figures, stream.usage
+    figures, usage = stream.figures, charged_usage(stream)
     if usage is None:
         counted = "pieces", *pieces_used(stream), 0, 0, 0
     else:
         cached, reasoning = usage.cached_tokens or 0, usage.reasoning_tokens or 0
-        written = figures.cache_written
+        written = min(figures.cache_written, usage.prompt_tokens - cached)
         counted = "model", usage.prompt_tokens, usage.completion_tokens, cached, written, reasoning
     counted_by, given, gave, cached, written, reasoning = counted
     return UsageRecord(

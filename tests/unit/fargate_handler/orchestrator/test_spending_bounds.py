@@ -12,11 +12,13 @@ from evenflow.stream_core.filtering.port import Filtering
 from evenflow.stream_core.log.entries import LOGPROBS, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.policy.agents import MessageParams, MessageTerms
 from evenflow.stream_core.policy.channel import Channel
 from evenflow.stream_core.policy.model_prices import ModelPrices, Price
 from evenflow.stream_core.protocol.errors import UpstreamFailed
 from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.tenants.charges import Payer
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import QuotaLimits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
@@ -100,13 +102,14 @@ async def test_a_long_piece_is_of_several_tokens() -> None:
     assert (stream.finish_reason, stream.log.text) == ("length", "many words " * 50)
 
 
-async def test_a_tenant_in_shadow_is_not_cut() -> None:
+async def test_a_tenant_in_shadow_is_not_cut_and_pays_for_what_came() -> None:
     stores = shared(shadow=True)
     task = await Task.join(stores, limits=LIMITS)
     stream = await ask(task, longest=LONGEST)
     await give(task, *["x"] * 100)
-    await finish(task)
+    await finish(task, Usage(5, 10**9))
     assert (stream.finish_reason, stream.tokens) == ("stop", 100)
+    assert [record.output_tokens for record in await used(stores)] == [100]
 
 
 async def test_the_node_s_longest_answer_holds_for_who_has_no_budget() -> None:
@@ -231,6 +234,96 @@ async def test_a_growing_answer_grows_on_in_its_next_step() -> None:
     assert not stream.paused
     await finish(task)
     assert stream.finish_reason == "stop"
+
+
+# -- what the model's server reports ---------------------------------------------------------------
+
+LIE = Usage(10**9, 10**9, cached_tokens=10**9, reasoning_tokens=10**9)
+MOST_INPUT = 3 * INPUT + 256
+"""Each byte a token, and a chat template."""
+
+
+@pytest.mark.parametrize(
+    ("longest", "pieces", "output"),
+    [
+        pytest.param(LONGEST, 2, LONGEST, id="what was reserved"),
+        pytest.param(None, 2, STEP + 1, id="a growing reservation and one piece"),
+        pytest.param(None, STEP, 2 * STEP + 1, id="a reservation that has grown"),
+    ],
+)
+async def test_a_server_that_reports_too_much_is_not_believed(
+    longest: int | None, pieces: int, output: int
+) -> None:
+    stores = shared()
+    task = await Task.join(stores, limits=LIMITS)
+    await ask(task, longest=longest)
+    await give(task, *["x"] * pieces)
+    await finish(task, LIE)
+    (record,) = await used(stores)
+    assert (record.input_tokens, record.output_tokens) == (MOST_INPUT, output)
+    assert (record.cached_tokens, record.reasoning_tokens) == (MOST_INPUT, output)
+    assert await committed(stores) == MOST_INPUT + output
+
+
+async def test_tokens_written_to_the_cache_are_part_of_the_charged_ones() -> None:
+    stores = shared()
+    task = await Task.join(stores, limits=LIMITS)
+    await ask(task, longest=LONGEST)
+    await finish(task, Usage(10**9, 1), cache_written=10**9)
+    (record,) = await used(stores)
+    assert (record.input_tokens, record.cache_write_tokens) == (MOST_INPUT, MOST_INPUT)
+
+
+async def test_a_lie_takes_neither_the_tenant_s_rate_nor_its_turns() -> None:
+    stores = shared(limits=QuotaLimits(tokens_per_day=1_000, tokens_per_minute=1_000))
+    task = await Task.join(stores, limits=LIMITS)
+    await ask(task, longest=LONGEST)
+    await finish(task, LIE)
+    left = task.quotas.states(Payer("t"), task.clock.now)[0].remaining
+    assert left >= 1_000 - MOST_INPUT - LONGEST
+    # A token of the answer counts twice.
+    charged = task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels
+    assert charged == {("t",): MOST_INPUT + 2 * LONGEST}
+
+
+async def test_reasoning_within_the_length_and_a_longer_prompt_are_charged_as_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stores = shared()
+    task = await Task.join(stores, limits=LIMITS)
+    await ask(task, longest=LONGEST)
+    await give(task, "x")
+    await finish(task, Usage(INPUT + 70, LONGEST, reasoning_tokens=LONGEST - 1))
+    (record,) = await used(stores)
+    assert (record.input_tokens, record.output_tokens) == (INPUT + 70, LONGEST)
+    assert record.reasoning_tokens == LONGEST - 1
+    assert not caplog.records
+
+
+async def test_each_call_of_an_answer_may_use_the_length_that_was_reserved_for_it() -> None:
+    stores = shared()
+    task = await Task.join(stores, limits=LIMITS)
+    stream = await with_tool(task, longest=LONGEST)
+    await call_tool(task, stream)
+    await give(task, "x")
+    await finish(task, Usage(30, 10**9))
+    (record,) = await used(stores)
+    assert (record.input_tokens, record.output_tokens) == (50, 2 * LONGEST)
+
+
+async def test_a_model_whose_server_reports_too_much_is_named_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stores = shared()
+    task = await Task.join(stores, limits=LIMITS)
+    for session in ("s1", "s2"):
+        stream = await ask(task, session, longest=LONGEST)
+        stream.figures.model = "liar"
+        await finish(task, LIE)
+    (line,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert "'liar'" in line.message
+    assert "1,000,000,000 of input and 1,000,000,000 of output" in line.message
+    assert f"charged {MOST_INPUT} and {LONGEST}" in line.message
 
 
 # -- dollars ---------------------------------------------------------------------------------------
