@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -157,19 +158,25 @@ def batches(cases: Iterable[str]) -> list[list[str]]:
     return [names[place : place + _AT_ONCE] for place in range(0, len(names), _AT_ONCE)]
 
 
-def diagnosed(
-    start: Callable[[str, Path], AbstractContextManager[str]], names: list[str], folder: Path
+def differences(
+    start: Callable[[str, Path], AbstractContextManager[str]], expected: Faults, folder: Path
 ) -> Faults:
-    """What is found behind each of these proxies, at once."""
+    """What is found behind each of these proxies, at once, where it is not as expected.
+
+    What differs is looked at again, alone: a machine that stood still looks like a proxy that
+    holds pieces back.
+    """
 
     def diagnose_one(name: str) -> dict[str, set[str]]:
-        own_folder = folder / name.replace(" ", "-")
-        own_folder.mkdir()
+        own_folder = Path(mkdtemp(dir=folder))
         with start(name, own_folder) as url:
             return found(diagnose(url, EXAMINATION))
 
-    with ThreadPoolExecutor(len(names)) as threads:
-        return dict(zip(names, threads.map(diagnose_one, names), strict=True))
+    with ThreadPoolExecutor(len(expected)) as threads:
+        diagnoses = dict(zip(expected, threads.map(diagnose_one, expected), strict=True))
+    different = [name for name, faults in diagnoses.items() if faults != expected[name]]
+    again = {name: diagnose_one(name) for name in different}
+    return {name: faults for name, faults in again.items() if faults != expected[name]}
 
 
 @needs_nginx
@@ -178,7 +185,7 @@ def test_nginx(names: list[str], upstream: int, tmp_path: Path) -> None:
     def start(name: str, folder: Path) -> AbstractContextManager[str]:
         return nginx(upstream, folder, NGINX[name][0])
 
-    assert diagnosed(start, names, tmp_path) == {name: NGINX[name][1] for name in names}
+    assert differences(start, {name: NGINX[name][1] for name in names}, tmp_path) == {}
 
 
 @needs_haproxy
@@ -187,7 +194,7 @@ def test_haproxy(names: list[str], upstream: int, tmp_path: Path) -> None:
     def start(name: str, folder: Path) -> AbstractContextManager[str]:
         return haproxy(upstream, folder, HAPROXY[name][0])
 
-    assert diagnosed(start, names, tmp_path) == {name: HAPROXY[name][1] for name in names}
+    assert differences(start, {name: HAPROXY[name][1] for name in names}, tmp_path) == {}
 
 
 @needs_nginx
