@@ -68,10 +68,9 @@ class ReplacingSink:
 
 
 class FirstTokenSink:
-    """A `TokenSink` that tells of the first token, and then leaves the way to the other one.
+    """A `TokenSink` that calls `tell` once, before it passes the first token to `sink`.
 
-    Args:
-        tell: called before the first token is pushed.
+    From then on its `push` and `push_part` are those of `sink`.
     """
 
     __slots__ = ("_sink", "_tell", "push", "push_part")

@@ -171,7 +171,7 @@ class ResponseLog:
         return self.read(0).text
 
     def bytes_from(self, index: int) -> int:
-        """The bytes of the entries from `index` on, if all entries have the same."""
+        """About how many bytes the entries from `index` on have, by the average of all."""
         entries = self.next_index
         return self.text_bytes * (entries - index) // entries if index < entries else 0
 

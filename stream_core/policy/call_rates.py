@@ -28,7 +28,8 @@ class Caller(NamedTuple):
     Attributes:
         session: a session, a reader of its share or ticket, or a user of an identity provider.
             None: none of them.
-        sender: a tenant's key, or the address of a caller without one. None: it isn't counted.
+        sender: a tenant's key; of a session, its tenant and address; or the address of a caller
+            without either. None: it isn't counted.
     """
 
     session: Hashable = None

@@ -195,8 +195,8 @@ async def lengths_by_other_names(scene: Scene) -> None:
     settings=KEYED | _PRICED,
 )
 async def absurd_usage(scene: Scene) -> None:
-    """The model reports 2^62 tokens, which are ignored, and then 10^12, which are not. The answers
-    of others are settled all the same.
+    """The model reports 2^62 tokens, and then 10^12. Of neither more is charged than can be true,
+    and the answers of others are settled.
     """
     absurd, other = await asyncio.gather(*[_budgeted(scene, name) for name in ("absurd", "other")])
     honest = {"model": "demo", "messages": [{"role": "user", "content": "#demo tokens=1 seed=5"}]}
@@ -209,6 +209,5 @@ async def absurd_usage(scene: Scene) -> None:
         committed = [await _settled(scene, key) for key in (absurd, other)]
         scene.did(f"{behaviour}: {committed} committed")
         scene.must(None not in committed, f"{behaviour}: an end is not settled: {committed}")
-        is_right = behaviour == "absurd-usage" or (committed[0] or 0) < _BOUND
-        scene.must(is_right, f"{behaviour}: it is counted: {committed}")
+        scene.must((committed[0] or 0) < _BOUND, f"{behaviour}: it is counted: {committed}")
     scene.must("can't be used" not in scene.target.log, "the store was taken for broken")

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from evenflow.stream_core.ports.tenant_store import TenantStore
 from evenflow.stream_core.tenants.rotation import rotated
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.integration.chat_client import ChatSession, HttpAnswer, call, demo
@@ -122,13 +123,20 @@ def _code(answer: HttpAnswer) -> str:
     return str(answer.json["error"]["code"])
 
 
+async def put_acme(deployment: LocalDeployment, serve: Serve) -> TenantStore:
+    """Give the tenant its record, which all tasks know then. Returns the store."""
+    tenants = deployment.stores.tenants
+    assert tenants is not None
+    await tenants.put(ACME, 0)
+    await serve.time_passes(SEEN_SECONDS)
+    return tenants
+
+
 async def test_nothing_of_an_ended_session_is_open_at_any_task(
     deployment: LocalDeployment, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     one, other = await deployment.handlers(2)
-    assert deployment.stores.tenants is not None
-    await deployment.stores.tenants.put(ACME, 0)
-    await serve.time_passes(SEEN_SECONDS)
+    await put_acme(deployment, serve)
     here = Opened(http, await opened_with(http, one))
     await here.use()
     there = Opened(http, here.session.at(other))
@@ -159,10 +167,7 @@ async def test_nothing_that_a_key_opened_is_open_without_it(
     deployment: LocalDeployment, serve: Serve, http: aiohttp.ClientSession, end: str
 ) -> None:
     server = await deployment.handler()
-    tenants = deployment.stores.tenants
-    assert tenants is not None
-    await tenants.put(ACME, 0)
-    await serve.time_passes(SEEN_SECONDS)
+    tenants = await put_acme(deployment, serve)
     opened = Opened(http, await opened_with(http, server))
     await opened.use()
     assert server.handler._orchestrator.answering == 1
@@ -188,10 +193,7 @@ async def test_open_sockets_and_streams_end_with_what_opened_them(
     deployment: LocalDeployment, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     server = await deployment.handler()
-    tenants = deployment.stores.tenants
-    assert tenants is not None
-    await tenants.put(ACME, 0)
-    await serve.time_passes(SEEN_SECONDS)
+    tenants = await put_acme(deployment, serve)
     session = await opened_with(http, server)
     response_id = (await session.post("m1", None, LONG)).json["response_id"]
     by_key, by_token = [{"Authorization": f"Bearer {given}"} for given in (KEY, session.token)]
@@ -217,9 +219,7 @@ async def test_a_task_cancels_an_answer_of_another_one_of_a_tenant_with_a_key(
 ) -> None:
     """Tasks call each other without the tenant's key."""
     one, other = await deployment.handlers(2)
-    assert deployment.stores.tenants is not None
-    await deployment.stores.tenants.put(ACME, 0)
-    await serve.time_passes(SEEN_SECONDS)
+    await put_acme(deployment, serve)
     session = await opened_with(http, one)
     response_id = (await session.post("m1", None, LONG)).json["response_id"]
     elsewhere = session.at(other)
