@@ -3,8 +3,8 @@
 import secrets
 from time import time
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
 
 KEY_ID = "bench"
 SECRET = secrets.token_urlsafe(32)  # of this process; what it starts is given the same

@@ -23,7 +23,10 @@ from docs.route_table import calls_section
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
 from evenflow.stream_core.api_documents.openapi import openapi_document
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds import memory_bound as memory
 from evenflow.stream_core.delivery.flow_control import FLOW_TRANSITIONS
+from evenflow.stream_core.log.folded_entries import PIECE_DELTAS
 from evenflow.stream_core.log.response_log import RESPONSE_TRANSITIONS
 from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
 from evenflow.stream_core.metrics.metric_catalogue import (
@@ -33,9 +36,7 @@ from evenflow.stream_core.metrics.metric_catalogue import (
     Metric,
     Promise,
 )
-from evenflow.stream_core.policy import memory_bound as memory
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.client_session_states import SESSION_TRANSITIONS
+from evenflow.stream_core.protocols.evenflow.session_states import SESSION_TRANSITIONS
 
 State = TypeVar("State", bound=StrEnum)
 Event = TypeVar("Event", bound=StrEnum)
@@ -180,7 +181,7 @@ def _memory_rows(limits: Limits) -> Iterable[tuple[str, int, str]]:
     yield "a part in a log", part, "likewise: reasoning, a piece of a tool call, a source"
     folded = (
         f"more: its text, as bytes, a byte for each delta, and {memory.PIECE_BYTES} for each "
-        f"{memory.PIECE_DELTAS} of them; {memory.RUN_BYTES} wherever another kind of part begins"
+        f"{PIECE_DELTAS} of them; {memory.RUN_BYTES} wherever another kind of part begins"
     )
     yield "an answer that has ended", memory.ENDED_RESPONSE_BYTES, folded
     yield "a message that is answered or waits", memory.GENERATION_BYTES, "and its text"

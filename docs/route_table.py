@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from docs.markdown import paragraph
-from evenflow.stream_core.policy.rights import Right
-from evenflow.stream_core.protocol.routes import (
+from evenflow.stream_core.auth.rights import Right
+from evenflow.stream_core.http.routes import (
     LIMITS_OF,
     ROUTES,
     SHARE,

@@ -11,7 +11,7 @@ from evenflow.command_line import CommandFailed, Parser
 from evenflow.doctor import command as doctor
 from evenflow.fargate_handler.settings import ConfigurationError
 from evenflow.fargate_handler.standard_descriptors import open_standard_descriptors
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

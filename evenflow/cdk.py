@@ -26,9 +26,9 @@ from evenflow.infra.stack_settings import (
     WorkerServiceSettings,
 )
 from evenflow.infra.tracing_settings import TracingSettings
-from evenflow.stream_core.policy.agents import Agent
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.oidc_settings import OidcSettings
+from evenflow.stream_core.auth.oidc_settings import OidcSettings
+from evenflow.stream_core.base.agents import Agent
+from evenflow.stream_core.base.limits import Limits
 
 __all__ = [
     "Agent",

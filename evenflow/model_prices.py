@@ -8,8 +8,8 @@ from typing import TypeVar
 from evenflow.command_line import CommandFailed
 from evenflow.fargate_handler.settings import ConfigurationError
 from evenflow.server_variables import server_variable
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.policy.public_models import names_at_server, own_name, parse_models
+from evenflow.stream_core.base.model_prices import ModelPrices
+from evenflow.stream_core.base.public_models import names_at_server, own_name, parse_models
 from evenflow.stream_core.tenants.budget import models_without_price
 from evenflow.stream_core.tenants.tenant import Tenant
 

@@ -16,8 +16,8 @@ from evenflow.command_line import CommandFailed
 from evenflow.fargate_handler.environment import meant_variables
 from evenflow.fargate_handler.settings import HOW_TO_INSTALL_AWS, ConfigurationError
 from evenflow.server_variables import server_variable
-from evenflow.stream_core.ports.tenant_store import TenantStore
-from evenflow.stream_core.ports.usage_store import UsageStore
+from evenflow.stream_core.tenants.tenant_store import TenantStore
+from evenflow.stream_core.tenants.usage_store import UsageStore
 from evenflow.stream_sqlite.file import FileUnusable
 from evenflow.stream_sqlite.stores import SQLiteStores
 

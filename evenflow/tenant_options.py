@@ -9,15 +9,10 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any, TypeVar
 
-from evenflow.stream_core.policy.allowed_origins import parse_origins
-from evenflow.stream_core.policy.channel import NAME_PATTERN
-from evenflow.stream_core.tenants.tenant import (
-    EVERY_SCOPE,
-    QuotaLimits,
-    Scope,
-    ServiceClass,
-    Tenant,
-)
+from evenflow.stream_core.auth.allowed_origins import parse_origins
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.base.channel import NAME_PATTERN
+from evenflow.stream_core.tenants.tenant import EVERY_SCOPE, QuotaLimits, Scope, Tenant
 
 T = TypeVar("T")
 

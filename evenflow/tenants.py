@@ -13,9 +13,9 @@ from evenflow import usage
 from evenflow.command_line import CommandFailed
 from evenflow.model_prices import check_prices
 from evenflow.opened_store import OpenedTenants, open_tenants
-from evenflow.stream_core.ports.tenant_store import StoredTenants, TenantChanged
 from evenflow.stream_core.tenants.rotation import KeyUnclear, rotated
 from evenflow.stream_core.tenants.tenant import ApiKey, Tenant, digest_of, new_key
+from evenflow.stream_core.tenants.tenant_store import StoredTenants, TenantChanged
 from evenflow.tenant_listing import as_json, as_table, moment
 
 if TYPE_CHECKING:

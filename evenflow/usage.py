@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from evenflow import tenant_options as options
 from evenflow.command_line import CommandFailed
 from evenflow.opened_store import open_tenants
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.http_bodies import UsageReport, UsedOfDay
-from evenflow.stream_core.tenants.tenant import Tenant
-from evenflow.stream_core.tenants.usage import file_of
-from evenflow.stream_core.tenants.usage_report import (
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.evenflow.http_bodies import UsageReport, UsedOfDay
+from evenflow.stream_core.protocols.evenflow.usage_report import (
     MOST_DAYS,
     day_records,
     days_asked,
     usage_report,
 )
+from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.usage import file_of
 from evenflow.tenant_listing import in_columns
 
 if TYPE_CHECKING:

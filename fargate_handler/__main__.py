@@ -48,8 +48,8 @@ from evenflow.fargate_handler.supervisor import (
     Supervisor,
     start_handler,
 )
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.limits import Limits
 
 if TYPE_CHECKING:
     from evenflow.fargate_handler.tracing.call_trace import CallTraces

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
-from evenflow.stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
-from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
-from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
-from evenflow.stream_core.ports.memory_store import (
+from evenflow.stream_core.stores.dead_letters import DeadLetters, LoggedDeadLetters
+from evenflow.stream_core.stores.memory_store import (
     MemoryLargeTexts,
     MemoryResponseStore,
     MemorySessionStore,
 )
-from evenflow.stream_core.ports.memory_tenant_store import MemoryTenantStore
-from evenflow.stream_core.ports.memory_usage import MemoryUsageStore
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, ResponseStore
-from evenflow.stream_core.ports.session_store import LargeTexts, SessionStore
-from evenflow.stream_core.ports.task_calls import CallsOfTasks
-from evenflow.stream_core.ports.tenant_activity import TenantActivity
-from evenflow.stream_core.ports.tenant_store import TenantStore
-from evenflow.stream_core.ports.usage_store import KEPT_SECONDS, UsageStore
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, ResponseStore
+from evenflow.stream_core.stores.session_store import LargeTexts, SessionStore
+from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.tenants.memory_tenant_store import MemoryTenantStore
+from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore
+from evenflow.stream_core.tenants.tenant_activity import TenantActivity
+from evenflow.stream_core.tenants.tenant_store import TenantStore
+from evenflow.stream_core.tenants.usage_store import KEPT_SECONDS, UsageStore
+from evenflow.stream_core.upstream.memory_calls import MemoryCallsOfTasks
+from evenflow.stream_core.upstream.task_calls import CallsOfTasks
 from evenflow.stream_sqlite.file import FileUnusable
 from evenflow.stream_sqlite.file_watch import FileWatch
 from evenflow.stream_sqlite.room import Room

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
-from evenflow.stream_core.policy.agents import (
+from evenflow.stream_core.base.agents import (
     Agent,
     AgentsError,
     agents_from_json,

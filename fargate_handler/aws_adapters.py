@@ -37,7 +37,7 @@ from evenflow.stream_aws.sqs_dead_letters import CLIENT_CONFIG as SQS_CONFIG
 from evenflow.stream_aws.sqs_dead_letters import SqsDeadLetters
 from evenflow.stream_aws.tables import TableNames
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.ports.dead_letters import DeadLetters, LoggedDeadLetters
+from evenflow.stream_core.stores.dead_letters import DeadLetters, LoggedDeadLetters
 
 _logger = logging.getLogger(__name__)
 

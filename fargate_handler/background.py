@@ -7,8 +7,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from evenflow.fargate_handler.line_writer import LineWriter
-from evenflow.stream_core.policy.log_rate import LogRate
+from evenflow.stream_core.bounds.log_rate import LogRate
 from evenflow.stream_core.records.event_record import EventRecord
 
 REPEATED = "repeated"

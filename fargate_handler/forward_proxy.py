@@ -14,7 +14,7 @@ from urllib.request import getproxies_environment
 
 from evenflow.fargate_handler.environment import trimmed
 from evenflow.fargate_handler.settings import ConfigurationError
-from evenflow.stream_core.policy.allowed_hosts import is_loopback
+from evenflow.stream_core.auth.allowed_hosts import is_loopback
 
 _PORTS = {"http": 80, "https": 443}
 _LOOPBACK = "localhost,127.0.0.1,::1"

@@ -44,22 +44,22 @@ from evenflow.fargate_handler.processes import Place, Siblings, public_addresses
 from evenflow.fargate_handler.scale_in_protection import ScaleInProtection
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
 from evenflow.fargate_handler.token_sources.chosen_source import chosen_source
+from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
+from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
+from evenflow.stream_core.auth.oidc import IdentityTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.agents import Agents
+from evenflow.stream_core.base.client_address import TrustedProxies
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.base.public_models import names_at_server
+from evenflow.stream_core.bounds.address_rates import AddressRates
+from evenflow.stream_core.bounds.call_rates import CallRates
+from evenflow.stream_core.bounds.connection_places import ConnectionPlaces, most_served
+from evenflow.stream_core.bounds.node_load import LoadFigure, NodeUse
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 from evenflow.stream_core.delivery.departures import Departures
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.address_rates import AddressRates
-from evenflow.stream_core.policy.agents import Agents
-from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
-from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
-from evenflow.stream_core.policy.call_rates import CallRates
-from evenflow.stream_core.policy.client_address import TrustedProxies
-from evenflow.stream_core.policy.connection_places import ConnectionPlaces, most_served
-from evenflow.stream_core.policy.node_load import LoadFigure, NodeUse
-from evenflow.stream_core.policy.oidc import IdentityTokens
-from evenflow.stream_core.policy.public_models import names_at_server
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 from evenflow.stream_core.records.connection_records import ShadowRecord
 from evenflow.stream_core.tenants.quotas import Quotas
 from evenflow.stream_core.tenants.registry import Tenants

@@ -11,8 +11,8 @@ import aiohttp
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.forward_proxy import forward_proxy
 from evenflow.fargate_handler.settings import ConfigurationError
-from evenflow.stream_core.policy.oidc import IdentityTokens
-from evenflow.stream_core.policy.oidc_keys import (
+from evenflow.stream_core.auth.oidc import IdentityTokens
+from evenflow.stream_core.auth.oidc_keys import (
     FETCH_SECONDS,
     LARGEST_DOCUMENT,
     DocumentUnreadable,

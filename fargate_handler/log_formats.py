@@ -10,7 +10,7 @@ from typing import Any
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.orjson import OrjsonFormatter
 
-from evenflow.stream_core.policy.log_rate import EACH
+from evenflow.stream_core.bounds.log_rate import EACH
 from evenflow.stream_core.records.event_record import EventRecord
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -29,14 +29,14 @@ from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.settings import ConfigurationError
 from evenflow.fargate_handler.tenant_records import TenantRecords
 from evenflow.fargate_handler.usage_files import UsageFiles
-from evenflow.stream_core.log.peer_log import PeerLog
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Overloaded
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted, StoreFull
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.protocols.evenflow.peer_log import PeerLog
 from evenflow.stream_core.records.answer_record import answer_record
+from evenflow.stream_core.stores.response_store import StoreUnavailable
+from evenflow.stream_core.stores.session_store import LedgerEntry, NotAccepted, StoreFull
 
 _logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import resource
 from collections.abc import Callable
 from pathlib import Path
 
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_bound import MEBIBYTE, bounds, limits_bound
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_bound import MEBIBYTE, bounds, limits_bound
 
 # A collection of so many takes 2 to 3 ms. Python counts what was made, less what was freed, of any
 # age: while older ones go, 29,000 gathered, for 17 ms. So they are collected by time, too.

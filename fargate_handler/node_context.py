@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
-from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.tenants.quotas import Quotas
 from evenflow.stream_core.tenants.registry import Tenants
 

@@ -13,17 +13,22 @@ from evenflow.fargate_handler.gateway.http_answers import VIA_HEADER
 from evenflow.fargate_handler.orchestrator.client_tools import call_not_open
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
-from evenflow.stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
+from evenflow.stream_core.auth.session_token import OF_TASK, SessionTokens, for_peers
+from evenflow.stream_core.base.errors import Conflict
+from evenflow.stream_core.http.routes import METRICS
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.session_token import OF_TASK, SessionTokens, for_peers
-from evenflow.stream_core.protocol.errors import Conflict
-from evenflow.stream_core.protocol.messages import (
+from evenflow.stream_core.protocols.evenflow.messages import (
     PresenceNotice,
     ResponseCompleted,
     ResponseFailed,
     ResponseQueued,
 )
-from evenflow.stream_core.protocol.routes import METRICS
+from evenflow.stream_core.protocols.evenflow.peer_log import (
+    PeerEvent,
+    PeerGone,
+    PeerResponse,
+    PeerUnreachable,
+)
 
 _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
 # Measured with a late event loop and a thousand handshakes at once.

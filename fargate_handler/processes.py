@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from evenflow.fargate_handler.gateway.listening_socket import listening_socket, listening_sockets
 from evenflow.fargate_handler.leave import Leave
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
-from evenflow.stream_core.log.peer_log import PeerUnreachable
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.peer_log import PeerUnreachable
 
 SERVING = b"serving\n"
 """What a process says on the line when it serves."""

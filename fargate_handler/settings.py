@@ -51,17 +51,17 @@ from evenflow.fargate_handler.token_sources.bedrock_terms import (
     ServiceTier,
 )
 from evenflow.fargate_handler.token_sources.server_profile import ServerProfile
+from evenflow.stream_core.auth.allowed_hosts import is_loopback, parse_hosts
+from evenflow.stream_core.auth.allowed_origins import parse_origins
+from evenflow.stream_core.auth.oidc_settings import Claim, Issuer, OidcSettings, ProviderUrl
+from evenflow.stream_core.base.agents import LONGEST_CONTEXT
+from evenflow.stream_core.base.channel import NAME_PATTERN
+from evenflow.stream_core.base.client_address import LOCAL_PROXIES, TrustedProxies
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.base.model_prices import ModelPrices
+from evenflow.stream_core.base.public_models import own_name, parse_models
 from evenflow.stream_core.filtering.groups import GROUPS, Group
-from evenflow.stream_core.policy.agents import LONGEST_CONTEXT
-from evenflow.stream_core.policy.allowed_hosts import is_loopback, parse_hosts
-from evenflow.stream_core.policy.allowed_origins import parse_origins
-from evenflow.stream_core.policy.channel import NAME_PATTERN
-from evenflow.stream_core.policy.client_address import LOCAL_PROXIES, TrustedProxies
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.policy.oidc_settings import Claim, Issuer, OidcSettings, ProviderUrl
-from evenflow.stream_core.policy.public_models import own_name, parse_models
-from evenflow.stream_core.protocol.session_init import OPEN_TENANT
+from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SHORTEST_SECRET = 32

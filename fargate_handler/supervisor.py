@@ -16,7 +16,7 @@ from typing import Protocol
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.leave import Leave
 from evenflow.fargate_handler.processes import LEAVE, SERVING, STAND_DOWN, STAND_IN, Place
-from evenflow.stream_core.policy.log_rate import EACH
+from evenflow.stream_core.bounds.log_rate import EACH
 
 _logger = logging.getLogger("evenflow.process")
 

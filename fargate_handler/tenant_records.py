@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.ports.tenant_store import TenantStore
+from evenflow.stream_core.base.model_prices import ModelPrices
 from evenflow.stream_core.tenants.budget import models_without_price
 from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.tenants.tenant_store import TenantStore
 
 _logger = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.node_context import NodeContext
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.usage_store import UsageStore
+from evenflow.stream_core.protocols.evenflow.usage_report import day_records
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import day_of
 from evenflow.stream_core.tenants.usage import LATE_SECONDS, file_of
-from evenflow.stream_core.tenants.usage_report import day_records
+from evenflow.stream_core.tenants.usage_store import UsageStore
 
 _logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
 from evenflow.stream_aws.keys import KeysUnreadable
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.base.errors import Overloaded
 
 MAX_AGE_SECONDS = 300.0
 _PAUSE_SECONDS = 10.0

@@ -9,9 +9,9 @@ from aws_lambda_powertools import Logger
 
 from evenflow.functions.cached_secret import CachedSecret
 from evenflow.stream_aws.keys import parse_key_object
-from evenflow.stream_core.policy.session_token import key_matches
-from evenflow.stream_core.protocol.errors import HostNotAllowed
-from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER
+from evenflow.stream_core.auth.session_token import key_matches
+from evenflow.stream_core.base.errors import HostNotAllowed
+from evenflow.stream_core.http.routes import EDGE_KEY_HEADER
 
 _SHORTEST = 32
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypedDict
 import orjson
 from aws_lambda_powertools import Logger
 
-from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
-from evenflow.stream_core.policy.client_address import counted_address
-from evenflow.stream_core.protocol.content_encoding import ContentDecoder
-from evenflow.stream_core.protocol.errors import EvenflowError
-from evenflow.stream_core.protocol.http_contract import (
+from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
+from evenflow.stream_core.base.client_address import counted_address
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.http.content_encoding import ContentDecoder
+from evenflow.stream_core.http.http_contract import (
     NEVER_CACHED,
     allow_header,
     error_headers,
@@ -22,7 +22,7 @@ from evenflow.stream_core.protocol.http_contract import (
     method_not_allowed,
     path_not_found,
 )
-from evenflow.stream_core.protocol.routes import Route
+from evenflow.stream_core.http.routes import Route
 from evenflow.stream_core.records.connection_records import RefusalRecord
 
 Event = Mapping[str, Any]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from evenflow.stream_core.policy.agents import Agent, agents_from_json, built_in_agents
-from evenflow.stream_core.policy.allowed_origins import AllowedOrigins, parse_origins
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.oidc_settings import OidcSettings
+from evenflow.stream_core.auth.allowed_origins import AllowedOrigins, parse_origins
+from evenflow.stream_core.auth.oidc_settings import OidcSettings
+from evenflow.stream_core.base.agents import Agent, agents_from_json, built_in_agents
+from evenflow.stream_core.base.limits import Limits
 
 _PREFIX = "EVENFLOW_"
 

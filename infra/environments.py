@@ -22,8 +22,8 @@ from evenflow.infra.stack_settings import (
     NetworkSettings,
     ReservedConcurrency,
 )
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_bound import MEBIBYTE
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_bound import MEBIBYTE
 
 
 class UnknownEnvironmentError(Exception):

@@ -11,7 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_route53 as route53
 
-from evenflow.stream_core.protocol.routes import Origin
+from evenflow.stream_core.http.routes import Origin
 
 _MOST_HOSTS = 3
 

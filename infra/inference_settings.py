@@ -9,8 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from evenflow.infra.filter_settings import GuardrailName
 from evenflow.infra.stack_settings import Settings
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.policy.public_models import parse_models
+from evenflow.stream_core.base.model_prices import ModelPrices
+from evenflow.stream_core.base.public_models import parse_models
 
 
 class BedrockSettings(Settings):

@@ -24,12 +24,12 @@ from evenflow.infra.stack_settings import (
 )
 from evenflow.infra.tags import check_tags
 from evenflow.infra.tracing_settings import TracingSettings
-from evenflow.stream_core.policy.agents import Agent, agents_as_json
-from evenflow.stream_core.policy.allowed_origins import parse_origins
-from evenflow.stream_core.policy.channel import NAME_PATTERN
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_bound import MEBIBYTE, limits_bound
-from evenflow.stream_core.policy.oidc_settings import OidcSettings
+from evenflow.stream_core.auth.allowed_origins import parse_origins
+from evenflow.stream_core.auth.oidc_settings import OidcSettings
+from evenflow.stream_core.base.agents import Agent, agents_as_json
+from evenflow.stream_core.base.channel import NAME_PATTERN
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_bound import MEBIBYTE, limits_bound
 
 LogRetentionDays = Literal[7, 30, 90, 365]
 INSTALLATION_PATTERN = r"^[a-z][a-z0-9]*$"

@@ -13,7 +13,7 @@ from aiobotocore.config import AioConfig
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ from evenflow.stream_aws.dynamodb import (
 )
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
 from evenflow.stream_aws.usage_items import COUNTER, key_of
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.usage_store import COUNTERS_KEPT_SECONDS
+from evenflow.stream_core.stores.response_store import StoreUnavailable
+from evenflow.stream_core.tenants.usage_store import COUNTERS_KEPT_SECONDS
 
 SHARDS = 16
 """Rows that a large budget's counter is in."""

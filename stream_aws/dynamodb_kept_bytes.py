@@ -13,7 +13,7 @@ from evenflow.stream_aws.attributes import number, seconds, text
 from evenflow.stream_aws.dynamodb import Client, query_all, repeated
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
 from evenflow.stream_aws.usage_items import key_of
-from evenflow.stream_core.ports.session_store import StoreFull
+from evenflow.stream_core.stores.session_store import StoreFull
 from evenflow.stream_core.tenants.budget import day_of
 
 _logger = logging.getLogger(__name__)

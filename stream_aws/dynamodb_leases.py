@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from evenflow.stream_aws.attributes import Item, flag, number, seconds, text
 from evenflow.stream_aws.dynamodb import Client, condition_failed, query_all, repeated
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
 
 _PARTITION = "leases"
 

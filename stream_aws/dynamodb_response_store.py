@@ -29,7 +29,7 @@ from evenflow.stream_aws.response_items import (
     read_chunk,
     read_head,
 )
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.stores.response_store import (
     TEXT_FORM,
     Chunk,
     Ending,

@@ -23,15 +23,15 @@ from evenflow.stream_aws.dynamodb import (
 from evenflow.stream_aws.dynamodb_kept_bytes import DynamoDBKeptBytes
 from evenflow.stream_aws.response_items import alive, head_item
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE, TableNames
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.conversation_tree import MessageLink, in_causal_order
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.stores.conversation_tree import MessageLink, in_causal_order
+from evenflow.stream_core.stores.response_store import (
     LIFETIME_SECONDS,
     Lease,
     ResponseHead,
     StoreUnavailable,
 )
-from evenflow.stream_core.ports.session_store import (
+from evenflow.stream_core.stores.session_store import (
     LedgerEntry,
     NotAccepted,
     StoredConversation,

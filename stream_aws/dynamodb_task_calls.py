@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from evenflow.stream_aws.attributes import seconds, text
 from evenflow.stream_aws.dynamodb import Client, query_all, repeated
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
-from evenflow.stream_core.ports.task_calls import KEPT_SECONDS, TaskCalls
+from evenflow.stream_core.upstream.task_calls import KEPT_SECONDS, TaskCalls
 
 # No tenant's name has such a character, so this partition is none of theirs.
 _PARTITION = "#calls"

@@ -10,7 +10,7 @@ from typing import Any
 from evenflow.stream_aws.attributes import Item, number, seconds, text
 from evenflow.stream_aws.dynamodb import Client, query_all, write_all
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
-from evenflow.stream_core.ports.tenant_activity import KEPT_SECONDS, Activity
+from evenflow.stream_core.tenants.tenant_activity import KEPT_SECONDS, Activity
 
 _PREFIX = "activity#"
 _COUNTS = tuple(field.name for field in fields(Activity) if field.name not in {"tenant", "task"})

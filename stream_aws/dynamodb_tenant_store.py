@@ -14,9 +14,9 @@ from evenflow.stream_aws.tenant_items import (
     records_request,
     revision_request,
 )
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.tenant_store import StoredTenants, TenantChanged
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.tenant_store import StoredTenants, TenantChanged
 
 # To apply the rest of a transaction takes DynamoDB milliseconds.
 _MOST_LOOKS = 5

@@ -37,8 +37,7 @@ from evenflow.stream_aws.usage_items import (
     totals_in,
     usage_partitions,
 )
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.usage_store import KEPT_SECONDS, ReservationGone
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import (
     Ask,
     Reservation,
@@ -48,6 +47,7 @@ from evenflow.stream_core.tenants.budget import (
     without_room,
 )
 from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord, summed, totals_of
+from evenflow.stream_core.tenants.usage_store import KEPT_SECONDS, ReservationGone
 
 _ROWS_OF_A_TRANSACTION = 100
 _ASKS_AT_ONCE = 90

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from evenflow.stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.base.channel import NAME_PATTERN
 
 
 class KeysUnreadable(Exception):

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from evenflow.stream_aws.dynamodb import UNREACHABLE, client_config
 from evenflow.stream_aws.redriving import Redriven, Redriving
 from evenflow.stream_aws.sqs_dead_letters import CLIENT_CONFIG
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 
 NAMES = {
     "ledger": "{installation}-{env}-ledger",

@@ -16,8 +16,8 @@ from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from evenflow.stream_aws.response_items import alive, head_item
 from evenflow.stream_aws.sqs_dead_letters import read_letter
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
-from evenflow.stream_core.ports.dead_letters import DeadLetter
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, ResponseHead
+from evenflow.stream_core.stores.dead_letters import DeadLetter
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, ResponseHead
 
 _AT_ONCE = 10
 """The most that ReceiveMessage gives."""

@@ -10,8 +10,9 @@ import orjson
 
 from evenflow.stream_aws.attributes import Item, number, number_set, seconds, text
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE, UNFINISHED_INDEX, UNFINISHED_KEY
+from evenflow.stream_core.base.errors import written_by_newer_version
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.stores.response_store import (
     LIFETIME_SECONDS,
     NEWEST_FORM,
     TEXT_FORM,
@@ -20,13 +21,12 @@ from evenflow.stream_core.ports.response_store import (
     Lease,
     ResponseHead,
 )
-from evenflow.stream_core.ports.stored_json import (
+from evenflow.stream_core.stores.stored_json import (
     ending_text,
     plain_entries,
     read_ending,
     read_entries,
 )
-from evenflow.stream_core.protocol.errors import written_by_newer_version
 
 HEAD_POSITION = "~head"
 # Sorts after the positions of all chunks, which begin with digits.

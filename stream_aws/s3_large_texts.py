@@ -8,7 +8,7 @@ from aiobotocore.config import AioConfig
 from botocore.exceptions import ClientError
 
 from evenflow.stream_aws.dynamodb import UNREACHABLE, error_code
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 
 # The regional address, in us-east-1 too: tasks reach S3 only through their region's gateway
 # endpoint.

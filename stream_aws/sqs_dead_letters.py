@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from pydantic import TypeAdapter
 
 from evenflow.stream_aws.dynamodb import UNREACHABLE
-from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
+from evenflow.stream_core.stores.dead_letters import DeadLetter, DeadLettersUnavailable
 
 CLIENT_CONFIG = AioConfig(
     connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3}

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from evenflow.stream_aws.attributes import Item, flag, number, text
-from evenflow.stream_core.ports.tenant_store import StoredTenants
 from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.tenant_store import StoredTenants
 
 # No tenant's name has such a character, so this partition is none of theirs.
 _PARTITION = "#records"

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import orjson
 
-from evenflow.stream_core.policy.channel import MessageKind
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease, ResponseHead
-from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
+from evenflow.stream_core.base.channel import MessageKind
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, Lease, ResponseHead
+from evenflow.stream_core.stores.session_store import LedgerEntry, NotAccepted
 from evenflow.stream_sqlite.kept_bytes import ROW_BYTES, Holder, add_kept, delete_text
 from evenflow.stream_sqlite.large_texts import put_all
 from evenflow.stream_sqlite.response_store import starts_text

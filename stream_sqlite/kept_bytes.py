@@ -8,7 +8,7 @@ from itertools import accumulate
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from evenflow.stream_core.policy.channel import MessageKind
+from evenflow.stream_core.base.channel import MessageKind
 
 ROW_BYTES = 1_024
 """A message without its texts: its row, those of its session and response, and their indexes."""

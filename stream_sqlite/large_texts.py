@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from sqlite3 import Connection
 
-from evenflow.stream_core.ports.session_store import LARGE_TEXT_SECONDS
+from evenflow.stream_core.stores.session_store import LARGE_TEXT_SECONDS
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from sqlite3 import Connection
 
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
 
 _COLUMNS = "owner, owned_until, lost, address"
 

@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 
 _logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_sqlite.outcomes import Outcomes
 from evenflow.stream_sqlite.transactions import Call, Operation, T, Transactions, single
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.stores.response_store import (
     TEXT_FORM,
     Chunk,
     Ending,
@@ -22,7 +22,7 @@ from evenflow.stream_core.ports.response_store import (
     Unwritable,
     gapless,
 )
-from evenflow.stream_core.ports.stored_json import (
+from evenflow.stream_core.stores.stored_json import (
     ending_text,
     plain_entries,
     read_ending,

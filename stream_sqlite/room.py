@@ -12,8 +12,8 @@ from functools import partial
 from operator import add
 from pathlib import Path
 
-from evenflow.stream_core.policy.store_share import has_room
-from evenflow.stream_core.ports.session_store import StoreFull
+from evenflow.stream_core.bounds.store_share import has_room
+from evenflow.stream_core.stores.session_store import StoreFull
 from evenflow.stream_sqlite.expiry import tidy
 from evenflow.stream_sqlite.file import LOG_BYTES, FileState, connect, file_state
 from evenflow.stream_sqlite.kept_bytes import Holder, read_kept

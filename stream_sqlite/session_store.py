@@ -9,10 +9,10 @@ from functools import partial
 from sqlite3 import Connection
 from typing import Any
 
-from evenflow.stream_core.policy.channel import Channel, MessageKind
-from evenflow.stream_core.ports.conversation_tree import MessageLink, in_causal_order
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, Lease
-from evenflow.stream_core.ports.session_store import (
+from evenflow.stream_core.base.channel import Channel, MessageKind
+from evenflow.stream_core.stores.conversation_tree import MessageLink, in_causal_order
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, Lease
+from evenflow.stream_core.stores.session_store import (
     LedgerEntry,
     StoredConversation,
     kept_seconds,

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 
-from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS, StoreUnavailable
-from evenflow.stream_core.ports.usage_store import KEPT_SECONDS
+from evenflow.stream_core.stores.dead_letters import DeadLetter, DeadLettersUnavailable
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, StoreUnavailable
+from evenflow.stream_core.tenants.usage_store import KEPT_SECONDS
 from evenflow.stream_sqlite.file import FileUnusable, connect, file_state, prepare, signing_key
 from evenflow.stream_sqlite.file_watch import FileWatch
 from evenflow.stream_sqlite.large_texts import SQLiteLargeTexts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from sqlite3 import Connection
 
-from evenflow.stream_core.ports.task_calls import KEPT_SECONDS, TaskCalls
+from evenflow.stream_core.upstream.task_calls import KEPT_SECONDS, TaskCalls
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
 

@@ -7,7 +7,7 @@ from dataclasses import astuple
 from functools import partial
 from sqlite3 import Connection
 
-from evenflow.stream_core.ports.tenant_activity import KEPT_SECONDS, Activity
+from evenflow.stream_core.tenants.tenant_activity import KEPT_SECONDS, Activity
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
 

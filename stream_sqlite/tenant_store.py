@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from sqlite3 import Connection
 
-from evenflow.stream_core.ports.tenant_store import StoredTenants, TenantChanged
 from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.tenant_store import StoredTenants, TenantChanged
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes
 

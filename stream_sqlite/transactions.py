@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evenflow.stream_core.ports.response_store import LeaseLost, StoreUnavailable
-from evenflow.stream_core.ports.session_store import NotAccepted
-from evenflow.stream_core.ports.tenant_store import TenantChanged
+from evenflow.stream_core.stores.response_store import LeaseLost, StoreUnavailable
+from evenflow.stream_core.stores.session_store import NotAccepted
+from evenflow.stream_core.tenants.tenant_store import TenantChanged
 from evenflow.stream_sqlite.file import LOG_BYTES, connect
 from evenflow.stream_sqlite.reserve import Reserve
 

@@ -8,13 +8,13 @@ from sqlite3 import Connection
 
 import orjson
 
-from evenflow.stream_core.ports.usage_store import (
+from evenflow.stream_core.tenants.budget import Ask, Reservation, settlement, without_room
+from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord, totals_of
+from evenflow.stream_core.tenants.usage_store import (
     COUNTERS_KEPT_SECONDS,
     KEPT_SECONDS,
     ReservationGone,
 )
-from evenflow.stream_core.tenants.budget import Ask, Reservation, settlement, without_room
-from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord, totals_of
 from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES, Holder, add_kept
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.writes import Writes

@@ -17,7 +17,7 @@ from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from subprocess import DEVNULL, Popen
 from typing import Any
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_sqlite.outcomes import Outcomes
 from evenflow.stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
 from evenflow.stream_sqlite.transactions import A, Call, JoinedOperation, Operation, T, single

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from evenflow.stream_core.policy.oidc_settings import OidcSettings
+from evenflow.stream_core.auth.oidc_settings import OidcSettings
 
 AUDIENCE = "evenflow-api"
 _CURVES: dict[str, ec.EllipticCurve] = {

@@ -4,9 +4,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable
 from typing import Generic, TypeVar
 
-from evenflow.stream_core.fairness.fair_queue import Line, QueueFull
-from evenflow.stream_core.fairness.token_counters import TokenCounters
-from evenflow.stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.queue.fair_queue import Line, QueueFull
+from evenflow.stream_core.queue.token_counters import TokenCounters
 
 T = TypeVar("T")
 

@@ -26,13 +26,13 @@ from evenflow.fargate_handler.token_sources.port import (
     TokenSink,
     TokenSource,
 )
+from evenflow.stream_core.base.answer import Usage as Counted
+from evenflow.stream_core.base.channel import Channel, MessageKind
+from evenflow.stream_core.base.errors import EvenflowError, RateLimited, UpstreamAnswered
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import EvenflowError, RateLimited, UpstreamAnswered
-from evenflow.stream_core.protocol.messages import Usage as Counted
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from bench.processes import START_SECONDS, Usage
 from bench.report import Outcome, Row, none_of
 from bench.sessions import SECRET
 from bench.verify import Tally
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 
 PROCESSES = 3
 CONNECTIONS_OF_A_PROCESS = 19_000  # what the descriptors allow where a process may open 20,000

@@ -32,8 +32,8 @@ from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TE
 from evenflow.functions.poll_response.long_poll import LongPoll
 from evenflow.functions.poll_response.stored_responses import StoredResponses
 from evenflow.stream_aws.tables import TableNames
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.protocols.evenflow.long_poll import DEFAULT_TIMEOUT_MS
 from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 

@@ -30,7 +30,7 @@ from bench.sessions import session_tokens
 from bench.streams import Streams
 from bench.timings import Timings, timings
 from bench.verify import Tally
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 from tests.integration.server_process import free_port
 
 INTERVAL_MS = 100

@@ -24,7 +24,7 @@ from evenflow.functions.canary.behaviours import (
 from evenflow.functions.canary.front_door import FrontDoor, HttpAnswer, Session, UnexpectedAnswer
 from evenflow.functions.canary.reading import WrongAnswer
 from evenflow.functions.canary.transports import V1
-from evenflow.stream_core.protocol.routes import (
+from evenflow.stream_core.http.routes import (
     COMPLETIONS,
     EVENTS,
     MESSAGES,

@@ -13,7 +13,7 @@ from evenflow.doctor.hop_faults import CUT, IDLE
 from evenflow.functions.canary.front_door import Session
 from evenflow.functions.canary.reading import Stopwatch
 from evenflow.functions.canary.transports import V1
-from evenflow.stream_core.protocol.routes import EVENTS, POLL, WEBSOCKET
+from evenflow.stream_core.http.routes import EVENTS, POLL, WEBSOCKET
 
 # Below the 60 s that the server waits for a model's next sign of life.
 _LONGEST_GAP_SECONDS = 50.0

@@ -27,7 +27,7 @@ from evenflow.functions.canary.front_door import Session
 from evenflow.functions.canary.protocols import STREAMED, WHOLE, read_streamed, read_whole
 from evenflow.functions.canary.reading import CameAtOnce, Reading, Stopwatch, StreamCut
 from evenflow.functions.canary.transports import over_events, over_polls, over_websocket
-from evenflow.stream_core.protocol.routes import POLL
+from evenflow.stream_core.http.routes import POLL
 
 WEBSOCKET_CHECK, EVENTS_CHECK, POLL_CHECK = "WebSocket", "server-sent events", "long poll"
 _POLL_EVERY_SECONDS = 0.2

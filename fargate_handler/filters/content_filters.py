@@ -19,6 +19,9 @@ from evenflow.fargate_handler.filters.guardrail import GuardedSink, Judge
 from evenflow.fargate_handler.filters.retracting_sink import CheckedSink, RetractingSink
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
+from evenflow.stream_core.base.channel import MessageKind
+from evenflow.stream_core.base.errors import UpstreamExplained
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.filtering.chain import FilterChain
 from evenflow.stream_core.filtering.cpu_budget import CpuBudget
 from evenflow.stream_core.filtering.groups import Group
@@ -32,10 +35,7 @@ from evenflow.stream_core.filtering.pattern import (
 from evenflow.stream_core.filtering.pattern_filter import PatternFilter
 from evenflow.stream_core.filtering.port import FilterAction, Filtering, MakeFilter, TextFilter
 from evenflow.stream_core.log.entries import Content
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import MessageKind
-from evenflow.stream_core.protocol.errors import UpstreamExplained
 from evenflow.stream_core.tenants.registry import Tenants
 
 _logger = logging.getLogger(__name__)

@@ -13,6 +13,8 @@ from typing import TypeVar
 import orjson
 
 from evenflow.fargate_handler.token_sources.port import TokenSink
+from evenflow.stream_core.base.errors import EvenflowError, InternalError
+from evenflow.stream_core.delivery.response_stream import ResponseFull
 from evenflow.stream_core.filtering.cpu_budget import CpuBudget
 from evenflow.stream_core.filtering.pattern import REDACTED
 from evenflow.stream_core.filtering.port import MakeFilter, StopAnswer, TextFilter
@@ -30,9 +32,7 @@ from evenflow.stream_core.log.entries import (
     text_of,
     with_text,
 )
-from evenflow.stream_core.log.response_stream import ResponseFull
 from evenflow.stream_core.log.returned_fields import opaque
-from evenflow.stream_core.protocol.errors import EvenflowError, InternalError
 
 _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -16,6 +16,7 @@ from evenflow.fargate_handler.filters.filtering_sink import (
     with_filtered,
 )
 from evenflow.fargate_handler.token_sources.port import TokenSink
+from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.filtering.port import FilterAction
 from evenflow.stream_core.filtering.windows import LONGEST_WINDOW, overlap_of, window_of
 from evenflow.stream_core.log.entries import (
@@ -28,7 +29,6 @@ from evenflow.stream_core.log.entries import (
     text_of,
     with_text,
 )
-from evenflow.stream_core.protocol.errors import EvenflowError
 
 _logger = logging.getLogger(__name__)
 _MOST_WAITING = 16 * LONGEST_WINDOW

@@ -9,7 +9,7 @@ from typing import Any
 from evenflow.fargate_handler.filters.guardrail import Verdict
 from evenflow.fargate_handler.token_sources.aws_client import AwsClient
 from evenflow.fargate_handler.token_sources.bedrock_terms import Guardrail
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = (0.05, 0.25)

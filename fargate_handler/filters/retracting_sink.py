@@ -10,8 +10,8 @@ from evenflow.fargate_handler.filters.filtering_sink import (
     unspelled,
 )
 from evenflow.fargate_handler.token_sources.port import TokenSink
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Content, Part, joined, text_of
-from evenflow.stream_core.log.response_stream import ResponseStream
 
 
 class CheckedSink:

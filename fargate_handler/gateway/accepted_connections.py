@@ -7,7 +7,7 @@ import logging
 from enum import StrEnum
 
 from evenflow.fargate_handler.metrics import LabelledCounter
-from evenflow.stream_core.policy.connection_places import ConnectionPlaces
+from evenflow.stream_core.bounds.connection_places import ConnectionPlaces
 
 _logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple, Self
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.channel import Channel
 
 
 class AccessGrant(NamedTuple):

@@ -31,10 +31,9 @@ from evenflow.fargate_handler.gateway.requests.senders import (
     caller_of,
     verified_sender,
 )
-from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
-from evenflow.stream_core.policy.call_rates import Caller
-from evenflow.stream_core.protocol.errors import EvenflowError
-from evenflow.stream_core.protocol.routes import (
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.http.routes import (
     EVENTS,
     NOT_SERVED,
     PRESENCE,
@@ -43,7 +42,8 @@ from evenflow.stream_core.protocol.routes import (
     Route,
     Terms,
 )
-from evenflow.stream_core.protocol.session_init import bearer
+from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
+from evenflow.stream_core.protocols.evenflow.session_init import bearer
 
 READERS_OF_TASK = "readers"
 """The query parameter by which another task asks for readers: `all` at the owner of a response,

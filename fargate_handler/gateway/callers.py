@@ -8,11 +8,11 @@ from collections.abc import Hashable
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import ClientContext
-from evenflow.stream_core.policy.call_rates import Caller, cost_of_answer
-from evenflow.stream_core.policy.client_address import is_of_this_machine
-from evenflow.stream_core.policy.rights import Right
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.auth.rights import Right
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.client_address import is_of_this_machine
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.bounds.call_rates import Caller, cost_of_answer
 
 CALLER = web.RequestKey("caller", Caller)
 """The caller of a request, once the intake has identified it."""

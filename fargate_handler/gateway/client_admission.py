@@ -10,13 +10,13 @@ from evenflow.fargate_handler.gateway.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.socket_connection import SocketConnection
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.errors import Overloaded
+from evenflow.stream_core.http.routes import WEBSOCKET
 from evenflow.stream_core.metrics.metric_catalogue import CONNECTIONS_REFUSED
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.dialect import Dialect
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.errors import Overloaded
-from evenflow.stream_core.protocol.routes import WEBSOCKET
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.dialect import Dialect
 
 
 def admit_client(

@@ -16,24 +16,22 @@ from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
 from evenflow.fargate_handler.gateway.requests.reading_work import VALUE_BYTES
 from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.delivery.paced_cursor import Pace
-from evenflow.stream_core.delivery.presence import Listener
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.log.response_log import ResumePoint, resume_point
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.log.tool_steps import CANCELLED_CALL
-from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.rights import check_right
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.ending_frames import CloseCode, ids_of, refusal_frame
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.auth.rights import check_right
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.errors import (
     AuthenticationFailed,
     EvenflowError,
     InvalidRequest,
     NotFound,
 )
-from evenflow.stream_core.protocol.http_contract import internal_error
-from evenflow.stream_core.protocol.messages import (
+from evenflow.stream_core.delivery.paced_cursor import Pace
+from evenflow.stream_core.delivery.presence import Listener
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.http.http_contract import internal_error
+from evenflow.stream_core.log.response_log import ResumePoint, resume_point
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, ids_of, refusal_frame
+from evenflow.stream_core.protocols.evenflow.messages import (
     ChatMessageFrame,
     ClientMessage,
     NearLimit,
@@ -49,7 +47,9 @@ from evenflow.stream_core.protocol.messages import (
     ToolResult,
     right_for,
 )
+from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
 from evenflow.stream_core.tenants.charges import Payer
 
 _logger = logging.getLogger(__name__)

@@ -13,18 +13,18 @@ from evenflow.fargate_handler.gateway.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.context import ClientContext
 from evenflow.fargate_handler.gateway.presence_notice import presence_notice
 from evenflow.fargate_handler.gateway.socket_connection import SocketConnection
+from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.delivery.presence import Present
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.client_session_states import Command, Output, Received
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.messages import (
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.messages import (
     ResponseSummary,
     ServerMessage,
     SessionLimits,
     SessionReady,
 )
-from evenflow.stream_core.protocol.session_init import iso_time
+from evenflow.stream_core.protocols.evenflow.session_init import iso_time
+from evenflow.stream_core.protocols.evenflow.session_states import Command, Output, Received
 from evenflow.stream_core.tenants.charges import Payer
 
 

@@ -8,17 +8,22 @@ from evenflow.fargate_handler.gateway.client_transport import ClientTransport
 from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
 from evenflow.fargate_handler.gateway.context import ClientContext
 from evenflow.fargate_handler.gateway.live_reader import LiveReader
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.queue_place import QueuePlace
+from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.delivery.delta_encoder import EntryEncoder
 from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
-from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor, Transport
+from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.call_rates import Caller
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.queue_place import QueuePlace
-from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.dialect import EntryEncoder
-from evenflow.stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
-from evenflow.stream_core.protocol.messages import LagNotice, ResponseStart, ServerMessage
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.close_codes import (
+    queued_frame,
+    restart_frame,
+    terminal_frame,
+)
+from evenflow.stream_core.protocols.evenflow.messages import LagNotice, ResponseStart, ServerMessage
 
 
 class ReadingClient(OpenConnection, Protocol):

@@ -7,12 +7,12 @@ from evenflow.fargate_handler.gateway.client_reader import (
     ReadingClient,
     start_frame,
 )
+from evenflow.stream_core.bounds.call_rates import cost_of_answer
 from evenflow.stream_core.delivery.flow_control import FlowEvent
 from evenflow.stream_core.delivery.paced_cursor import Pace
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.call_rates import cost_of_answer
-from evenflow.stream_core.protocol.ending_frames import CloseCode, restart_frame
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, restart_frame
 
 
 class ClientReaders(dict[str, ClientReader]):

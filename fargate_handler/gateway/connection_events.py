@@ -5,7 +5,7 @@ from __future__ import annotations
 from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.protocol.ending_frames import RESET, CloseCode, code_label
+from evenflow.stream_core.protocols.evenflow.close_codes import RESET, CloseCode, code_label
 from evenflow.stream_core.records.connection_records import BY_SERVER, CloseRecord
 
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 from evenflow.fargate_handler.gateway.access_grant import AccessGrant
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryPart
-from evenflow.stream_core.policy.shares import Shares
-from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
-from evenflow.stream_core.protocol.messages import ServerMessage
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded, RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryPart
+from evenflow.stream_core.bounds.shares import Shares
+from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
 
 _FREE_PART = 8
 

@@ -18,16 +18,16 @@ from evenflow.fargate_handler.gateway.unnamed_proxies import UnnamedProxies
 from evenflow.fargate_handler.identity_keys import IdentityKeys
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
-from evenflow.stream_core.policy.address_rates import AddressRates
-from evenflow.stream_core.policy.agents import Agents
-from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
-from evenflow.stream_core.policy.allowed_origins import AllowedOrigins, is_own_page
-from evenflow.stream_core.policy.call_rates import CallRates
-from evenflow.stream_core.policy.client_address import Client, TrustedProxies
-from evenflow.stream_core.policy.forwarded import CalledUrl, RequestHeaders
-from evenflow.stream_core.policy.node_load import LoadFigure
-from evenflow.stream_core.policy.session_token import SessionTokens, token_expired
-from evenflow.stream_core.protocol.session_init import OPEN_TENANT
+from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
+from evenflow.stream_core.auth.allowed_origins import AllowedOrigins, is_own_page
+from evenflow.stream_core.auth.session_token import SessionTokens, token_expired
+from evenflow.stream_core.base.agents import Agents
+from evenflow.stream_core.base.client_address import Client, TrustedProxies
+from evenflow.stream_core.base.forwarded import CalledUrl, RequestHeaders
+from evenflow.stream_core.bounds.address_rates import AddressRates
+from evenflow.stream_core.bounds.call_rates import CallRates
+from evenflow.stream_core.bounds.node_load import LoadFigure
+from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT
 from evenflow.stream_core.tenants.access import check_origin, usable_models
 
 

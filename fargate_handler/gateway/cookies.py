@@ -10,8 +10,8 @@ from functools import lru_cache
 from http.cookies import Morsel
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.routes import EVENTS
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.http.routes import EVENTS
 
 STICKY_COOKIE = "WSID"
 STICKY_SECONDS = 3_600

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from evenflow.stream_core.protocol.errors import UpstreamTimeout
+from evenflow.stream_core.base.errors import UpstreamTimeout
 
 # Longer than any model may take. Larger numbers could be beyond a float's range.
 _LONGEST_TIMEOUT_MS = 86_400_000

@@ -7,8 +7,8 @@ from aiohttp import web
 
 from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
 from evenflow.stream_core.api_documents.openapi import openapi_document
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.routes import ASYNCAPI, OPENAPI
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.http.routes import ASYNCAPI, OPENAPI
 
 _HEADERS = {"Cache-Control": "public, max-age=3600"}
 

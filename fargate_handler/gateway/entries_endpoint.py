@@ -6,8 +6,8 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import claims_of, kept_by_caches
-from evenflow.stream_core.encoders.entry_range import entry_range
-from evenflow.stream_core.protocol.http_contract import whole_number
+from evenflow.stream_core.http.http_contract import whole_number
+from evenflow.stream_core.protocols.evenflow.entry_range import entry_range
 
 
 class EntriesEndpoint:

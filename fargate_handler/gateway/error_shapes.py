@@ -15,8 +15,8 @@ from evenflow.fargate_handler.gateway.http_answers import (
     RequestHandler,
     error_answer,
 )
-from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest
-from evenflow.stream_core.protocol.http_contract import (
+from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest
+from evenflow.stream_core.http.http_contract import (
     allow_header,
     internal_error,
     method_not_allowed,

@@ -9,13 +9,13 @@ from typing import Protocol
 from evenflow.fargate_handler.gateway.context import ClientContext
 from evenflow.fargate_handler.gateway.deadline import Deadline, TimedOut
 from evenflow.fargate_handler.gateway.live_reader import LiveReader
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.errors import EvenflowError, TooSlow
+from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.flow_control import FlowEvent, Lag
-from evenflow.stream_core.delivery.paced_cursor import Transport
-from evenflow.stream_core.encoders.port import LogEncoder
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.queue_place import QueuePlace
-from evenflow.stream_core.protocol.errors import EvenflowError, TooSlow
-from evenflow.stream_core.protocol.routes import EVENFLOW
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import LogEncoder
+from evenflow.stream_core.http.routes import EVENFLOW
 from evenflow.stream_core.records.reader_record import Left
 
 # The comment of a heartbeat, without an empty line: some parsers, OpenAI's for Python and httpx-sse

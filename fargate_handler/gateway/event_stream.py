@@ -26,10 +26,10 @@ from evenflow.fargate_handler.gateway.http_answers import (
     user_of,
 )
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
-from evenflow.stream_core.encoders.port import LAST_EVENT_ID, LogEncoder
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import AuthenticationFailed, EvenflowError, TooSlow
-from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS
+from evenflow.stream_core.base.errors import AuthenticationFailed, EvenflowError, TooSlow
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import LAST_EVENT_ID, LogEncoder
+from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from evenflow.fargate_handler.gateway.http_answers import (
     requested_resumption,
 )
 from evenflow.fargate_handler.gateway.resumption import Progress
-from evenflow.stream_core.encoders.frames import EventEncoder
-from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.base.errors import Overloaded
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.protocols.evenflow.frames import EventEncoder
 
 NEXT_INDEX_HEADER = "Evenflow-Next-Index"
 """The header with the number of entries when the stream began."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from picows import WSUpgradeRequest
 
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     HeadTooLarge,
     InvalidRequest,

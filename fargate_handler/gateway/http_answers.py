@@ -17,19 +17,19 @@ from evenflow.fargate_handler.gateway.resumption import (
     Resumption,
     resume,
 )
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.client_address import Client
-from evenflow.stream_core.policy.rights import Right
-from evenflow.stream_core.policy.session_token import SessionClaims, for_peers
-from evenflow.stream_core.protocol.errors import EvenflowError, RequestTimeout, is_worth_repeating
-from evenflow.stream_core.protocol.http_contract import (
+from evenflow.stream_core.auth.rights import Right
+from evenflow.stream_core.auth.session_token import SessionClaims, for_peers
+from evenflow.stream_core.base.client_address import Client
+from evenflow.stream_core.base.errors import EvenflowError, RequestTimeout, is_worth_repeating
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.http.http_contract import (
     NEVER_CACHED,
     error_headers,
     kept_for,
     whole_number,
 )
-from evenflow.stream_core.protocol.routes import EVENFLOW
-from evenflow.stream_core.protocol.session_init import bearer
+from evenflow.stream_core.http.routes import EVENFLOW
+from evenflow.stream_core.protocols.evenflow.session_init import bearer
 from evenflow.stream_core.tenants.charges import Payer
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -17,9 +17,9 @@ from evenflow.fargate_handler.gateway.anthropic.refusals import is_of_anthropic,
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_reader import ClockTimer
 from evenflow.fargate_handler.gateway.http_answers import error_answer
-from evenflow.stream_core.policy.memory_bound import READ_AHEAD_BYTES
-from evenflow.stream_core.protocol.errors import EvenflowError, HeadTooLarge, InvalidRequest
-from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS
+from evenflow.stream_core.base.errors import EvenflowError, HeadTooLarge, InvalidRequest
+from evenflow.stream_core.bounds.memory_bound import READ_AHEAD_BYTES
+from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS
 from evenflow.stream_core.records.connection_records import RefusalRecord
 
 _LONGEST_HEADER = 16_384

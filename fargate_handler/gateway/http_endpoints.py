@@ -57,19 +57,19 @@ from evenflow.fargate_handler.gateway.streams_endpoint import StreamsEndpoint
 from evenflow.fargate_handler.gateway.usage_endpoint import UsageEndpoint
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.fargate_handler.processes import Siblings
-from evenflow.stream_core.metrics.metric_catalogue import HTTP_REFUSED
-from evenflow.stream_core.policy.allowed_origins import page_policy
-from evenflow.stream_core.policy.shares import Shares
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.auth.allowed_origins import page_policy
+from evenflow.stream_core.base.errors import (
     HostNotAllowed,
     NotFound,
     OriginNotAllowed,
     UnsupportedMediaType,
 )
-from evenflow.stream_core.protocol.http_bodies import Health
-from evenflow.stream_core.protocol.http_contract import path_not_found
-from evenflow.stream_core.protocol.routes import ROUTES, Origin, Route, paths_of
+from evenflow.stream_core.bounds.shares import Shares
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.http_contract import path_not_found
+from evenflow.stream_core.http.routes import ROUTES, Origin, Route, paths_of
+from evenflow.stream_core.metrics.metric_catalogue import HTTP_REFUSED
+from evenflow.stream_core.protocols.evenflow.http_bodies import Health
 
 if TYPE_CHECKING:
     from aiohttp.http import WebSocketReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 
 # libuv accepts one connection of each listening socket in a turn of the loop. On a saturated node,
 # whose turns take milliseconds, one socket would accept two hundred a second.

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 
 from evenflow.fargate_handler.event_log import log_event
 from evenflow.fargate_handler.gateway.context import ClientContext
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag, ReaderFlow
-from evenflow.stream_core.delivery.paced_cursor import Transport
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import Cursor
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.queue_place import QueuePlace
 from evenflow.stream_core.records.connection_records import SlowReaderRecord
 from evenflow.stream_core.records.event_record import milliseconds
 from evenflow.stream_core.records.reader_record import Left, ReaderFigures

@@ -31,29 +31,29 @@ from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
 from evenflow.fargate_handler.gateway.requests.senders import first_token_ms
 from evenflow.fargate_handler.gateway.resumption import Progress, reading
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest
-from evenflow.stream_core.fairness.fair_queue import Line
+from evenflow.stream_core.auth.rights import Right, check_right
+from evenflow.stream_core.base.trace_context import TRACEPARENT, known_traceparent
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.http.content_encoding import GZIP
+from evenflow.stream_core.http.routes import EVENFLOW
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.log.tool_steps import CANCELLED_CALL
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.rights import Right, check_right
-from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
-from evenflow.stream_core.protocol.content_encoding import GZIP
-from evenflow.stream_core.protocol.http_bodies import MessageAccepted, ResponseStatus
-from evenflow.stream_core.protocol.long_poll import (
+from evenflow.stream_core.protocols.evenflow.http_bodies import MessageAccepted, ResponseStatus
+from evenflow.stream_core.protocols.evenflow.long_poll import (
     DEFAULT_TIMEOUT_MS,
     Polled,
     PollPatience,
     polls_per_half_minute,
 )
-from evenflow.stream_core.protocol.messages import (
+from evenflow.stream_core.protocols.evenflow.messages import (
     POSTED_MESSAGE,
     POSTED_RESULT,
     PostedMessage,
     parse,
 )
-from evenflow.stream_core.protocol.routes import EVENFLOW
+from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.records.reader_record import ReaderFigures
+from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
 
 
 class MessageEndpoint:

@@ -10,10 +10,10 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import json_answer
 from evenflow.fargate_handler.processes import Siblings
-from evenflow.stream_core.policy.session_token import key_matches
-from evenflow.stream_core.protocol.errors import AuthenticationFailed
-from evenflow.stream_core.protocol.http_contract import path_not_found
-from evenflow.stream_core.protocol.session_init import bearer
+from evenflow.stream_core.auth.session_token import key_matches
+from evenflow.stream_core.base.errors import AuthenticationFailed
+from evenflow.stream_core.http.http_contract import path_not_found
+from evenflow.stream_core.protocols.evenflow.session_init import bearer
 
 _LOOPBACK = ("127.0.0.1", "::1")
 # Headers of browsers and proxies, which call for somebody else.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry, OpenConnection
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.protocol.messages import SessionMessage
+from evenflow.stream_core.protocols.evenflow.messages import SessionMessage
 
 
 def tell_others(

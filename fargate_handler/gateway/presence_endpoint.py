@@ -14,9 +14,9 @@ from evenflow.fargate_handler.gateway.event_reader import STILL_HERE
 from evenflow.fargate_handler.gateway.event_stream import EVENT_STREAM_HEADERS
 from evenflow.fargate_handler.gateway.http_answers import GRANT, claims_of
 from evenflow.fargate_handler.gateway.presence_notice import presence_notice
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded
 from evenflow.stream_core.delivery.presence import Present
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 
 # A task that sends nothing for 2.5 s counts as lost.
 _TASK_HEARTBEAT_SECONDS = 1.0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.gateway.context import ClientContext
+from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.delivery.presence import Present
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.protocol.messages import PresenceNotice, PresentClient
-from evenflow.stream_core.protocol.session_init import iso_time
+from evenflow.stream_core.protocols.evenflow.messages import PresenceNotice, PresentClient
+from evenflow.stream_core.protocols.evenflow.session_init import iso_time
 
 
 def presence_notice(

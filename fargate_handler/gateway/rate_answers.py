@@ -7,7 +7,7 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.anthropic.refusals import is_of_anthropic
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import payer_of
-from evenflow.stream_core.protocol.rate_headers import anthropic_rate_headers, openai_rate_headers
+from evenflow.stream_core.tenants.rate_headers import anthropic_rate_headers, openai_rate_headers
 
 _API = "/v1/"
 _READABLE = "Access-Control-Expose-Headers"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.recent_counts import RecentCounts
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.policy.token_bucket import TokenBucket
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Overloaded
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.recent_counts import RecentCounts
+from evenflow.stream_core.bounds.token_bucket import TokenBucket
 
 # A client with an older token than this comes back.
 _NEW_SECONDS = 60.0

@@ -9,9 +9,9 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import address_of, credentials_of
-from evenflow.stream_core.protocol.content_encoding import ContentDecoder
-from evenflow.stream_core.protocol.errors import Overloaded, RequestTimeout
-from evenflow.stream_core.protocol.http_contract import body_too_large
+from evenflow.stream_core.base.errors import Overloaded, RequestTimeout
+from evenflow.stream_core.http.content_encoding import ContentDecoder
+from evenflow.stream_core.http.http_contract import body_too_large
 
 _BYTES_PER_TURN = 262_144
 """How many bytes are decompressed in one turn of the event loop: about a millisecond."""

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from evenflow.fargate_handler.gateway.context import ClientContext
-from evenflow.stream_core.delivery.paced_cursor import Transport
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import InvalidRequest, Overloaded
+from evenflow.stream_core.base.queue_place import QueuePlace
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, resume_point
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.queue_place import QueuePlace
-from evenflow.stream_core.protocol.errors import InvalidRequest, Overloaded
 
 PATIENCE_SECONDS = 20.0
 """Longer than a lease, so that by then another task is the owner."""

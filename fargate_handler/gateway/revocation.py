@@ -7,7 +7,7 @@ import logging
 
 from evenflow.fargate_handler.gateway.connection_registry import Granted
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError
 
 _logger = logging.getLogger(__name__)
 

@@ -19,16 +19,21 @@ from evenflow.fargate_handler.gateway.http_answers import (
 )
 from evenflow.fargate_handler.gateway.request_body import read_body
 from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
-from evenflow.stream_core.policy.memory_bound import GENERATION_BYTES
-from evenflow.stream_core.policy.rights import TO_READ, Right, check_right
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.errors import NotFound
-from evenflow.stream_core.protocol.http_bodies import SessionShared
-from evenflow.stream_core.protocol.http_contract import NEVER_CACHED
-from evenflow.stream_core.protocol.messages import SESSION_REQUEST, SHARE_REQUEST, parse
-from evenflow.stream_core.protocol.part_objects import part_object
-from evenflow.stream_core.protocol.session_init import bearer, check_address, iso_time, open_session
+from evenflow.stream_core.auth.rights import TO_READ, Right, check_right
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.errors import NotFound
+from evenflow.stream_core.bounds.memory_bound import GENERATION_BYTES
+from evenflow.stream_core.http.http_contract import NEVER_CACHED
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.http_bodies import SessionShared
+from evenflow.stream_core.protocols.evenflow.messages import SESSION_REQUEST, SHARE_REQUEST, parse
+from evenflow.stream_core.protocols.evenflow.part_objects import part_object
+from evenflow.stream_core.protocols.evenflow.session_init import (
+    bearer,
+    check_address,
+    iso_time,
+    open_session,
+)
 
 _MESSAGES_PER_PAGE, _MOST_MESSAGES_PER_PAGE = 20, 100
 

@@ -11,10 +11,13 @@ from evenflow.fargate_handler.gateway.client_transport import NO_TRANSPORT, Clie
 from evenflow.fargate_handler.gateway.connection_events import connection_ended
 from evenflow.fargate_handler.gateway.context import ClientContext
 from evenflow.fargate_handler.orchestrator.held_requests import Reading
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded
+from evenflow.stream_core.bounds.call_rates import Caller
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.call_rates import Caller
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.protocol.client_session_states import (
+from evenflow.stream_core.protocols.evenflow.close_codes import NO_CODE, RESET, CloseCode
+from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
+from evenflow.stream_core.protocols.evenflow.session_states import (
     Command,
     Disconnect,
     Ended,
@@ -29,10 +32,7 @@ from evenflow.stream_core.protocol.client_session_states import (
     SetTimer,
     StopReading,
 )
-from evenflow.stream_core.protocol.ending_frames import NO_CODE, RESET, CloseCode
-from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
-from evenflow.stream_core.protocol.messages import ServerMessage
-from evenflow.stream_core.protocol.socket_session import SocketSession
+from evenflow.stream_core.protocols.evenflow.socket_session import SocketSession
 from evenflow.stream_core.records.connection_records import (
     BY_CLIENT,
     BY_SERVER,

@@ -25,15 +25,20 @@ from evenflow.fargate_handler.gateway.http_answers import (
 )
 from evenflow.fargate_handler.gateway.http_connection import when_half_closed
 from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, reading
-from evenflow.stream_core.encoders.durable_streams import (
+from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import EventId
+from evenflow.stream_core.http.http_contract import NEVER_CACHED
+from evenflow.stream_core.http.routes import STREAM
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.protocols.durable_streams.encoder import (
     Chunk,
     StreamEvents,
     chunk_of,
     last_control,
     tail_of,
 )
-from evenflow.stream_core.encoders.port import EventId
-from evenflow.stream_core.encoders.stream_offsets import (
+from evenflow.stream_core.protocols.durable_streams.offsets import (
     BEGINNING,
     CURSORS_AHEAD,
     NOW,
@@ -41,11 +46,6 @@ from evenflow.stream_core.encoders.stream_offsets import (
     offset_of,
     read_offset,
 )
-from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest
-from evenflow.stream_core.protocol.http_contract import NEVER_CACHED
-from evenflow.stream_core.protocol.routes import STREAM
 from evenflow.stream_core.records.reader_record import ReaderFigures
 
 LONGEST_WAIT_SECONDS = 20.0

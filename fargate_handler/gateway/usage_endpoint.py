@@ -7,14 +7,14 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_answers import json_answer
 from evenflow.fargate_handler.gateway.requests.senders import sender_of
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.protocol.errors import NotFound, Overloaded
-from evenflow.stream_core.tenants.usage_report import (
+from evenflow.stream_core.base.errors import NotFound, Overloaded
+from evenflow.stream_core.protocols.evenflow.usage_report import (
     MOST_DAYS,
     MOST_DAYS_OF_A_USER,
     days_asked,
     usage_report,
 )
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 
 _RETRY_AFTER_MS = 2_000
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol, cast
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from evenflow.fargate_handler.gateway.client_transport import ClientTransport
-from evenflow.stream_core.protocol.ending_frames import CloseCode
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 
 WEBSOCKET: Final = "websocket"
 """The name of this transport in the log."""

@@ -36,13 +36,9 @@ from evenflow.fargate_handler.gateway.websocket_connection import (
     WebSocketConnection,
 )
 from evenflow.fargate_handler.gateway.websocket_protocol import WebSocketProtocol
-from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.client_address import Client
-from evenflow.stream_core.policy.rights import Right, check_right
-from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
-from evenflow.stream_core.protocol import openai_realtime
-from evenflow.stream_core.protocol.dialect import CompactDialect, Dialect, subprotocols
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.auth.rights import Right, check_right
+from evenflow.stream_core.base.client_address import Client
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     HostNotAllowed,
     InternalError,
@@ -51,9 +47,9 @@ from evenflow.stream_core.protocol.errors import (
     OriginNotAllowed,
     Overloaded,
 )
-from evenflow.stream_core.protocol.http_contract import error_headers
-from evenflow.stream_core.protocol.realtime import RealtimeDialect
-from evenflow.stream_core.protocol.routes import (
+from evenflow.stream_core.base.trace_context import TRACEPARENT, known_traceparent
+from evenflow.stream_core.http.http_contract import error_headers
+from evenflow.stream_core.http.routes import (
     OPENAI_REALTIME,
     REALTIME,
     RESPONSES_WEBSOCKET,
@@ -63,7 +59,11 @@ from evenflow.stream_core.protocol.routes import (
     Credential,
     Route,
 )
-from evenflow.stream_core.protocol.session_init import bearer
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.protocols.evenflow.dialect import CompactDialect, Dialect, subprotocols
+from evenflow.stream_core.protocols.evenflow.session_init import bearer
+from evenflow.stream_core.protocols.realtime import not_served as openai_realtime
+from evenflow.stream_core.protocols.realtime.dialect import RealtimeDialect
 from evenflow.stream_core.records.connection_records import RefusalRecord
 
 # By path. A client that offers no subprotocol gets the first one.

@@ -23,9 +23,9 @@ from evenflow.fargate_handler.gateway.http_answers import (
 )
 from evenflow.fargate_handler.gateway.http_connection import when_half_closed
 from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, reading
-from evenflow.stream_core.encoders.completion_chunks import check_completed
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 from evenflow.stream_core.records.reader_record import Left, ReaderFigures
 
 # Readers of JSON ignore white space before it.

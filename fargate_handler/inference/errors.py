@@ -9,8 +9,7 @@ import grpc
 
 from evenflow.fargate_handler.token_sources.model_refusals import refusal
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,
@@ -21,6 +20,7 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamTimeout,
     UpstreamUnreadable,
 )
+from evenflow.stream_core.base.limits import Limits
 
 Options = list[tuple[str, int | str]]
 

@@ -17,8 +17,8 @@ from evenflow.fargate_handler.token_sources.port import (
     ModelRequest,
 )
 from evenflow.fargate_handler.token_sources.usage_counts import cache_written, checked_usage
-from evenflow.stream_core.log.conversation import ToolCall, Turn
 from evenflow.stream_core.log.entries import Content, Kind, NotAPart, Part, text_of
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _KIND_NAMES = {kind: f"KIND_{kind.name}" for kind in Kind}
 _KINDS: dict[int, Kind] = {wire.Part.Kind.Value(name): kind for kind, name in _KIND_NAMES.items()}

@@ -16,11 +16,11 @@ from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceServicer
 from evenflow.fargate_handler.inference.messages import event_messages, finish_message, request_of
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSource
+from evenflow.stream_core.base.errors import EvenflowError, InternalError, UpstreamFailed
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.base.trace_context import TRACEPARENT, known_traceparent
+from evenflow.stream_core.delivery.response_stream import ResponseFull
 from evenflow.stream_core.log.entries import Content, Part
-from evenflow.stream_core.log.response_stream import ResponseFull
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
-from evenflow.stream_core.protocol.errors import EvenflowError, InternalError, UpstreamFailed
 
 if TYPE_CHECKING:
     from evenflow.fargate_handler.tracing.call_trace import CallTraces

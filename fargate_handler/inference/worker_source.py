@@ -21,10 +21,10 @@ from evenflow.fargate_handler.token_sources.counted_calls import CallIds
 from evenflow.fargate_handler.token_sources.model_connection import while_paused
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed, UpstreamUnreadable
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.base.trace_context import TRACEPARENT
 from evenflow.stream_core.log.entries import Kind, NotAPart, Part
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.trace_context import TRACEPARENT
-from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed, UpstreamUnreadable
 
 _logger = logging.getLogger(__name__)
 

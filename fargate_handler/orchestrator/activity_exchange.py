@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInterval
-from evenflow.stream_core.fairness.other_tasks import OtherTasks
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.ports.tenant_activity import KEPT_SECONDS, Activity, TenantActivity
+from evenflow.stream_core.queue.other_tasks import OtherTasks
+from evenflow.stream_core.tenants.tenant_activity import KEPT_SECONDS, Activity, TenantActivity
 
 _logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
-from evenflow.stream_core.fairness.prefills import Prefills
+from evenflow.stream_core.upstream.prefills import Prefills
 
 _CLOSED, _OPEN = -1.0, inf
 

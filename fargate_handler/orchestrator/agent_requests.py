@@ -11,10 +11,10 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     brought_turns,
 )
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.agents import Agent, Agents, MessageTerms
-from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.agents import Agent, Agents, MessageTerms
+from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.session.conversation import Turn
 
 
 class AgentRequests:

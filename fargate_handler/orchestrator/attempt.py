@@ -6,12 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
-from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Kind, Part, is_of_call
-from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream, tokens_in
-from evenflow.stream_core.log.tool_steps import ToolSteps
-from evenflow.stream_core.policy.circuit_breaker import Call
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     InternalError,
     Overloaded,
@@ -19,6 +14,11 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamUnreadable,
     is_upstreams_fault,
 )
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream, tokens_in
+from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Kind, Part, is_of_call
+from evenflow.stream_core.session.tool_steps import ToolSteps
+from evenflow.stream_core.upstream.circuit_breaker import Call
 
 
 class ReplacingSink:

@@ -11,9 +11,14 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInterval
 from evenflow.fargate_handler.orchestrator.generations import Generations
 from evenflow.fargate_handler.orchestrator.upstream import Upstreams
-from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.ports.task_calls import KEPT_SECONDS, CallsOfTasks, ModelCalls, TaskCalls
+from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.upstream.task_calls import (
+    KEPT_SECONDS,
+    CallsOfTasks,
+    ModelCalls,
+    TaskCalls,
+)
 
 _logger = logging.getLogger(__name__)
 

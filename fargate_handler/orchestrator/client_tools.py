@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import Conflict
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Kind, Part
 from evenflow.stream_core.log.response_log import ResponseLog
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.log.tool_steps import ToolSteps, tool_steps
-from evenflow.stream_core.protocol.errors import Conflict
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.session.tool_steps import ToolSteps, tool_steps
 
 # Requests to the model for one answer: a model may call tools without end.
 _MOST_STEPS = 32

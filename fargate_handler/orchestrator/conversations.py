@@ -7,12 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
-from evenflow.stream_core.log.conversation import Conversation
-from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryAccount
-from evenflow.stream_core.policy.memory_bound import CONVERSATION_BYTES
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryAccount
+from evenflow.stream_core.bounds.memory_bound import CONVERSATION_BYTES
+from evenflow.stream_core.session.conversation import Conversation
 
 
 class Conversations:

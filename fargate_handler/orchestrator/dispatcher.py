@@ -25,23 +25,23 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
 )
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.token_sources.port import TokenSource
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.log.conversation import Conversation, Turn
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.policy.token_estimate import most_media_tokens, tokens_of_text_turn
-from evenflow.stream_core.policy.trace_context import trace_id_in
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     InternalError,
     NotFound,
     RateLimited,
     is_throttled,
 )
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.base.model_prices import ModelPrices
+from evenflow.stream_core.base.trace_context import trace_id_in
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.queue.fair_queue import Line
+from evenflow.stream_core.session.conversation import Conversation, Turn
+from evenflow.stream_core.session.token_estimate import most_media_tokens, tokens_of_text_turn
 from evenflow.stream_core.tenants.charges import Asked, Payer
 
 # Readers come back within seconds to the task that has taken their answer over.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.base.errors import is_failure
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.protocol.errors import is_failure
 
 _OUTCOMES = {
     ResponseState.COMPLETED: catalogue.RESPONSES_COMPLETED,

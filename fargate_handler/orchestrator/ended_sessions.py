@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from evenflow.fargate_handler.node_context import NodeContext
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.session_store import SessionStore
-from evenflow.stream_core.protocol.errors import Gone
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Gone
+from evenflow.stream_core.stores.response_store import StoreUnavailable
+from evenflow.stream_core.stores.session_store import SessionStore
 
 # How long the state of a session that was read counts, so that most calls read nothing.
 _FRESH_SECONDS = 5.0

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from evenflow.stream_core.fairness.fair_queue import FairQueue, Line
+from evenflow.stream_core.queue.fair_queue import FairQueue, Line
 
 _MAX_WAITING = 2**31
 """No limit: callers bound what waits."""

@@ -12,13 +12,13 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.following import Diverged, Following
 from evenflow.fargate_handler.orchestrator.leases import OtherTasks
 from evenflow.fargate_handler.orchestrator.responses import Responses
-from evenflow.stream_core.log.peer_log import PeerResponse, PeerUnreachable
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Overloaded, written_by_newer_version
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.response_store import NewerForm, ResponseHead, StoreUnavailable
-from evenflow.stream_core.protocol.errors import Overloaded, written_by_newer_version
+from evenflow.stream_core.protocols.evenflow.peer_log import PeerResponse, PeerUnreachable
+from evenflow.stream_core.stores.response_store import NewerForm, ResponseHead, StoreUnavailable
 
 _logger = logging.getLogger(__name__)
 

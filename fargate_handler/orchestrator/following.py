@@ -9,27 +9,32 @@ from contextlib import aclosing
 
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import OtherTasks
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.queue_place import QueuePlace
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import LogEntry, Restart
-from evenflow.stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.queue_place import QueuePlace
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.protocols.evenflow.messages import (
+    ResponseCompleted,
+    ResponseDelta,
+    ResponseFailed,
+    ResponsePart,
+    ResponseQueued,
+)
+from evenflow.stream_core.protocols.evenflow.peer_log import (
+    PeerEvent,
+    PeerGone,
+    PeerResponse,
+    PeerUnreachable,
+)
+from evenflow.stream_core.stores.response_store import (
     Ending,
     NewerForm,
     ResponseHead,
     StoredEntries,
     StoreUnavailable,
     TaskLease,
-)
-from evenflow.stream_core.protocol.messages import (
-    ResponseCompleted,
-    ResponseDelta,
-    ResponseFailed,
-    ResponsePart,
-    ResponseQueued,
-    Usage,
 )
 
 _logger = logging.getLogger(__name__)

@@ -15,14 +15,9 @@ from evenflow.fargate_handler.orchestrator.model_calls import ModelCalls
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelFinish
-from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.fairness.token_counters import AnswerMeter
-from evenflow.stream_core.log.response_stream import Cancelled, ResponseStream
-from evenflow.stream_core.policy.channel import MessageKind
-from evenflow.stream_core.policy.circuit_breaker import Sender
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.base.channel import MessageKind
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     ModelRefused,
     Overloaded,
@@ -31,7 +26,12 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamRejected,
     is_over_quota,
 )
-from evenflow.stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
+from evenflow.stream_core.delivery.response_stream import Cancelled, ResponseStream
+from evenflow.stream_core.queue.fair_queue import Line
+from evenflow.stream_core.queue.token_counters import AnswerMeter
+from evenflow.stream_core.upstream.circuit_breaker import Sender
 
 # How often to look for signs of life. Deadlines and the end of the grace have slots of their own.
 _LOOK_SECONDS = 3.0

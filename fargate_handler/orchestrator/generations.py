@@ -13,12 +13,12 @@ from evenflow.fargate_handler.orchestrator.ended_answers import EndedAnswers
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.queue_places import QueuePlaces
 from evenflow.fargate_handler.orchestrator.service_charges import ServiceCharges
-from evenflow.stream_core.fairness.fair_queue import FairQueue, Line
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded
+from evenflow.stream_core.base.queue_place import StartRate
+from evenflow.stream_core.bounds.shares import QUARTER, Shares
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.queue_place import StartRate
-from evenflow.stream_core.policy.shares import QUARTER, Shares
-from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
-from evenflow.stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.queue.fair_queue import FairQueue, Line
 
 _RETRY_AFTER_MS = 5_000
 # Who has a turn though more urgent ones wait has its place for so long.

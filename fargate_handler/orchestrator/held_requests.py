@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.agents import NO_TERMS, MessageTerms
-from evenflow.stream_core.policy.channel import MessageKind
-from evenflow.stream_core.policy.memory_account import MemoryAccount
-from evenflow.stream_core.policy.memory_bound import GENERATION_BYTES
+from evenflow.stream_core.base.agents import NO_TERMS, MessageTerms
+from evenflow.stream_core.base.channel import MessageKind
+from evenflow.stream_core.bounds.memory_account import MemoryAccount
+from evenflow.stream_core.bounds.memory_bound import GENERATION_BYTES
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.session.conversation import Turn
 
 # What Python's objects for JSON take beside its text. Measured: the worst are those with one
 # member.

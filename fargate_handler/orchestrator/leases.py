@@ -12,8 +12,8 @@ from math import inf
 
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.node_context import NodeContext
-from evenflow.stream_core.log.peer_log import PeerLog
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.protocols.evenflow.peer_log import PeerLog
+from evenflow.stream_core.stores.response_store import (
     LeaseLost,
     ResponseStore,
     StoreUnavailable,

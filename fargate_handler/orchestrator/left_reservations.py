@@ -9,9 +9,9 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
 from evenflow.fargate_handler.orchestrator.sweep import Sweep
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
-from evenflow.stream_core.ports.response_store import ResponseStore, StoreUnavailable
-from evenflow.stream_core.ports.usage_store import UsageStore
+from evenflow.stream_core.stores.response_store import ResponseStore, StoreUnavailable
 from evenflow.stream_core.tenants.budget import Reservation, has_budgets
+from evenflow.stream_core.tenants.usage_store import UsageStore
 
 _logger = logging.getLogger(__name__)
 

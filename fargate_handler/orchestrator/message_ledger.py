@@ -11,11 +11,12 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.base.channel import Channel, MessageKind
+from evenflow.stream_core.base.errors import Overloaded, TooLarge
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel, MessageKind
-from evenflow.stream_core.ports.response_store import Lease, StoreUnavailable
-from evenflow.stream_core.ports.session_store import (
+from evenflow.stream_core.stores.response_store import Lease, StoreUnavailable
+from evenflow.stream_core.stores.session_store import (
     LargeTexts,
     LedgerEntry,
     NotAccepted,
@@ -23,7 +24,6 @@ from evenflow.stream_core.ports.session_store import (
     StoredConversation,
     StoreFull,
 )
-from evenflow.stream_core.protocol.errors import Overloaded, TooLarge
 
 LARGEST_ITEM_TEXT = 196_608
 """Bytes. A DynamoDB item of 400 KB has a message, its answer, and room for the rest."""

@@ -29,15 +29,8 @@ from evenflow.fargate_handler.orchestrator.model_context import (
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from evenflow.stream_core.log.entries import NotAPart
-from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream
-from evenflow.stream_core.log.tool_steps import ToolSteps, tool_steps
-from evenflow.stream_core.policy.channel import MessageKind
-from evenflow.stream_core.policy.circuit_breaker import Call, CircuitOpen, Sender
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.refused_questions import Question
-from evenflow.stream_core.policy.token_estimate import estimated_tokens
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.channel import MessageKind
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     InternalError,
     UpstreamFailed,
@@ -45,6 +38,13 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamUnreadable,
     is_over_quota,
 )
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
+from evenflow.stream_core.log.entries import NotAPart
+from evenflow.stream_core.session.token_estimate import estimated_tokens
+from evenflow.stream_core.session.tool_steps import ToolSteps, tool_steps
+from evenflow.stream_core.upstream.circuit_breaker import Call, CircuitOpen, Sender
+from evenflow.stream_core.upstream.refused_questions import Question
 
 _logger = logging.getLogger(__name__)
 

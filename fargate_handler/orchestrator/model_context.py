@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.token_estimate import estimated_tokens
-from evenflow.stream_core.protocol.context_length import TOO_LONG, ContextLengths
-from evenflow.stream_core.protocol.errors import EvenflowError, ModelRefused
+from evenflow.stream_core.base.errors import EvenflowError, ModelRefused
+from evenflow.stream_core.session.conversation import Turn
+from evenflow.stream_core.session.token_estimate import estimated_tokens
+from evenflow.stream_core.upstream.context_length import TOO_LONG, ContextLengths
 
 # Tokens of the context that stay free for an answer without a maximum length.
 _ANSWER_TOKENS = 4_096

@@ -21,14 +21,8 @@ from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED,
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.orchestrator.workload import Workload
-from evenflow.stream_core.log.conversation import Conversation
-from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.memory_bound import EXCHANGE_BYTES
-from evenflow.stream_core.ports.session_store import NotAccepted
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import (
     Conflict,
     EvenflowError,
     Gone,
@@ -36,6 +30,12 @@ from evenflow.stream_core.protocol.errors import (
     Overloaded,
     is_for_want_of_room,
 )
+from evenflow.stream_core.bounds.memory_bound import EXCHANGE_BYTES
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.session.conversation import Conversation
+from evenflow.stream_core.stores.session_store import NotAccepted
 
 # How often another task may be quicker before the client is asked to try again.
 _TRIES = 3

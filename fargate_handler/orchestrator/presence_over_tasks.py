@@ -18,10 +18,10 @@ from evenflow.stream_core.delivery.presence import (
     PresentReader,
     together,
 )
-from evenflow.stream_core.log.peer_log import PeerLog, PeerResponse, PeerUnreachable
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.messages import PresenceNotice
-from evenflow.stream_core.protocol.session_init import seconds_of
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.protocols.evenflow.messages import PresenceNotice
+from evenflow.stream_core.protocols.evenflow.peer_log import PeerLog, PeerResponse, PeerUnreachable
+from evenflow.stream_core.protocols.evenflow.session_init import seconds_of
 
 _logger = logging.getLogger(__name__)
 

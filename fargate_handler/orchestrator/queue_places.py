@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.stream_core.base.queue_place import QueuePlace, StartRate
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
-from evenflow.stream_core.policy.queue_place import QueuePlace, StartRate
 
 # Each is a system call or more: a thousand at once held the event loop for 40 to 180 ms.
 _AT_ONCE = 20

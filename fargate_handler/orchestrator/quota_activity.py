@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from evenflow.fargate_handler.node_context import NodeContext
-from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.tenants.tenant_activity import Activity
 
 
 class QuotaActivity:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from evenflow.stream_core.base.channel import MessageKind
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import LogEntry, size_of
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import MessageKind
-from evenflow.stream_core.ports.outcome import Outcome, contents_of
-from evenflow.stream_core.ports.response_store import Chunk, Ending, Lease
+from evenflow.stream_core.stores.outcome import Outcome, contents_of
+from evenflow.stream_core.stores.response_store import Chunk, Ending, Lease
 
 ENDING_WAITS_SECONDS = 10.0
 """How long an answer's end waits for its usage to be on record. A try that has begun by then may

@@ -14,10 +14,10 @@ from math import ceil
 from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.recording import Recording, failure_to_settle
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.base.channel import CHAT, MessageKind
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import CHAT, MessageKind
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.stores.response_store import (
     Chunk,
     Lease,
     LeaseLost,
@@ -25,7 +25,7 @@ from evenflow.stream_core.ports.response_store import (
     StoreUnavailable,
     Unwritable,
 )
-from evenflow.stream_core.ports.session_store import SessionStore
+from evenflow.stream_core.stores.session_store import SessionStore
 
 _logger = logging.getLogger(__name__)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
-from evenflow.stream_core.log.folded_entries import FoldedEntries
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryAccount
-from evenflow.stream_core.policy.memory_bound import (
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Gone, NotFound
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryAccount
+from evenflow.stream_core.bounds.memory_bound import (
     DELTA_BYTES,
     PART_OBJECT_BYTES,
     ended_response_bytes,
 )
-from evenflow.stream_core.protocol.errors import Gone, NotFound
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.log.folded_entries import FoldedEntries
 
 # Most returning readers come back within this time. Later ones get a copy from the store.
 _HELD_SECONDS = 300.0

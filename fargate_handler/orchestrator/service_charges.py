@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.admission import Admission
 from evenflow.fargate_handler.orchestrator.generation import Generation
-from evenflow.stream_core.fairness.recent_tenants import RecentTenants
-from evenflow.stream_core.fairness.token_counters import TokenCounters
-from evenflow.stream_core.fairness.usual_answers import UsualAnswers
+from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.queue.recent_tenants import RecentTenants
+from evenflow.stream_core.queue.token_counters import TokenCounters
+from evenflow.stream_core.queue.usual_answers import UsualAnswers
 from evenflow.stream_core.records.answer_usage import charged_usage
-from evenflow.stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.tenants.tenant_activity import Activity
 
 # Not by the token: that would cost as much as its delivery.
 _CHARGED_EACH_SECONDS = 0.2

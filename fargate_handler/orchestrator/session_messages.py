@@ -13,19 +13,19 @@ from evenflow.fargate_handler.orchestrator.ended_sessions import session_ended
 from evenflow.fargate_handler.orchestrator.followed_responses import store_reached
 from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
 from evenflow.fargate_handler.orchestrator.responses import Responses
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Gone, NotFound
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import text_of
 from evenflow.stream_core.log.response_log import ResponseLog, ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.conversation_tree import ConversationTree
-from evenflow.stream_core.ports.outcome import Outcome, contents_of
-from evenflow.stream_core.ports.response_store import ResponseStore
-from evenflow.stream_core.ports.session_store import (
+from evenflow.stream_core.stores.conversation_tree import ConversationTree
+from evenflow.stream_core.stores.outcome import Outcome, contents_of
+from evenflow.stream_core.stores.response_store import ResponseStore
+from evenflow.stream_core.stores.session_store import (
     LedgerEntry,
     SessionStore,
     StoredConversation,
 )
-from evenflow.stream_core.protocol.errors import Gone, NotFound
 
 MOST_BYTES_PER_PAGE = 1_048_576
 """Bytes of text after which a page ends, whatever its limit. It has one message at least."""

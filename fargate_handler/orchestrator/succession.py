@@ -16,15 +16,18 @@ from evenflow.fargate_handler.orchestrator.leases import OtherTasks
 from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
 from evenflow.fargate_handler.orchestrator.sweep import Sweep
 from evenflow.fargate_handler.orchestrator.workload import Workload
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import InternalError, RateLimited
 from evenflow.stream_core.log.entries import Restart, size_of
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.token_estimate import tokens_of
-from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
-from evenflow.stream_core.ports.outcome import Outcome, contents_of
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.records.answer_record import given_up_record
+from evenflow.stream_core.records.answer_usage import given_up_usage
+from evenflow.stream_core.session.token_estimate import tokens_of
+from evenflow.stream_core.stores.dead_letters import DeadLetter, DeadLetters, DeadLettersUnavailable
+from evenflow.stream_core.stores.outcome import Outcome, contents_of
+from evenflow.stream_core.stores.response_store import (
     Chunk,
     Ending,
     Lease,
@@ -34,10 +37,7 @@ from evenflow.stream_core.ports.response_store import (
     StoreUnavailable,
     TaskLease,
 )
-from evenflow.stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
-from evenflow.stream_core.protocol.errors import InternalError, RateLimited
-from evenflow.stream_core.records.answer_record import given_up_record
-from evenflow.stream_core.records.answer_usage import given_up_usage
+from evenflow.stream_core.stores.session_store import LedgerEntry, SessionStore, StoredConversation
 from evenflow.stream_core.tenants.usage import UsageRecord
 
 _logger = logging.getLogger(__name__)

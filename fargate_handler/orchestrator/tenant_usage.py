@@ -14,14 +14,13 @@ from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.errors import InvalidRequest, Overloaded, RateLimited
+from evenflow.stream_core.base.model_prices import ModelPrices
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.usage_store import ReservationGone, UsageStore
-from evenflow.stream_core.protocol.errors import InvalidRequest, Overloaded, RateLimited
 from evenflow.stream_core.records.answer_usage import charged_usage, usage_record
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import (
     Ask,
     Budget,
@@ -31,6 +30,7 @@ from evenflow.stream_core.tenants.budget import (
     has_budgets,
 )
 from evenflow.stream_core.tenants.usage import UsageRecord
+from evenflow.stream_core.tenants.usage_store import ReservationGone, UsageStore
 
 _logger = logging.getLogger(__name__)
 

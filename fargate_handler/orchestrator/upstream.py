@@ -8,11 +8,11 @@ from math import inf
 
 from evenflow.fargate_handler.orchestrator.model_context import StatedContext
 from evenflow.fargate_handler.token_sources.port import TokenSource
-from evenflow.stream_core.fairness.prefills import Prefills
-from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
-from evenflow.stream_core.policy.circuit_breaker import CircuitBreaker
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.refused_questions import Held, Question
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.upstream.adaptive_ceiling import AdaptiveCeiling
+from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker
+from evenflow.stream_core.upstream.prefills import Prefills
+from evenflow.stream_core.upstream.refused_questions import Held, Question
 
 
 @dataclass(frozen=True, slots=True)

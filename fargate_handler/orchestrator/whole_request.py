@@ -10,15 +10,15 @@ from typing import Any, Self
 import orjson
 
 from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.agents import LONGEST_ANSWER, NO_TERMS, MessageTerms
+from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.log.entries import LogEntry
 from evenflow.stream_core.log.response_log import slice_of
-from evenflow.stream_core.policy.agents import LONGEST_ANSWER, NO_TERMS, MessageTerms
-from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.policy.token_estimate import estimated_tokens
-from evenflow.stream_core.protocol.messages import ChatMessage
+from evenflow.stream_core.protocols.evenflow.messages import ChatMessage
+from evenflow.stream_core.queue.fair_queue import Line
+from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
+from evenflow.stream_core.session.token_estimate import estimated_tokens
 from evenflow.stream_core.tenants.charges import Asked, Payer
 
 

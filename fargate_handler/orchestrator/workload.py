@@ -14,16 +14,16 @@ from evenflow.fargate_handler.orchestrator.generations import Generations
 from evenflow.fargate_handler.orchestrator.held_requests import HeldRequests
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.fairness.delivery_shares import over_their_share
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.log.conversation import Conversation
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded, RateLimited
+from evenflow.stream_core.bounds.memory_account import MemoryAccount
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.http.http_contract import internal_error
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
-from evenflow.stream_core.policy.memory_account import MemoryAccount
-from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
-from evenflow.stream_core.protocol.http_contract import internal_error
+from evenflow.stream_core.queue.delivery_shares import over_their_share
+from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.records.answer_usage import charged_usage, pieces_used
+from evenflow.stream_core.session.conversation import Conversation
 from evenflow.stream_core.tenants.charges import Asked, Charge
 
 

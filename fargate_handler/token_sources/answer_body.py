@@ -10,7 +10,7 @@ from evenflow.fargate_handler.token_sources.stream_decoders import (
     JsonDecoder,
     SseDecoder,
 )
-from evenflow.stream_core.protocol.errors import UpstreamUnreadable
+from evenflow.stream_core.base.errors import UpstreamUnreadable
 
 # Bytes on the wire for each byte of an answer: a chunk of one token has about 300 bytes, and log
 # probabilities count as text.

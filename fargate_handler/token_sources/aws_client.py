@@ -22,7 +22,7 @@ from evenflow.fargate_handler.token_sources.aws_failures import (
 )
 from evenflow.fargate_handler.token_sources.model_connection import abort_connection
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError
 
 _logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from botocore.parsers import ResponseParserError
 from evenflow.fargate_handler.token_sources.model_refusals import refusal
 from evenflow.fargate_handler.token_sources.openai_failures import told_in
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     ModelRefused,
     Overloaded,

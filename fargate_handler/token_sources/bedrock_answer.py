@@ -11,10 +11,10 @@ from evenflow.fargate_handler.token_sources.aws_failures import NOT_READABLE, un
 from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.fargate_handler.token_sources.usage_counts import cache_written, checked_usage
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.log.entries import Kind
 from evenflow.stream_core.log.returned_fields import detail_of
-from evenflow.stream_core.protocol.errors import UpstreamFailed
-from evenflow.stream_core.protocol.messages import Usage
 
 DETAILS = "reasoning_details"
 """The field in which reasoning goes back to Bedrock. Its entries have OpenRouter's form."""

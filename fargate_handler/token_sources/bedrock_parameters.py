@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from evenflow.stream_core.protocol.errors import UnsupportedByModel
+from evenflow.stream_core.base.errors import UnsupportedByModel
 
 _logger = logging.getLogger(__name__)
 

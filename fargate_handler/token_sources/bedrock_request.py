@@ -21,8 +21,8 @@ from evenflow.fargate_handler.token_sources.conversation_forms import (
     system_texts,
 )
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.protocol.errors import ModelRefused, UnsupportedByModel
+from evenflow.stream_core.base.errors import ModelRefused, UnsupportedByModel
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _FORMATS = {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"}
 _IMAGE = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)

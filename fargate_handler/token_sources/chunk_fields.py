@@ -14,9 +14,9 @@ from evenflow.fargate_handler.token_sources.usage_counts import (
     cache_written,
     checked_usage,
 )
+from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.log.entries import LONGEST_VALUE, Kind
 from evenflow.stream_core.log.returned_fields import REASONING_FIELDS
-from evenflow.stream_core.protocol.messages import Usage
 
 _CUT = "… (cut: this result has {} characters)"
 _MOST_SAMPLE = 120

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import dropwhile, groupby
 from typing import Any
 
-from evenflow.stream_core.log.conversation import ToolCall, Turn
 from evenflow.stream_core.log.returned_fields import call_object
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 
 def openai_message(turn: Turn) -> dict[str, Any]:

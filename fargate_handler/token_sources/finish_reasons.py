@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from evenflow.fargate_handler.token_sources.port import ModelEnd
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.base.errors import UpstreamFailed
 
 _REASONS: dict[ModelEnd, tuple[str, ...]] = {
     "stop": (

@@ -12,8 +12,8 @@ from typing import cast
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
-from evenflow.stream_core.policy.memory_bound import MODEL_READ_BYTES
-from evenflow.stream_core.protocol.errors import UpstreamUnreadable
+from evenflow.stream_core.base.errors import UpstreamUnreadable
+from evenflow.stream_core.bounds.memory_bound import MODEL_READ_BYTES
 
 _MOST_HEAD_BYTES = 65_536
 _MOST_INTERIM = 16

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import aiohttp
 
 from evenflow.fargate_handler.token_sources.port import ModelRequest, TokenSink
-from evenflow.stream_core.policy.agents import metadata_header
-from evenflow.stream_core.policy.trace_context import TRACEPARENT
+from evenflow.stream_core.base.agents import metadata_header
+from evenflow.stream_core.base.trace_context import TRACEPARENT
 
 # Printable characters other than the escape's own. Line ends and what is not ASCII are escaped.
 _AS_IT_IS = string.punctuation.replace("%", "") + " "

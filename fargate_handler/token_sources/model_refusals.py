@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from evenflow.stream_core.protocol.context_length import TOO_LONG, ContextLengths
-from evenflow.stream_core.protocol.errors import InvalidRequest, ModelRefused
-from evenflow.stream_core.protocol.http_contract import ErrorType
+from evenflow.stream_core.base.errors import InvalidRequest, ModelRefused
+from evenflow.stream_core.http.http_contract import ErrorType
+from evenflow.stream_core.upstream.context_length import TOO_LONG, ContextLengths
 
 REFUSED = "model_refused"
 

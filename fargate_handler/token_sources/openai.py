@@ -28,9 +28,9 @@ from evenflow.fargate_handler.token_sources.server_profile import (
     ServerProfile,
     is_about_a_value,
 )
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.memory_bound import READ_AHEAD_BYTES
-from evenflow.stream_core.protocol.errors import EvenflowError, UpstreamFailed, UpstreamUnreadable
+from evenflow.stream_core.base.errors import EvenflowError, UpstreamFailed, UpstreamUnreadable
+from evenflow.stream_core.bounds.memory_bound import READ_AHEAD_BYTES
+from evenflow.stream_core.session.conversation import Turn
 
 _MOST_ERROR_BYTES = 65_536
 _ERROR_SECONDS = 5.0

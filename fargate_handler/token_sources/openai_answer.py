@@ -25,14 +25,14 @@ from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
 from evenflow.fargate_handler.token_sources.server_fields import ExtraFields
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
-from evenflow.stream_core.log.entries import NotAPart
-from evenflow.stream_core.log.returned_fields import OF_CHOICES, OF_CHUNKS
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import (
     UpstreamFailed,
     UpstreamRejected,
     UpstreamUnreadable,
 )
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.log.entries import NotAPart
+from evenflow.stream_core.log.returned_fields import OF_CHOICES, OF_CHUNKS
 
 _DONE = b"[DONE]"
 _OF_CHUNKS = frozenset(("choices", "usage", "event"))

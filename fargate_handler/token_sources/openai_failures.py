@@ -11,7 +11,7 @@ from evenflow.fargate_handler.token_sources.model_refusals import refusal
 from evenflow.fargate_handler.token_sources.openai_quota import retry_after_of
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
 from evenflow.fargate_handler.token_sources.server_profile import refused_parameters
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     InvalidRequest,
     Overloaded,

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 
-from evenflow.stream_core.protocol.errors import UpstreamRejected
+from evenflow.stream_core.base.errors import UpstreamRejected
 
 _EVERY_SECONDS = 60.0
 _MOST_LINES = 32

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.log.entries import Part
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.session.conversation import Turn
 
 ModelEnd = Literal["stop", "length", "tool_calls", "content_filter", "budget"]
 """Why a model ended by itself. `budget`: it was ended, since its tenant has no more left."""

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from evenflow.fargate_handler.token_sources.conversation_forms import streamed_parameters
 from evenflow.fargate_handler.token_sources.port import ModelRequest
-from evenflow.stream_core.protocol.errors import UnsupportedByModel
+from evenflow.stream_core.base.errors import UnsupportedByModel
 
 _LENGTHS = ("max_tokens", "max_completion_tokens")
 _USAGE = "stream_options"

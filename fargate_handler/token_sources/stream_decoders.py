@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.token_sources.chunk_fields import parsed
-from evenflow.stream_core.protocol.errors import UpstreamUnreadable
+from evenflow.stream_core.base.errors import UpstreamUnreadable
 
 EVENT_BYTES = 1_048_576
 """The default for the most bytes of an event."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.base.answer import Usage
 
 # Tokens. Stores add the counts of a day up in 64 bits.
 MOST_COUNTED = 10**12

@@ -15,7 +15,7 @@ from evenflow.functions.canary.event_stream import ServerEvent, server_events
 from evenflow.functions.canary.front_door import FrontDoor, Session
 from evenflow.functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
 from evenflow.functions.canary.transports import V1, ask, over_polls
-from evenflow.stream_core.protocol.routes import (
+from evenflow.stream_core.http.routes import (
     CANCEL,
     EVENTS,
     INDEX,

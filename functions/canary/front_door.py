@@ -19,7 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from evenflow.functions.canary.reading import WrongAnswer
-from evenflow.stream_core.protocol.routes import OPEN_SESSION, Route
+from evenflow.stream_core.http.routes import OPEN_SESSION, Route
 
 _READ_BYTES = 65_536
 _GZIP = 16 + zlib.MAX_WBITS

@@ -11,7 +11,7 @@ from typing import Any
 from evenflow.functions.canary.event_stream import server_events
 from evenflow.functions.canary.front_door import Session
 from evenflow.functions.canary.reading import Reading, Stopwatch, StreamCut, WrongAnswer
-from evenflow.stream_core.protocol.routes import (
+from evenflow.stream_core.http.routes import (
     ANTHROPIC_MESSAGES,
     CHAT,
     COMPLETIONS,

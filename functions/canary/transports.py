@@ -17,7 +17,7 @@ from evenflow.functions.canary.reading import (
     StreamCut,
     WrongAnswer,
 )
-from evenflow.stream_core.protocol.routes import (
+from evenflow.stream_core.http.routes import (
     EVENTS,
     POLL,
     POST_MESSAGE,

@@ -26,14 +26,14 @@ from evenflow.functions.poll_response.stored_responses import StoredResponses
 from evenflow.functions.settings import PollResponseSettings
 from evenflow.functions.tenant_records import TenantRecords
 from evenflow.stream_aws.keys import parse_signing_keys
+from evenflow.stream_core.auth.rights import Right
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.http.http_contract import whole_number
+from evenflow.stream_core.http.routes import POLL
 from evenflow.stream_core.metrics.metric_catalogue import POLL_COUNT, POLL_LATENCY
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.rights import Right
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.http_contract import whole_number
-from evenflow.stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS, Polled
-from evenflow.stream_core.protocol.routes import POLL
-from evenflow.stream_core.protocol.session_init import bearer
+from evenflow.stream_core.protocols.evenflow.long_poll import DEFAULT_TIMEOUT_MS, Polled
+from evenflow.stream_core.protocols.evenflow.session_init import bearer
 from evenflow.stream_core.records.event_record import milliseconds
 from evenflow.stream_core.records.reader_record import Left, ReaderRecord
 from evenflow.stream_core.tenants.registry import Tenants

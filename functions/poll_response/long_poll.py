@@ -6,21 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from evenflow.functions.poll_response.stored_responses import StoredResponses
+from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, LogSlice, ResponseState, slice_of
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.protocols.evenflow.long_poll import (
+    Polled,
+    PollPatience,
+    check_from_index,
+    polls_per_half_minute,
+)
+from evenflow.stream_core.stores.response_store import (
     Chunk,
     Ending,
     ResponseHead,
     StoredEntries,
     gapless,
-)
-from evenflow.stream_core.protocol.errors import RateLimited
-from evenflow.stream_core.protocol.long_poll import (
-    Polled,
-    PollPatience,
-    check_from_index,
-    polls_per_half_minute,
 )
 
 # How long the first news may wait to be seen, and an end while the poll lingers: on average half of

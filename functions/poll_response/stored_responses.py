@@ -11,13 +11,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from evenflow.stream_aws import response_items as requests
 from evenflow.stream_aws.attributes import Item
 from evenflow.stream_aws.response_items import alive, is_chunk, is_head, read_chunk, read_head
-from evenflow.stream_core.ports.response_store import Chunk, ResponseHead
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     Gone,
     NotFound,
     Overloaded,
     written_by_newer_version,
 )
+from evenflow.stream_core.stores.response_store import Chunk, ResponseHead
 
 
 class StoredResponses:

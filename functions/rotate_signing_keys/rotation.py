@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 from evenflow.stream_aws.keys import parse_signing_keys
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
 
 _CURRENT, _PENDING = "AWSCURRENT", "AWSPENDING"
 

@@ -28,15 +28,15 @@ from evenflow.functions.session_init.session_table import SessionTable
 from evenflow.functions.settings import SessionInitSettings
 from evenflow.functions.tenant_records import TenantRecords
 from evenflow.stream_aws.keys import parse_signing_keys, parse_tenant_keys
-from evenflow.stream_core.policy.address_rates import AddressRates
-from evenflow.stream_core.policy.agents import Agents
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.oidc import IdentityTokens
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.errors import Overloaded
-from evenflow.stream_core.protocol.messages import SESSION_REQUEST, parse
-from evenflow.stream_core.protocol.routes import OPEN_SESSION
-from evenflow.stream_core.protocol.session_init import bearer, check_address, open_session
+from evenflow.stream_core.auth.oidc import IdentityTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.agents import Agents
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Overloaded
+from evenflow.stream_core.bounds.address_rates import AddressRates
+from evenflow.stream_core.http.routes import OPEN_SESSION
+from evenflow.stream_core.protocols.evenflow.messages import SESSION_REQUEST, parse
+from evenflow.stream_core.protocols.evenflow.session_init import bearer, check_address, open_session
 from evenflow.stream_core.tenants.registry import Tenants
 
 logger = Logger()

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from aws_lambda_powertools import Logger
 
-from evenflow.stream_core.policy.oidc import IdentityTokens
-from evenflow.stream_core.policy.oidc_keys import (
+from evenflow.stream_core.auth.oidc import IdentityTokens
+from evenflow.stream_core.auth.oidc_keys import (
     FETCH_SECONDS,
     LARGEST_DOCUMENT,
     DocumentUnreadable,

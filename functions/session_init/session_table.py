@@ -6,8 +6,8 @@ from typing import Any
 
 from evenflow.stream_aws.attributes import seconds, text
 from evenflow.stream_aws.tables import SESSIONS, TTL_ATTRIBUTE
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS
 
 
 class SessionTable:

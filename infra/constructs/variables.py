@@ -5,9 +5,9 @@ identity provider.
 from __future__ import annotations
 
 from evenflow.infra.settings import EnvironmentSettings, told_of
-from evenflow.stream_core.policy.agents import agents_as_json
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.session_init import OPEN_TENANT
+from evenflow.stream_core.base.agents import agents_as_json
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT
 
 
 def limit_variables(limits: Limits, *always: str) -> dict[str, str]:

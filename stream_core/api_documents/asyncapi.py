@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from evenflow.stream_core.api_documents.component_schemas import (
+from evenflow.stream_core.api_documents.websocket_endpoints import WEBSOCKETS, WebSocketEndpoint
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.http.component_schemas import (
     Model,
     client_limits,
     component_schemas,
@@ -13,8 +15,6 @@ from evenflow.stream_core.api_documents.component_schemas import (
     frame_name,
     reference,
 )
-from evenflow.stream_core.api_documents.websocket_endpoints import WEBSOCKETS, WebSocketEndpoint
-from evenflow.stream_core.policy.limits import Limits
 
 _SECURITY_SCHEMES = {
     "session": {

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.api_documents.anthropic_operations import ANTHROPIC_OPERATION
-from evenflow.stream_core.api_documents.completion_operations import COMPLETION_OPERATIONS
-from evenflow.stream_core.api_documents.component_schemas import Model
 from evenflow.stream_core.api_documents.interface_operations import INTERFACE_OPERATIONS
-from evenflow.stream_core.api_documents.operation import Answer, Operation, refusals
-from evenflow.stream_core.api_documents.refusal_codes import ANY, HOST
-from evenflow.stream_core.api_documents.responses_operations import RESPONSES_OPERATIONS
 from evenflow.stream_core.api_documents.session_operations import SESSION_OPERATIONS
-from evenflow.stream_core.api_documents.stream_operations import STREAM_OPERATION
 from evenflow.stream_core.api_documents.usage_operation import USAGE_OPERATION
 from evenflow.stream_core.api_documents.websocket_operations import WEBSOCKET_OPERATIONS
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.http_bodies import Health
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.component_schemas import Model
+from evenflow.stream_core.http.operation import Answer, Operation, refusals
+from evenflow.stream_core.http.refusal_codes import ANY, HOST
+from evenflow.stream_core.protocols.anthropic.operations import ANTHROPIC_OPERATION
+from evenflow.stream_core.protocols.durable_streams.operations import STREAM_OPERATION
+from evenflow.stream_core.protocols.evenflow.http_bodies import Health
+from evenflow.stream_core.protocols.openai_chat.operations import COMPLETION_OPERATIONS
+from evenflow.stream_core.protocols.openai_responses.operations import RESPONSES_OPERATIONS
 
 _HEALTH = Operation(
     routes.HEALTH,

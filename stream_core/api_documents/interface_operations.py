@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from evenflow.stream_core.api_documents.refusal_codes import (
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.http.refusal_codes import (
     ANY,
     BODY,
     COMPLETING,
@@ -14,15 +15,14 @@ from evenflow.stream_core.api_documents.refusal_codes import (
     STOPPING,
     STREAMING,
 )
-from evenflow.stream_core.api_documents.shared_parameters import (
+from evenflow.stream_core.http.shared_parameters import (
     FIRST_TOKEN,
     IDEMPOTENCY_KEY,
     KEYS,
     LAST_CHUNK_ID,
 )
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.agui_bodies import RunEvent, RunName, RunRequest
-from evenflow.stream_core.protocol.ui_chat_bodies import (
+from evenflow.stream_core.protocols.ag_ui.bodies import RunEvent, RunName, RunRequest
+from evenflow.stream_core.protocols.ai_sdk.bodies import (
     ChatMessages,
     ChatRequest,
     Stopped,

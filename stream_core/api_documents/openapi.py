@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from evenflow.stream_core.api_documents.component_schemas import (
+from evenflow.stream_core.api_documents.http_operations import OPERATIONS, RECEIVED, SENT
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.http.component_schemas import (
     Model,
     client_limits,
     component_schemas,
     frame_name,
     reference,
 )
-from evenflow.stream_core.api_documents.http_operations import OPERATIONS, RECEIVED, SENT
-from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.http.operation import Answer, Operation, Parameter
 
 _TEXT = {"type": "string"}
 _LAST_CHUNK = {"type": "object", "required": ["data"], "properties": {"data": {"const": "[DONE]"}}}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from evenflow.stream_core.api_documents.refusal_codes import (
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.http_contract import EVENT_ID_PATTERN
+from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.http.refusal_codes import (
     ACCEPTING,
     ANY,
     BODY,
@@ -15,9 +17,8 @@ from evenflow.stream_core.api_documents.refusal_codes import (
     STREAMING,
     TOKEN,
 )
-from evenflow.stream_core.api_documents.shared_parameters import FIRST_TOKEN, RESPONSE_ID
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.http_bodies import (
+from evenflow.stream_core.http.shared_parameters import FIRST_TOKEN, RESPONSE_ID
+from evenflow.stream_core.protocols.evenflow.http_bodies import (
     ConversationPage,
     MessageAccepted,
     PollAnswer,
@@ -26,9 +27,8 @@ from evenflow.stream_core.protocol.http_bodies import (
     SessionOpened,
     SessionShared,
 )
-from evenflow.stream_core.protocol.http_contract import EVENT_ID_PATTERN
-from evenflow.stream_core.protocol.long_poll import DEFAULT_TIMEOUT_MS
-from evenflow.stream_core.protocol.messages import (
+from evenflow.stream_core.protocols.evenflow.long_poll import DEFAULT_TIMEOUT_MS
+from evenflow.stream_core.protocols.evenflow.messages import (
     ErrorFrame,
     PostedMessage,
     PostedResult,

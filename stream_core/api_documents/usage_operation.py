@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from evenflow.stream_core.api_documents.refusal_codes import ANY, KEY
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.http_bodies import UsageReport
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.http.refusal_codes import ANY, KEY
+from evenflow.stream_core.protocols.evenflow.http_bodies import UsageReport
 
 _DAY = {"type": "string", "format": "date"}
 

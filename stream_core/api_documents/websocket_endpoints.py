@@ -1,7 +1,7 @@
 """All WebSockets of clients. The AsyncAPI document is made from this table.
 
 A frame is in the document if it is in the union for its direction, in
-`evenflow.stream_core.protocol.messages` or `evenflow.stream_core.protocol.realtime`.
+`protocols/evenflow/messages.py` or `protocols/realtime/dialect.py`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from evenflow.stream_core.api_documents.component_schemas import Model
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.dialect import COMPACT, REALTIME, V1
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.messages import (
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.component_schemas import Model
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, REALTIME, V1
+from evenflow.stream_core.protocols.evenflow.messages import (
     ClientMessage,
     CompactDelta,
     CompactPart,
@@ -21,7 +21,10 @@ from evenflow.stream_core.protocol.messages import (
     ResponsePart,
     ServerMessage,
 )
-from evenflow.stream_core.protocol.realtime import RealtimeClientMessage, RealtimeServerMessage
+from evenflow.stream_core.protocols.realtime.dialect import (
+    RealtimeClientMessage,
+    RealtimeServerMessage,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.api_documents.operation import Answer, Operation, Parameter, refusals
-from evenflow.stream_core.api_documents.refusal_codes import ANY, HANDSHAKE, TOKEN
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.routes import Route
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.http.refusal_codes import ANY, HANDSHAKE, TOKEN
+from evenflow.stream_core.http.routes import Route
 
 
 def _websocket(route: Route, name: str, summary: str, subprotocols: str) -> Operation:

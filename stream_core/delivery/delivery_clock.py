@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import ceil
 from typing import Protocol
 
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.interval_control import LoopLoad
 from evenflow.stream_core.delivery.tenant_intervals import TenantIntervals
-from evenflow.stream_core.policy.limits import Limits
 
 
 class Due(Protocol):

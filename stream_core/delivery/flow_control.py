@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 
 
 class FlowState(StrEnum):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.log.entries import LogEntry, Restart, size_of
 from evenflow.stream_core.log.response_log import Cursor, ResponseLog
-from evenflow.stream_core.policy.queue_place import QueuePlace
-from evenflow.stream_core.protocol.errors import InvalidRequest
-
-Transport = Literal["websocket", "sse", "poll", "http"]
-"""How a client reads. `poll`: a reader each. `http`: the answer in one piece."""
 
 
 class Reader(Protocol):

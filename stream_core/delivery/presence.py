@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from sys import maxsize
 from typing import NamedTuple, Protocol
 
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
-from evenflow.stream_core.delivery.paced_cursor import Reader, Transport
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.delivery.paced_cursor import Reader
 
 MOST_NAMED = 50
 """So many readers are named, those who came first. The others are counted."""

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, text_of, with_text
-from evenflow.stream_core.policy.memory_bound import PIECE_DELTAS
+
+PIECE_DELTAS = 32
+"""Deltas of an ended response whose text is one piece."""
+
 
 # A size that stands for a restart, unless it is that of a delta.
 _OTHER = 255

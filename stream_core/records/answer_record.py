@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.model_prices import ModelPrices
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.ports.response_store import ResponseHead
 from evenflow.stream_core.records.event_record import EventRecord, milliseconds
+from evenflow.stream_core.stores.response_store import ResponseHead
 
 _DOLLAR_DIGITS = 8
 

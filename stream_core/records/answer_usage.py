@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.model_prices import ModelPrices
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.policy.token_estimate import most_tokens
-from evenflow.stream_core.ports.response_store import ResponseHead
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.session.token_estimate import most_tokens
+from evenflow.stream_core.stores.response_store import ResponseHead
 from evenflow.stream_core.tenants.usage import UsageRecord
 
 _TIMEOUTS = frozenset({"first_token_timeout", "model_timeout"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from evenflow.stream_core.protocol.ending_frames import code_label
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.protocols.evenflow.close_codes import code_label
 from evenflow.stream_core.records.event_record import EventRecord
 
 BY_CLIENT, BY_SERVER = "client", "server"

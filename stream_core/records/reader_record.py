@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from evenflow.stream_core.records.event_record import EventRecord, milliseconds
 
 if TYPE_CHECKING:
-    from evenflow.stream_core.log.response_stream import ResponseStream
+    from evenflow.stream_core.delivery.response_stream import ResponseStream
 
 
 class Left(StrEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
-from evenflow.stream_core.protocol.errors import NotPermitted, OriginNotAllowed
+from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
+from evenflow.stream_core.base.errors import NotPermitted, OriginNotAllowed
 from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from evenflow.stream_core.policy.model_prices import NANODOLLARS, ModelPrices
+from evenflow.stream_core.base.model_prices import NANODOLLARS, ModelPrices
 from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 
 _TOKENS = "tokens"

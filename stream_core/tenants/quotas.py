@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from evenflow.stream_core.ports.tenant_activity import Activity
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.tenants.accounts import Account, Accounts
 from evenflow.stream_core.tenants.charges import (
     NO_CHARGE,
@@ -28,6 +27,7 @@ from evenflow.stream_core.tenants.refusals import (
 )
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, QuotaLimits
+from evenflow.stream_core.tenants.tenant_activity import Activity
 
 _MOST_USERS = 16_384  # 11 to 17 MB
 # They have records, so there are few. Keys and tenants whose records have gone are forgotten.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.tenants.charges import Counted, Level
 from evenflow.stream_core.tenants.rates import Amount
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from evenflow.stream_core.protocol.errors import AuthenticationFailed, NotPermitted
+from evenflow.stream_core.base.errors import AuthenticationFailed, NotPermitted
 from evenflow.stream_core.tenants.tenant import ApiKey, Tenant, digest_of
 
 GIVEN_KEY = "given"

@@ -9,7 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenflow.stream_core.policy.channel import NAME_PATTERN
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.base.channel import NAME_PATTERN
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 _KEY_PREFIX = "evf"
@@ -28,19 +29,6 @@ class Scope(StrEnum):
 
 
 EVERY_SCOPE = frozenset(Scope)
-
-
-class ServiceClass(StrEnum):
-    """How urgent a tenant's answers are."""
-
-    INTERACTIVE = "interactive"
-    STANDARD = "standard"
-    BATCH = "batch"
-
-    def or_lower(self, asked: ServiceClass | None) -> ServiceClass:
-        """The class that a message asks for, where it is lower than this one."""
-        classes = list(ServiceClass)
-        return max(self, asked or self, key=classes.index)
 
 
 class QuotaLimits(BaseModel):

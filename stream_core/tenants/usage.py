@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import orjson
 
-from evenflow.stream_core.policy.model_prices import NANODOLLARS
+from evenflow.stream_core.base.model_prices import NANODOLLARS
 from evenflow.stream_core.tenants.budget import Cost, day_of, digest_of_user
 
 LATE_SECONDS = 900.0

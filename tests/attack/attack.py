@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_bound import MEBIBYTE, bounds
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_bound import MEBIBYTE, bounds
 from tests.attack.plan import Plan
 from tests.attack.target import Target
 from tests.attack.wire import Client

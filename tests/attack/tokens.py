@@ -7,8 +7,8 @@ import os
 import secrets
 import time
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.tenants.registry import GIVEN_KEY
 
 KEY_ID = "attack"

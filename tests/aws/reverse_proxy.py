@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER
+from evenflow.stream_core.http.routes import EDGE_KEY_HEADER
 from tests.aws.edge_routes import EdgeRoutes
 
 _DEFAULTS = """\

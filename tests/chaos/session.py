@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import orjson
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
 
 TOKEN_SECONDS = 3_600
 _CONNECT_SECONDS = 5.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.encoders.anthropic_messages import INVALID_JSON
+from evenflow.stream_core.protocols.anthropic.encoder import INVALID_JSON
 from tests.differential.clients import Client
 from tests.differential.reading import Reading
 from tests.differential.streams import UpstreamStream

@@ -12,17 +12,17 @@ import orjson
 from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
-from evenflow.stream_core.encoders.anthropic_messages import AnthropicObjects
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
-from evenflow.stream_core.encoders.completion_objects import CompletionObjects
-from evenflow.stream_core.encoders.responses.response_object import ResponseObject
-from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
-from evenflow.stream_core.encoders.ui_message_parts import ui_message
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError
-from evenflow.stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.protocols.ai_sdk.parts import ui_message
+from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
+from evenflow.stream_core.protocols.openai_chat.encoder import ChunkEncoder
+from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
+from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream
 

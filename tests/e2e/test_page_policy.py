@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route
 
-from evenflow.stream_core.policy.allowed_origins import page_policy
+from evenflow.stream_core.auth.allowed_origins import page_policy
 from tests.e2e.conftest import OpenPage
 from tests.e2e.conversation import Conversation, until_no_model_runs
 from tests.e2e.rough_network import RoughNetwork

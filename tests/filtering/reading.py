@@ -10,8 +10,8 @@ from typing import Any
 
 import aiohttp
 
-from evenflow.stream_core.encoders.anthropic_messages import INVALID_JSON
 from evenflow.stream_core.log.entries import text_of
+from evenflow.stream_core.protocols.anthropic.encoder import INVALID_JSON
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, open_session
 from tests.integration.event_stream import read_events

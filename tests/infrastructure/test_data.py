@@ -17,11 +17,11 @@ from evenflow.stream_aws import tables as written
 from evenflow.stream_aws.keys import SHORTEST_SIGNING_KEY
 from evenflow.stream_aws.redrive import NAMES
 from evenflow.stream_aws.tables import TableKeys
-from evenflow.stream_core.policy.agents import Agents, built_in_agents
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.errors import AuthenticationFailed
-from evenflow.stream_core.protocol.messages import SessionRequest
-from evenflow.stream_core.protocol.session_init import open_session
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.agents import Agents, built_in_agents
+from evenflow.stream_core.base.errors import AuthenticationFailed
+from evenflow.stream_core.protocols.evenflow.messages import SessionRequest
+from evenflow.stream_core.protocols.evenflow.session_init import open_session
 from evenflow.stream_core.tenants.registry import Tenants
 from tests.infrastructure.synthesis import Synthesis
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from evenflow.stream_core.policy.allowed_origins import page_policy
-from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER, Origin, edge_patterns
+from evenflow.stream_core.auth.allowed_origins import page_policy
+from evenflow.stream_core.http.routes import EDGE_KEY_HEADER, Origin, edge_patterns
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 # Ids of policies that AWS manages.

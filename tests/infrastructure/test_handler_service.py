@@ -13,11 +13,11 @@ from evenflow.fargate_handler import scale_in_protection
 from evenflow.fargate_handler.gateway import cookies
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.infra.constructs.service.path_rules import path_rules
+from evenflow.stream_core.auth.oidc_settings import OidcSettings
+from evenflow.stream_core.base.agents import agents_from_json
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.base.public_models import parse_models
 from evenflow.stream_core.metrics.metric_catalogue import NODE_LOAD
-from evenflow.stream_core.policy.agents import agents_from_json
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.oidc_settings import OidcSettings
-from evenflow.stream_core.policy.public_models import parse_models
 from tests.infrastructure.synthesis import Synthesis
 
 

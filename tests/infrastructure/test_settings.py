@@ -11,8 +11,8 @@ from evenflow.infra.environments import ENVIRONMENTS, UnknownEnvironmentError, e
 from evenflow.infra.regions import US_EAST_1
 from evenflow.infra.setting_paths import WrongSettingError
 from evenflow.infra.settings import EnvironmentSettings
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
-from evenflow.stream_core.policy.limits import Limits
 
 
 def _changed(path: str, value: object) -> EnvironmentSettings:

@@ -21,8 +21,8 @@ from evenflow.infra.costs import HOURS_PER_MONTH, costs
 from evenflow.infra.quotas import announced
 from evenflow.infra.stack_settings import WorkerServiceSettings
 from evenflow.infra.traffic import Traffic
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics.metric_catalogue import GENERATIONS_RUNNING, PUBLISHED
-from evenflow.stream_core.policy.limits import Limits
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis

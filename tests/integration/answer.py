@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenflow.stream_core.log.entries import Content, joined
-from evenflow.stream_core.protocol.part_objects import PartObject
+from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
 
 Frame = dict[str, Any]
 

@@ -15,11 +15,11 @@ from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.port import TokenSource
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
 from tests.integration.published_minutes import (
     HandlerTask,
 )

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER
+from evenflow.stream_core.http.routes import EDGE_KEY_HEADER
 from tests.integration.chat_client import HttpAnswer
 from tests.integration.http_api_event import EDGE_KEY, http_api_event
 

@@ -9,7 +9,7 @@ from io import StringIO
 
 from evenflow.functions.poll_response.long_poll import PollResult
 from evenflow.stream_core.log.response_log import LogSlice, ResponseState
-from evenflow.stream_core.protocol.long_poll import Polled
+from evenflow.stream_core.protocols.evenflow.long_poll import Polled
 from tests.integration.aws_emulator import REGION
 from tests.integration.lambda_function import LambdaFunction
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelRequest
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.session.conversation import Turn
 from tests.integration.scripted_model import END, chunk
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 

@@ -11,7 +11,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from evenflow.stream_core.protocol.realtime import REALTIME_SERVER_MESSAGE
+from evenflow.stream_core.protocols.realtime.dialect import REALTIME_SERVER_MESSAGE
 from tests.integration.answer import Frame
 from tests.integration.chat_client import ChatSession
 from tests.integration.frame_reader import FRAME_SECONDS, FrameReader

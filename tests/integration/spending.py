@@ -6,9 +6,9 @@ import asyncio
 
 import aiohttp
 
-from evenflow.stream_core.ports.tenant_store import TenantStore
-from evenflow.stream_core.ports.usage_store import UsageStore
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant_store import TenantStore
+from evenflow.stream_core.tenants.usage_store import UsageStore
 from tests.integration.chat_client import ChatSession, HttpAnswer, call
 from tests.integration.local_server import LocalServer, LocalServers
 

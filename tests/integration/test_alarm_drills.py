@@ -15,10 +15,10 @@ from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExch
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
-from evenflow.stream_core.ports.tenant_activity import Activity
-from evenflow.stream_core.protocol.errors import RateLimited, UpstreamAnswered
+from evenflow.stream_core.base.errors import RateLimited, UpstreamAnswered
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.tenants.tenant_activity import Activity
 from tests.integration.drilled_node import Node, WholeNode
 from tests.integration.dynamodb_emulator import dynamodb_emulator
 from tests.integration.dynamodb_faults import Fault

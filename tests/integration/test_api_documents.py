@@ -24,9 +24,9 @@ from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
 from evenflow.stream_core.api_documents.http_operations import OPERATIONS
 from evenflow.stream_core.api_documents.openapi import openapi_document
 from evenflow.stream_core.api_documents.websocket_endpoints import CLOSE_CODES
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.http_contract import ErrorType
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.http.http_contract import ErrorType
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer

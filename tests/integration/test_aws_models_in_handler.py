@@ -19,7 +19,7 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator import generation
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.stream_core.policy import adaptive_ceiling
+from evenflow.stream_core.upstream import adaptive_ceiling
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_models.certificate import tls_of_localhost
 from tests.integration.aws_models.events import text_delta

@@ -15,11 +15,11 @@ import aiohttp
 import pytest
 
 from docs.route_table import CallerKind, Refusal, refusal
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.rights import Right
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.routes import ROUTES, Credential, Route
+from evenflow.stream_core.auth.rights import Right
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.routes import ROUTES, Credential, Route
 from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
 from tests.identity_provider import make_key
 from tests.integration.chat_client import HttpAnswer, call, chat_message, demo

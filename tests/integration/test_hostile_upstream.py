@@ -12,13 +12,13 @@ import pytest
 from evenflow.fargate_handler.token_sources import answer_body
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelRequest
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.memory_bound import MODEL_READ_BYTES, READ_AHEAD_BYTES
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRejected,
 )
+from evenflow.stream_core.bounds.memory_bound import MODEL_READ_BYTES, READ_AHEAD_BYTES
+from evenflow.stream_core.session.conversation import Turn
 from tests.integration.raw_model import SSE_HEAD, RawModel, ask, raw_model, streamed
 from tests.integration.scripted_model import chunk
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink

@@ -15,8 +15,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
 from tests.identity_provider import make_key
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer, call, chat_message, demo

@@ -18,8 +18,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_bound import ASKING_BYTES, PROCESS_BYTES, memory_bound
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.raw_websocket import RawWebSocket, text_frame

@@ -19,7 +19,7 @@ import requests
 from hypothesis import settings
 
 from evenflow.stream_core.api_documents.openapi import openapi_document
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 from tests.integration.chat_client import chat_message, demo
 from tests.integration.conftest import ServeProcess
 from tests.integration.openai.tools import TOOLS

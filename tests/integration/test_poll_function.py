@@ -17,13 +17,13 @@ from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from evenflow.stream_aws.keys import parse_signing_keys
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.ports.response_store import TEXT_FORM, Chunk, Ending, Lease, ResponseHead
-from evenflow.stream_core.ports.session_store import LedgerEntry
-from evenflow.stream_core.protocol.part_objects import part_object
+from evenflow.stream_core.protocols.evenflow.part_objects import part_object
+from evenflow.stream_core.stores.response_store import TEXT_FORM, Chunk, Ending, Lease, ResponseHead
+from evenflow.stream_core.stores.session_store import LedgerEntry
 from evenflow.stream_core.tenants.tenant import Tenant
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_emulator import AwsEmulator
@@ -174,7 +174,7 @@ async def test_a_form_that_the_function_does_not_know_is_refused_until_it_does(
     reasoning = Part(Kind.REASONING, "They ask", name="reasoning_content")
     await response.write(0, reasoning, "Hello")
     with monkeypatch.context() as version_before:
-        version_before.setattr("evenflow.stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
+        version_before.setattr("evenflow.stream_core.stores.response_store.NEWEST_FORM", TEXT_FORM)
         refused = poll(response, "from_index=0")
         assert (refused.status, refused.error["code"]) == (503, "newer_form")
         assert refused.headers["Retry-After"] == "1"

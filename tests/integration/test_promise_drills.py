@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 from tests.integration.burn_window import HOURS, begin_of_hours, is_burning
 from tests.integration.drilled_node import Node
 from tests.integration.published_minutes import (

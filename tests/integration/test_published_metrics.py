@@ -21,6 +21,8 @@ from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.stream_aws.metric_publication import cloudwatch_unit
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.metrics.metric_catalogue import (
     CATALOGUE,
@@ -30,8 +32,6 @@ from evenflow.stream_core.metrics.metric_catalogue import (
     MetricKind,
     Promise,
 )
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
 from tests.integration import synthesized_alarms
 from tests.integration.alarm_evaluation import Selection, selections
 from tests.integration.burn_window import HOURS, begin_of_hours, is_burning

@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 from tests.integration.chat_client import ChatSession, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve, ServeProcess
 from tests.integration.local_server import LocalServer

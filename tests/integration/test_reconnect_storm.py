@@ -17,8 +17,8 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.stream_aws.keys import parse_signing_keys
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import ChatSession, checked_error, demo

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
 from tests.integration.conftest import Serve
 from tests.integration.local_server import LocalServer
 from tests.integration.raw_websocket import RawWebSocket

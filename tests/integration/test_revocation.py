@@ -8,9 +8,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from evenflow.stream_core.ports.tenant_store import TenantStore
 from evenflow.stream_core.tenants.rotation import rotated
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant_store import TenantStore
 from tests.integration.chat_client import ChatSession, HttpAnswer, call, demo
 from tests.integration.conftest import Serve
 from tests.integration.deployment import LocalDeployment

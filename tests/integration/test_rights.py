@@ -16,11 +16,11 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from evenflow.stream_core.api_documents.websocket_endpoints import members
-from evenflow.stream_core.policy.rights import Right
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.messages import ClientMessage
-from evenflow.stream_core.protocol.realtime import RealtimeClientMessage
-from evenflow.stream_core.protocol.routes import ROUTES, Route
+from evenflow.stream_core.auth.rights import Right
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.routes import ROUTES, Route
+from evenflow.stream_core.protocols.evenflow.messages import ClientMessage
+from evenflow.stream_core.protocols.realtime.dialect import RealtimeClientMessage
 from tests.integration.answer import Frame
 from tests.integration.chat_client import COMPACT, V1, ChatSession, chat_message, demo
 from tests.integration.conftest import Serve

@@ -21,9 +21,9 @@ import pytest
 
 from evenflow.functions.cached_secret import MAX_AGE_SECONDS
 from evenflow.functions.tenant_records import LOOK_SECONDS
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.http.routes import EDGE_KEY_HEADER
 from evenflow.stream_core.tenants.tenant import ApiKey, Tenant
 from tests.integration.aws_emulator import AwsEmulator
 from tests.integration.chat_client import HttpAnswer, call

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS
+from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS
 from tests.integration.answer import Answer
 from tests.integration.chat_client import ChatSession, Connection, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve

@@ -16,7 +16,7 @@ from aiobotocore.session import get_session
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.stream_aws.redriving import Outcome, Redriven, Redriving
 from evenflow.stream_aws.response_items import is_chunk, is_head, read_chunk, read_head
-from evenflow.stream_core.ports.response_store import Chunk, ResponseHead
+from evenflow.stream_core.stores.response_store import Chunk, ResponseHead
 from tests.integration.answer import Answer
 from tests.integration.aws_emulator import SIGNED_BY, AwsEmulator
 from tests.integration.chat_client import V1, ChatSession, checked_error, demo

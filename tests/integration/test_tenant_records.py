@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 
 from evenflow.fargate_handler.adapters import Stores, memory_stores
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.tenant_store import TenantStore
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
+from evenflow.stream_core.tenants.tenant_store import TenantStore
 from evenflow.stream_sqlite.file import connect, prepare
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve

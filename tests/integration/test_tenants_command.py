@@ -14,8 +14,9 @@ import aiohttp
 import pytest
 
 from evenflow.__main__ import main
+from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.tenants.registry import Tenants
-from evenflow.stream_core.tenants.tenant import QuotaLimits, Scope, ServiceClass, Tenant
+from evenflow.stream_core.tenants.tenant import QuotaLimits, Scope, Tenant
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve

@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from evenflow.stream_core.protocol import routes
-from evenflow.stream_core.protocol.routes import Route
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.routes import Route
 from evenflow.stream_core.tenants.tenant import ApiKey, Tenant
 from tests.integration.chat_client import HttpAnswer, call, demo
 from tests.integration.conftest import Serve

@@ -10,7 +10,7 @@ import pytest
 from evenflow.fargate_handler.token_sources.demo.calls import demo_arguments
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.stream_core.log.entries import Kind, Part
-from evenflow.stream_core.log.tool_steps import CANCELLED_CALL
+from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
 from tests.integration.answer import Answer, Frame
 from tests.integration.chat_client import COMPACT, V1, Connection, checked_error, demo
 from tests.integration.conftest import OpenSession

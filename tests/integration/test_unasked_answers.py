@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.base.errors import UpstreamFailed
 from tests.integration.raw_model import RawModel, ask, raw_model, streamed, whole
 
 _STRAY = {

@@ -15,7 +15,7 @@ from subprocess import Popen
 
 import pytest
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_sqlite import writes as module
 from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.reads import Reads

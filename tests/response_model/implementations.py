@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from evenflow.stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
-from evenflow.stream_core.ports.response_store import ResponseHead, ResponseStore, StoredEntries
-from evenflow.stream_core.ports.session_store import SessionStore
+from evenflow.stream_core.stores.memory_store import MemoryResponseStore, MemorySessionStore
+from evenflow.stream_core.stores.response_store import ResponseHead, ResponseStore, StoredEntries
+from evenflow.stream_core.stores.session_store import SessionStore
 
 T = TypeVar("T")
 Calls = Coroutine[Any, Any, T]

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from evenflow.stream_core.log.entries import joined
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.ports.response_store import Chunk
+from evenflow.stream_core.stores.response_store import Chunk
 from tests.response_model.implementations import Implementation, InMemory
 from tests.response_model.members import Copy
 from tests.response_model.system import BEGAN_AT, LEASE_SECONDS, System, one_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from evenflow.stream_core.log.entries import LogEntry, Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseLog, resume_point
-from evenflow.stream_core.ports.response_store import Lease, StoredEntries
+from evenflow.stream_core.stores.response_store import Lease, StoredEntries
 from tests.response_model.implementations import Stores
 from tests.unit.recording_reader import AssembledText, standing_text
 

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import pytest
 
+from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.stores.response_store import (
     Chunk,
     Ending,
     Lease,
@@ -22,7 +22,7 @@ from evenflow.stream_core.ports.response_store import (
     StoredEntries,
     TaskLease,
 )
-from evenflow.stream_core.ports.session_store import LedgerEntry
+from evenflow.stream_core.stores.session_store import LedgerEntry
 from tests.response_model.implementations import Implementation, Stores
 from tests.response_model.members import Client, Copy, Task
 from tests.response_model.truth import Answer, Leases

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from evenflow.stream_core.log.entries import LogEntry
 from evenflow.stream_core.log.response_log import ResponseLog
-from evenflow.stream_core.ports.response_store import Lease, ResponseHead, StoredEntries, TaskLease
+from evenflow.stream_core.stores.response_store import Lease, ResponseHead, StoredEntries, TaskLease
 
 
 @dataclass

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
 from evenflow.stream_core.delivery.divided_control import DividedControl
-from evenflow.stream_core.policy.limits import Limits
 from tests.unit.settle import settle
 
 # So far into a slot, no rounding can place a moment in the slot before.

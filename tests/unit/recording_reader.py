@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from evenflow.stream_core.delivery.paced_cursor import Transport
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.queue_place import QueuePlace
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Content, LogEntry, Restart, joined
 from evenflow.stream_core.log.response_log import Cursor, ResponseLog
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.queue_place import QueuePlace
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 

@@ -8,12 +8,12 @@ from heapq import heappop, heappush
 from typing import Any, cast
 
 from evenflow.fargate_handler.clock_driver import ClockDriver
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
-from evenflow.stream_core.delivery.paced_cursor import Transport
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.queue_place import QueuePlace
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 
 # Seconds of work that the event loop finds in its sockets in one turn at most.
 _SERVED_AT_ONCE = 0.01

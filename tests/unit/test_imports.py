@@ -38,19 +38,19 @@ MAY_IMPORT = {
     "infra": (
         "evenflow.infra",
         "evenflow.stream_core.filtering.groups",
-        "evenflow.stream_core.policy.agents",
-        "evenflow.stream_core.policy.channel.NAME_PATTERN",
-        "evenflow.stream_core.policy.allowed_origins",
-        "evenflow.stream_core.policy.limits",
-        "evenflow.stream_core.policy.memory_bound",
-        "evenflow.stream_core.policy.model_prices",
-        "evenflow.stream_core.policy.oidc_settings",
-        "evenflow.stream_core.policy.public_models",
+        "evenflow.stream_core.base.agents",
+        "evenflow.stream_core.base.channel.NAME_PATTERN",
+        "evenflow.stream_core.auth.allowed_origins",
+        "evenflow.stream_core.base.limits",
+        "evenflow.stream_core.bounds.memory_bound",
+        "evenflow.stream_core.base.model_prices",
+        "evenflow.stream_core.auth.oidc_settings",
+        "evenflow.stream_core.base.public_models",
         "evenflow.stream_core.metrics.canary_metrics",
         "evenflow.stream_core.metrics.metric_catalogue",
-        "evenflow.stream_core.policy.allowed_origins",
-        "evenflow.stream_core.protocol.routes",
-        "evenflow.stream_core.protocol.session_init.OPEN_TENANT",
+        "evenflow.stream_core.auth.allowed_origins",
+        "evenflow.stream_core.http.routes",
+        "evenflow.stream_core.protocols.evenflow.session_init.OPEN_TENANT",
     ),
 }
 # Others in its place run where infra's dependencies are not installed.
@@ -169,6 +169,23 @@ def test_no_file_leads_back_to_itself(place: str) -> None:
         name: {other for module in modules for other in imports if is_within(module, other)}
         for name, modules in imports.items()
     }
+    assert tuple(TopologicalSorter(leads_to).static_order())
+
+
+@pytest.mark.parametrize("package", ["stream_core"])
+def test_no_folder_leads_back_to_itself(package: str) -> None:
+    """A folder imports only folders below it, of the order in `docs/architecture.md`."""
+    imports = imports_of(package)
+    modules = {
+        "evenflow." + path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for path in imports
+    }
+    leads_to: dict[str, set[str]] = {}
+    for path, names in imports.items():
+        folder = str(Path(path).parent)
+        files = {modules.get(name) or modules.get(name.rpartition(".")[0]) for name in names}
+        found = {str(Path(file).parent) for file in files if file is not None}
+        leads_to.setdefault(folder, set()).update(found - {folder})
     assert tuple(TopologicalSorter(leads_to).static_order())
 
 

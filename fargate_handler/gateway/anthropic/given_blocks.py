@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.stream_core.protocol.anthropic_bodies import GivenBlock
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.anthropic.bodies import GivenBlock
 
 Part = dict[str, Any]
 

@@ -23,10 +23,14 @@ from evenflow.fargate_handler.gateway.requests.returned import (
     returned_by,
     with_late_fields,
 )
-from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
 from evenflow.stream_core.log.entries import MOST_CALLS
 from evenflow.stream_core.log.returned_fields import added, allowed
-from evenflow.stream_core.protocol.anthropic_bodies import GivenBlock, GivenMessage, MessagesRequest
+from evenflow.stream_core.protocols.anthropic.bodies import (
+    GivenBlock,
+    GivenMessage,
+    MessagesRequest,
+)
+from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 
 _BLOCKS = TypeAdapter(list[GivenBlock])
 # By type of block: the fields with the thought's text, and with what goes back to the server.

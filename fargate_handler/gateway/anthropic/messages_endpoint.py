@@ -27,17 +27,17 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     timeout_ms,
 )
 from evenflow.fargate_handler.gateway.whole_answer import WholeAnswer
-from evenflow.stream_core.encoders.anthropic_messages import (
+from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest, NotFound
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
+from evenflow.stream_core.protocols.anthropic.encoder import (
     PING,
     AnthropicObjects,
     error_object,
     thoughts_before,
 )
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
-from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest, NotFound
 
 # The first version has other events. Later ones have the same, and only ask differently.
 _OTHER_EVENTS = "2023-01-01"

@@ -10,15 +10,15 @@ from evenflow.fargate_handler.gateway.anthropic.given_turns import turns_of
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.policy.agents import LONGEST_USER, MessageTerms
-from evenflow.stream_core.protocol.anthropic_bodies import (
+from evenflow.stream_core.base.agents import LONGEST_USER, MessageTerms
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.anthropic.bodies import (
     MESSAGES_REQUEST,
     WITHOUT_EFFECT,
     GivenTool,
     MessagesRequest,
 )
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import parse
+from evenflow.stream_core.protocols.evenflow.messages import parse
 
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 # By the tokens that the model may think: below so many it is this effort.

@@ -8,10 +8,10 @@ from collections.abc import Container
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.http_answers import ERROR_CODE, json_answer, retry_headers
-from evenflow.stream_core.encoders.anthropic_messages import error_object, status_of
-from evenflow.stream_core.protocol.errors import EvenflowError, RequestTimeout
-from evenflow.stream_core.protocol.http_contract import error_headers
-from evenflow.stream_core.protocol.routes import ANTHROPIC_MESSAGES, LIST_MODELS
+from evenflow.stream_core.base.errors import EvenflowError, RequestTimeout
+from evenflow.stream_core.http.http_contract import error_headers
+from evenflow.stream_core.http.routes import ANTHROPIC_MESSAGES, LIST_MODELS
+from evenflow.stream_core.protocols.anthropic.encoder import error_object, status_of
 
 REQUEST_ID = "request-id"
 VERSION_HEADER = "anthropic-version"

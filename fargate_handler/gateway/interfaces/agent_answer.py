@@ -11,10 +11,10 @@ from evenflow.fargate_handler.gateway.requests.known_models import check_model
 from evenflow.fargate_handler.gateway.requests.senders import Sender
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.agents import Agent, MessageTerms
-from evenflow.stream_core.protocol.answer_parameters import AnswerParameters
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.base.agents import Agent, MessageTerms
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.openai_chat.parameters import AnswerParameters
+from evenflow.stream_core.session.conversation import Turn
 
 
 class AgentRequest(NamedTuple):

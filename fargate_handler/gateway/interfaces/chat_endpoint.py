@@ -37,23 +37,23 @@ from evenflow.fargate_handler.gateway.requests.submission import (
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
 from evenflow.fargate_handler.orchestrator.whole_request import chat_channel
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
-from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
-from evenflow.stream_core.encoders.ui_message_parts import ui_message
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.channel import CHAT_OF_INTERFACE, Channel
+from evenflow.stream_core.base.errors import InvalidRequest, NotFound
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.log.response_log import EVERYTHING, ResponseState, ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import CHAT_OF_INTERFACE, Channel
-from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
-from evenflow.stream_core.protocol.messages import parse
-from evenflow.stream_core.protocol.ui_chat_bodies import (
+from evenflow.stream_core.protocols.ai_sdk.bodies import (
     CHAT_REQUEST,
     STOP_REQUEST,
     ChatRequest,
     Stopped,
     StopRequest,
 )
+from evenflow.stream_core.protocols.ai_sdk.encoder import UIMessageChunks
+from evenflow.stream_core.protocols.ai_sdk.parts import ui_message
+from evenflow.stream_core.protocols.evenflow.messages import parse
+from evenflow.stream_core.session.conversation import Turn
 
 _HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 _REQUEST_ID = "x-request-id"

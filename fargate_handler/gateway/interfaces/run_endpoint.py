@@ -21,19 +21,19 @@ from evenflow.fargate_handler.gateway.requests.submission import (
 )
 from evenflow.fargate_handler.gateway.resumption import Progress, resume
 from evenflow.fargate_handler.orchestrator.whole_request import run_channel
-from evenflow.stream_core.encoders import agui_events
-from evenflow.stream_core.encoders.agui_events import AgUiEvents
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.auth.rights import Right, check_right
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.rights import Right, check_right
-from evenflow.stream_core.protocol.agui_bodies import FORWARDED, RUN_NAME, RUN_REQUEST, RunRequest
-from evenflow.stream_core.protocol.answer_parameters import AnswerParameters
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import parse
-from evenflow.stream_core.protocol.ui_chat_bodies import Stopped
+from evenflow.stream_core.protocols.ag_ui import encoder as agui_events
+from evenflow.stream_core.protocols.ag_ui.bodies import FORWARDED, RUN_NAME, RUN_REQUEST, RunRequest
+from evenflow.stream_core.protocols.ag_ui.encoder import AgUiEvents
+from evenflow.stream_core.protocols.ai_sdk.bodies import Stopped
+from evenflow.stream_core.protocols.evenflow.messages import parse
+from evenflow.stream_core.protocols.openai_chat.parameters import AnswerParameters
+from evenflow.stream_core.session.conversation import Turn
 
 _NOTHING = EventId(EVERYTHING, 1)
 _MESSAGE_ID = "run"

@@ -9,21 +9,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from evenflow.fargate_handler.gateway.requests.returned import returned_fields
-from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
+from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.log.returned_fields import added
-from evenflow.stream_core.protocol.agui_bodies import (
+from evenflow.stream_core.protocols.ag_ui.bodies import (
     CONTENT_PARTS,
     RunContext,
     RunMessage,
     RunPart,
     RunTool,
 )
-from evenflow.stream_core.protocol.completion_bodies import (
+from evenflow.stream_core.protocols.openai_chat.bodies import (
     OfferedFunction,
     OfferedTool,
     RequestToolCall,
 )
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 
 _INSTRUCTIONS = ("developer", "system")
 # The field for reasoning that a client returns without naming its field.

@@ -13,8 +13,8 @@ from evenflow.fargate_handler.gateway.requests.submission import (
 )
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.policy.channel import INTERFACE, Channel, MessageKind
-from evenflow.stream_core.protocol.errors import Conflict, Overloaded
+from evenflow.stream_core.base.channel import INTERFACE, Channel, MessageKind
+from evenflow.stream_core.base.errors import Conflict, Overloaded
 
 # How often another request of the same chat may be quicker.
 _TRIES = 4

@@ -8,11 +8,11 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.requests.json_values import written
 from evenflow.fargate_handler.gateway.requests.returned import returned_fields
-from evenflow.stream_core.encoders.ui_message_chunks import METADATA
-from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.log.returned_fields import added
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.ui_chat_bodies import UIMessage, UIPart
+from evenflow.stream_core.protocols.ai_sdk.bodies import UIMessage, UIPart
+from evenflow.stream_core.protocols.ai_sdk.encoder import METADATA
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _DATA_URL = re.compile(r"data:[^,]*;base64,(.*)", re.DOTALL)
 _AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}

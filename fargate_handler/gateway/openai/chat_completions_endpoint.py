@@ -21,11 +21,11 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     timeout_ms,
 )
 from evenflow.fargate_handler.gateway.whole_answer import WholeAnswer
-from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
-from evenflow.stream_core.encoders.completion_objects import CompletionObjects
-from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.protocols.openai_chat.encoder import ChunkEncoder
+from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
 
 _REQUEST_ID = "x-request-id"
 

@@ -15,15 +15,15 @@ from evenflow.fargate_handler.gateway.requests.carried_parameters import check_c
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.protocol.completion_bodies import (
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.evenflow.messages import parse
+from evenflow.stream_core.protocols.openai_chat.bodies import (
     COMPLETION_REQUEST,
     SERVICE_TIER,
     CompletionRequest,
     class_of_tier,
 )
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import parse
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from aiohttp import web
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from evenflow.fargate_handler.gateway.http_answers import error_answer
-from evenflow.stream_core.protocol.errors import NotFound
-from evenflow.stream_core.protocol.openai_realtime import (
+from evenflow.stream_core.base.errors import NotFound
+from evenflow.stream_core.protocols.realtime.not_served import (
     CLOSE_CODE,
     CLOSE_REASON,
     realtime_not_served,

@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.gateway.requests.returned import further_fields
-from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from evenflow.stream_core.protocol.completion_bodies import (
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.openai_chat.bodies import (
     ROLES,
     ContentPart,
     OfferedTool,
     RequestMessage,
     RequestToolCall,
 )
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 
 # Fields of answers, which a model is not given. Clients send an answer's message back as it was.
 _OF_ANSWERS = frozenset({"annotations", "images", "parsed", "provider_specific_fields"})

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from evenflow.stream_core.policy.agents import LONGEST_ANSWER
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.base.agents import LONGEST_ANSWER
+from evenflow.stream_core.base.errors import InvalidRequest
 
 # Names as `_normalized` returns them. Lengths of prompts and of reasoning are not the answer's.
 _LENGTH = re.compile(

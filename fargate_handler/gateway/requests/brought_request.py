@@ -9,8 +9,8 @@ from evenflow.fargate_handler.gateway.openai.request_messages import (
 )
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import MessagePayload
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.evenflow.messages import MessagePayload
 
 _FUNCTION = "function"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.base.errors import InvalidRequest
 
 _CARRIED = ["text"]
 _LEGACY = {"functions": "tools", "function_call": "tool_choice"}

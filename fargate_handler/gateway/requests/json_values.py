@@ -6,7 +6,7 @@ import math
 
 import orjson
 
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.base.errors import InvalidRequest
 
 
 def written(value: object, where: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import InvalidRequest, NotFound
 
 _MOST_NAMED = 20
 

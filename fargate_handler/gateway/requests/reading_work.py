@@ -18,12 +18,12 @@ from evenflow.fargate_handler.gateway.requests.request_cache import CacheKey, Re
 from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
 from evenflow.fargate_handler.orchestrator.held_requests import memory_of, memory_of_text
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.policy.address_rates import AddressRates
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryPart
-from evenflow.stream_core.protocol.errors import RateLimited
-from evenflow.stream_core.protocol.request_bounds import check_bounds
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.address_rates import AddressRates
+from evenflow.stream_core.bounds.memory_account import MemoryPart
+from evenflow.stream_core.protocols.request_bounds import check_bounds
+from evenflow.stream_core.queue.fair_queue import Line
 
 VALUE_BYTES = 100
 """Reading a JSON value takes about as long as reading 100 bytes of text."""

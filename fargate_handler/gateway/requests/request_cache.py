@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.memory_account import MemoryPart
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.bounds.memory_account import MemoryPart
 
 CacheKey = tuple[str, Channel]
 """A response's id and its channel: a client can name the id of another's response in its own."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
-from evenflow.stream_core.encoders.port import LAST_EVENT_ID, EventId
+from evenflow.stream_core.base.errors import Gone, InvalidRequest
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.log.response_log import EVERYTHING
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import Gone, InvalidRequest
 
 
 def last_event(header: str | None, *, has_key: bool) -> EventId:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.stream_core.log.conversation import ToolCall
+from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.log.returned_fields import (
     Fields,
     added,
@@ -16,7 +16,7 @@ from evenflow.stream_core.log.returned_fields import (
     fields_of,
     unsealed,
 )
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.session.conversation import ToolCall
 
 
 def further_fields(given: Mapping[str, Any], known: Container[str], where: str) -> Fields:

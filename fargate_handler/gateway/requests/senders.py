@@ -20,16 +20,16 @@ from evenflow.fargate_handler.gateway.http_answers import (
     address_of,
     host_of,
 )
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.call_rates import Caller
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.rights import ALL_RIGHTS, Right, check_right
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.policy.trace_context import TRACEPARENT, known_traceparent
-from evenflow.stream_core.protocol.errors import AuthenticationFailed
-from evenflow.stream_core.protocol.http_contract import whole_number
-from evenflow.stream_core.protocol.session_init import OPEN_TENANT, bearer
+from evenflow.stream_core.auth.rights import ALL_RIGHTS, Right, check_right
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import AuthenticationFailed
+from evenflow.stream_core.base.trace_context import TRACEPARENT, known_traceparent
+from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.http.http_contract import whole_number
+from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT, bearer
+from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.tenants.access import check_scope
 from evenflow.stream_core.tenants.charges import Payer
 from evenflow.stream_core.tenants.tenant import Scope

@@ -28,13 +28,13 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     repeatable_channel,
     single_channel,
 )
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
-from evenflow.stream_core.policy.rights import Right, check_right
-from evenflow.stream_core.protocol.content_encoding import GZIP
-from evenflow.stream_core.protocol.errors import Conflict, Gone, InvalidRequest
-from evenflow.stream_core.protocol.http_contract import whole_number
+from evenflow.stream_core.auth.rights import Right, check_right
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from evenflow.stream_core.base.errors import Conflict, Gone, InvalidRequest
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.http.content_encoding import GZIP
+from evenflow.stream_core.http.http_contract import whole_number
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 TIMEOUT_HEADER = "Evenflow-Timeout-Ms"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from evenflow.fargate_handler.token_sources.demo.beside import call, call_arguments
 from evenflow.fargate_handler.token_sources.demo.script import Script
 from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.base.errors import ModelRefused
 from evenflow.stream_core.log.entries import Kind
-from evenflow.stream_core.protocol.errors import ModelRefused
 
 
 def called_tools(count: int, options: ModelOptions) -> list[str]:

@@ -12,8 +12,8 @@ from typing import TypedDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evenflow.fargate_handler.token_sources.port import ModelEnd
+from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed
 from evenflow.stream_core.log.entries import MOST_CALLS, Content, Part
-from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed
 
 _TOKEN = re.compile(r"\s*\w{1,7}|\s*[^\w\s]|\s+")
 _VOCABULARY = (

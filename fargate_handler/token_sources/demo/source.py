@@ -17,8 +17,8 @@ from evenflow.fargate_handler.token_sources.demo.script import (
     is_directive,
 )
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.delivery.delivery_clock import SLOT_MS, DeliveryClock
-from evenflow.stream_core.protocol.messages import Usage
 
 _HELD_SLOTS = 5
 

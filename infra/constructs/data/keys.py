@@ -12,7 +12,7 @@ from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import removal_policy
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.stack_settings import FIRST_EDGE_KEY
-from evenflow.stream_core.protocol.session_init import OPEN_TENANT
+from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT
 
 
 def data_key(scope: Construct, construct_id: str, settings: EnvironmentSettings) -> kms.Key:

@@ -24,7 +24,7 @@ from evenflow.infra.front import ExistingListener
 from evenflow.infra.regions import GLOBAL_REGION
 from evenflow.infra.settings import EnvironmentSettings
 from evenflow.infra.stack_settings import HostedZone
-from evenflow.stream_core.protocol.routes import (
+from evenflow.stream_core.http.routes import (
     EDGE_KEY_HEADER,
     ENTRIES,
     OPEN_SESSION,

@@ -12,7 +12,7 @@ from constructs import Construct
 from evenflow.infra.constructs.retention import log_group_of_days
 from evenflow.infra.settings import LogRetentionDays
 from evenflow.infra.stack_settings import FirewallGroup, FirewallSettings
-from evenflow.stream_core.protocol.routes import OPEN_SESSION, POLL
+from evenflow.stream_core.http.routes import OPEN_SESSION, POLL
 
 _Acl = wafv2.CfnWebACL
 _Statement = wafv2.CfnWebACL.StatementProperty

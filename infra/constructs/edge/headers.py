@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudfront as cloudfront
 from constructs import Construct
 
 from evenflow.infra.settings import EnvironmentSettings
-from evenflow.stream_core.policy.allowed_origins import page_policy
+from evenflow.stream_core.auth.allowed_origins import page_policy
 
 
 def module_headers(

@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from evenflow.infra.settings import EnvironmentSettings
-from evenflow.stream_core.protocol.routes import CHAT, OPEN_SESSION, POST_MESSAGE, RUN, WEBSOCKET
+from evenflow.stream_core.http.routes import CHAT, OPEN_SESSION, POST_MESSAGE, RUN, WEBSOCKET
 
 
 def frontend_outputs(scope: Construct, settings: EnvironmentSettings, url: str) -> None:

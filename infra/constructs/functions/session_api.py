@@ -12,7 +12,7 @@ from constructs import Construct
 from evenflow.infra.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.settings import EnvironmentSettings
-from evenflow.stream_core.protocol.routes import OPEN_SESSION, POLL
+from evenflow.stream_core.http.routes import OPEN_SESSION, POLL
 
 _ACCESS_LOG = {
     name: f"$context.{name}"

@@ -21,7 +21,7 @@ from evenflow.infra.constructs.network.security_groups import (
 from evenflow.infra.constructs.service.path_rules import path_rules
 from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
 from evenflow.infra.settings import EnvironmentSettings
-from evenflow.stream_core.protocol.routes import HEALTH, edge_patterns
+from evenflow.stream_core.http.routes import HEALTH, edge_patterns
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
 

@@ -13,7 +13,7 @@ from evenflow.fargate_handler.token_sources.demo.script import (
     is_directive,
     split_tokens,
 )
-from evenflow.stream_core.protocol.errors import ModelRefused
+from evenflow.stream_core.base.errors import ModelRefused
 from tests.integration.aws_models.events import (
     MESSAGE_START,
     bedrock_end,

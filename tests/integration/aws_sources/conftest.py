@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSource
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.protocol.errors import EvenflowError
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.session.conversation import Turn
 from tests.integration.aws_models.model_server import ModelServer, model_server
 from tests.integration.aws_models.services import SERVICES, Service
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink

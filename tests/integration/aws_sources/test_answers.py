@@ -9,7 +9,7 @@ import pytest
 from evenflow.fargate_handler.token_sources.bedrock import BedrockModel
 from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.session.conversation import Turn
 from tests.integration.aws_models.events import chat_chunk, json_event, payload_part, sse
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import sends

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     ModelRefused,
     UpstreamAnswered,
     UpstreamFailed,

@@ -8,7 +8,7 @@ import psutil
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.port import ModelFinish
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.base.answer import Usage
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.services import Service
 from tests.integration.aws_sources.conftest import (

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.base.errors import EvenflowError, ModelRefused
 from evenflow.stream_core.log.entries import Content, Kind, Part
-from evenflow.stream_core.protocol.errors import EvenflowError, ModelRefused
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.integration.aws_models.events import (
     MESSAGE_START,
     bedrock_end,

@@ -14,7 +14,7 @@ from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
 from evenflow.fargate_handler.inference.service import InferenceService
 from evenflow.fargate_handler.inference.worker_source import GrpcWorkers
 from evenflow.fargate_handler.token_sources.port import TokenSource
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 from tests.integration.grpc_workers.line import Line
 from tests.integration.grpc_workers.workers import WorkerInLoop, WorkerProcess
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.log.entries import Content
-from evenflow.stream_core.protocol.messages import Usage
 
 FINISH = ModelFinish("stop", Usage(prompt_tokens=11, completion_tokens=42))
 

@@ -12,7 +12,7 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.base.answer import Usage
 from tests.integration.answer import Answer, Frame
 from tests.integration.chat_client import ChatSession, Connection, checked_error, demo, open_session
 from tests.integration.conftest import OpenSession, Serve

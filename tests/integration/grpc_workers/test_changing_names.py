@@ -13,7 +13,7 @@ from evenflow.fargate_handler.inference import worker_source as grpc_worker
 from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from evenflow.fargate_handler.inference.service import InferenceService
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.session.conversation import Turn
 from tests.integration.grpc_workers.conftest import Opened, Serving
 from tests.integration.grpc_workers.scripted_source import FINISH, ScriptedSource, says
 from tests.integration.openai.tools import TOOLS

@@ -14,8 +14,8 @@ from evenflow.fargate_handler.inference import worker_source as grpc_worker
 from evenflow.fargate_handler.inference.worker_source import GrpcWorkers
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.port import ModelRequest
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.base.errors import UpstreamFailed
+from evenflow.stream_core.session.conversation import Turn
 from tests.integration.answer import Answer
 from tests.integration.chat_client import demo, open_session
 from tests.integration.conftest import Serve

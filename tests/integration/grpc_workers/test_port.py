@@ -15,14 +15,14 @@ from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
 from evenflow.fargate_handler.inference.worker_source import GrpcWorkers
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamFailed,
     UpstreamRejected,
     UpstreamTimeout,
 )
+from evenflow.stream_core.session.conversation import Turn
 from tests.integration.grpc_workers.conftest import LocalWorker, Opened, Serving
 from tests.integration.grpc_workers.scripted_source import (
     FINISH,

@@ -17,9 +17,9 @@ from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
 )
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed
 from evenflow.stream_core.log.entries import Content, Kind, Part
-from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.grpc_workers.conftest import Opened, Serving, Workers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.token_sources.port import ModelRequest
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.session.conversation import Turn
 from tests.integration.grpc_workers.conftest import Opened, WorkerProcesses
 from tests.integration.scripted_model import END, Reply, chunk, scripted_model
 from tests.integration.trace_collector import trace_collector

@@ -21,16 +21,16 @@ from evenflow.stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
 from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from evenflow.stream_aws.tables import TENANTS, TableNames
-from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
-from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
-from evenflow.stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
-from evenflow.stream_core.ports.memory_tenant_store import MemoryTenantStore
-from evenflow.stream_core.ports.response_store import ResponseStore
-from evenflow.stream_core.ports.session_store import SessionStore
-from evenflow.stream_core.ports.task_calls import CallsOfTasks
-from evenflow.stream_core.ports.tenant_activity import TenantActivity
-from evenflow.stream_core.ports.tenant_store import TenantStore
-from evenflow.stream_core.ports.usage_store import UsageStore
+from evenflow.stream_core.stores.memory_store import MemoryResponseStore, MemorySessionStore
+from evenflow.stream_core.stores.response_store import ResponseStore
+from evenflow.stream_core.stores.session_store import SessionStore
+from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.tenants.memory_tenant_store import MemoryTenantStore
+from evenflow.stream_core.tenants.tenant_activity import TenantActivity
+from evenflow.stream_core.tenants.tenant_store import TenantStore
+from evenflow.stream_core.tenants.usage_store import UsageStore
+from evenflow.stream_core.upstream.memory_calls import MemoryCallsOfTasks
+from evenflow.stream_core.upstream.task_calls import CallsOfTasks
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.stores.stores import LONG_LIFETIME, NOW, Stores, new_name

@@ -6,17 +6,17 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.log.entries import LogEntry
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.stores.response_store import (
     Chunk,
     Ending,
     Lease,
     ResponseStore,
     StoredEntries,
 )
-from evenflow.stream_core.ports.session_store import LedgerEntry, SessionStore
+from evenflow.stream_core.stores.session_store import LedgerEntry, SessionStore
 
 NOW = 1_800_000_000.0
 """When the tests play, in seconds since the epoch."""

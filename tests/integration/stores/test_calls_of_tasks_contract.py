@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.task_calls import ModelCalls, TaskCalls
+from evenflow.stream_core.stores.response_store import StoreUnavailable
+from evenflow.stream_core.upstream.task_calls import ModelCalls, TaskCalls
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores, Tasks
 from tests.integration.stores.stores import NOW

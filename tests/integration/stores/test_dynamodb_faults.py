@@ -13,13 +13,13 @@ import pytest
 
 from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from evenflow.stream_aws.response_items import is_chunk, read_chunk
-from evenflow.stream_core.ports.response_store import Chunk, Lease, StoreUnavailable, Unwritable
-from evenflow.stream_core.ports.session_store import NotAccepted
-from evenflow.stream_core.ports.task_calls import TaskCalls
-from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.stores.response_store import Chunk, Lease, StoreUnavailable, Unwritable
+from evenflow.stream_core.stores.session_store import NotAccepted
 from evenflow.stream_core.tenants.budget import Ask, Reservation
 from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.tenant_activity import Activity
 from evenflow.stream_core.tenants.usage import UsageRecord
+from evenflow.stream_core.upstream.task_calls import TaskCalls
 from tests.integration.dynamodb_faults import WRITES, Fault
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from evenflow.stream_aws.dynamodb_kept_bytes import DynamoDBKeptBytes
 from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.session_store import StoreFull
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.stores.session_store import StoreFull
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import LIFETIME, NOW, new_message, new_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from evenflow.stream_core.ports.session_store import LedgerEntry
+from evenflow.stream_core.stores.session_store import LedgerEntry
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW, new_channel, new_message
 

@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from evenflow.stream_core.ports.response_store import Lease, LeaseLost, StoreUnavailable
+from evenflow.stream_core.stores.response_store import Lease, LeaseLost, StoreUnavailable
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW, completed, lease_of, new_name

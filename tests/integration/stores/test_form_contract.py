@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from evenflow.stream_aws.response_items import head_key
 from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
-from evenflow.stream_core.ports.response_store import TEXT_FORM, TYPED_FORM, Lease, NewerForm
-from evenflow.stream_core.ports.stored_json import plain_entries, read_ending, read_entries
+from evenflow.stream_core.stores.response_store import TEXT_FORM, TYPED_FORM, Lease, NewerForm
+from evenflow.stream_core.stores.stored_json import plain_entries, read_ending, read_entries
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, lease_of, new_name
 
@@ -31,7 +31,7 @@ PARTS: list[LogEntry] = [
 @pytest.fixture
 def version_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on this task is of a version that knows text alone."""
-    monkeypatch.setattr("evenflow.stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
+    monkeypatch.setattr("evenflow.stream_core.stores.response_store.NEWEST_FORM", TEXT_FORM)
     monkeypatch.setattr("evenflow.stream_aws.response_items.NEWEST_FORM", TEXT_FORM)
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.stores.response_store import (
     Lease,
     LeaseLost,
     StoredEntries,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.stream_core.ports.response_store import Lease, LeaseLost
+from evenflow.stream_core.stores.response_store import Lease, LeaseLost
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.server_process import ROOT
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, lease_of

@@ -14,11 +14,11 @@ from aiobotocore.session import AioSession
 from evenflow.stream_aws.redrive import main
 from evenflow.stream_aws.redriving import Outcome, Redriven, Redriving
 from evenflow.stream_aws.sqs_dead_letters import CLIENT_CONFIG, SqsDeadLetters
+from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
-from evenflow.stream_core.ports.response_store import Ending, Lease, StoreUnavailable
-from evenflow.stream_core.ports.session_store import LedgerEntry
+from evenflow.stream_core.stores.dead_letters import DeadLetter, DeadLettersUnavailable
+from evenflow.stream_core.stores.response_store import Ending, Lease, StoreUnavailable
+from evenflow.stream_core.stores.session_store import LedgerEntry
 from tests.integration.aws_emulator import REGION, AwsEmulator
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.server_process import free_port

@@ -9,7 +9,7 @@ import asyncio
 import pytest
 
 from evenflow.stream_core.log.entries import LogEntry, Restart
-from evenflow.stream_core.ports.response_store import Lease, LeaseLost
+from evenflow.stream_core.stores.response_store import Lease, LeaseLost
 from tests.integration.stores.stores import (
     LIFETIME,
     NOW,

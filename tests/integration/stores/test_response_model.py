@@ -18,8 +18,8 @@ from evenflow.stream_aws.dynamodb import Client
 from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
 from evenflow.stream_aws.tables import TableNames
-from evenflow.stream_core.ports.response_store import ResponseStore
-from evenflow.stream_core.ports.session_store import SessionStore
+from evenflow.stream_core.stores.response_store import ResponseStore
+from evenflow.stream_core.stores.session_store import SessionStore
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import threaded_dynamodb_emulator
 from tests.integration.stores.stores import new_name

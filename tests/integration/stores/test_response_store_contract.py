@@ -10,7 +10,7 @@ import pytest
 
 from evenflow.stream_core.log.entries import LogEntry, Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.ports.response_store import Ending, Lease, LeaseLost
+from evenflow.stream_core.stores.response_store import Ending, Lease, LeaseLost
 from tests.integration.stores.stores import (
     LIFETIME,
     NOW,

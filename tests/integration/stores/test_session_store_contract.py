@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.channel import (
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.channel import (
     CHAT,
     COMPLETION,
     KEYED_COMPLETION,
     Channel,
     MessageKind,
 )
-from evenflow.stream_core.ports.outcome import Outcome
-from evenflow.stream_core.ports.response_store import Lease
-from evenflow.stream_core.ports.session_store import (
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.stores.outcome import Outcome
+from evenflow.stream_core.stores.response_store import Lease
+from evenflow.stream_core.stores.session_store import (
     LedgerEntry,
     NotAccepted,
     SessionStore,

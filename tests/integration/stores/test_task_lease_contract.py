@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.ports.response_store import Lease, LeaseLost, TaskLease
+from evenflow.stream_core.stores.response_store import Lease, LeaseLost, TaskLease
 from tests.integration.stores.stores import LIFETIME, NOW, Stores, completed, lease_of, new_name
 
 ADDRESS = "http://10.0.1.5:8080"

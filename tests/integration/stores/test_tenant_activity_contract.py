@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.stores.response_store import StoreUnavailable
+from evenflow.stream_core.tenants.tenant_activity import Activity
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores, Tasks
 from tests.integration.stores.stores import NOW

@@ -9,9 +9,10 @@ import pytest
 
 from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from evenflow.stream_aws.tenant_items import change
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.tenant_store import StoredTenants, TenantChanged, TenantStore
-from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Scope, ServiceClass, Tenant
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.stores.response_store import StoreUnavailable
+from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Scope, Tenant
+from evenflow.stream_core.tenants.tenant_store import StoredTenants, TenantChanged, TenantStore
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from evenflow.stream_core.ports.response_store import Lease
+from evenflow.stream_core.stores.response_store import Lease
 from tests.integration.stores.stores import (
     NOW,
     Stores,

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
-from evenflow.stream_core.ports.memory_usage import MemoryUsageStore
-from evenflow.stream_core.ports.usage_store import ReservationGone, UsageStore
 from evenflow.stream_core.tenants.budget import Ask, Reservation
+from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore
 from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord
+from evenflow.stream_core.tenants.usage_store import ReservationGone, UsageStore
 from tests.integration.stores.conftest import DynamoDBStores, FileStores
 from tests.integration.stores.stores import new_name
 

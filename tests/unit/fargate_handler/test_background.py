@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.fargate_handler import background as module
 from evenflow.fargate_handler.background import Background
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.base.errors import Overloaded
 from tests.unit.settle import settle
 
 

@@ -13,7 +13,7 @@ import pytest
 from evenflow.fargate_handler.bounded_log import REPEATED, UNREAD, BoundedLog
 from evenflow.fargate_handler.line_writer import LineWriter
 from evenflow.fargate_handler.log_formats import LineFormatter
-from evenflow.stream_core.policy.log_rate import EACH
+from evenflow.stream_core.bounds.log_rate import EACH
 from evenflow.stream_core.records.event_record import EventRecord
 from tests.full_pipe import full_pipe
 from tests.unit.hand_turned_clock import HandTurnedClock

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from unittest.mock import Mock
 
 from evenflow.fargate_handler.clock_driver import ClockDriver
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
-from evenflow.stream_core.policy.limits import Limits
 
 
 class _Endless:

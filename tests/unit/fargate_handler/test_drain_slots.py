@@ -16,8 +16,8 @@ from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
 from evenflow.fargate_handler.handler import Handler
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
 from tests.chaos.arrival_rate import arrival_rate
 from tests.unit.hand_turned_clock import HandTurnedClock
 

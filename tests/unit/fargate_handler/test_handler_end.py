@@ -13,9 +13,9 @@ from evenflow.fargate_handler.handler import Handler
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
 from tests.unit.fargate_handler.orchestrator.scripted_stores import ScriptedResponseStore
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle

@@ -15,8 +15,7 @@ from evenflow.fargate_handler.inference.errors import (
     worker_options,
 )
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,
@@ -27,6 +26,7 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamTimeout,
     UpstreamUnreadable,
 )
+from evenflow.stream_core.base.limits import Limits
 
 Status = grpc.StatusCode
 

@@ -17,9 +17,9 @@ from evenflow.fargate_handler.inference.messages import (
 )
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.log.entries import Content, NotAPart
-from evenflow.stream_core.protocol.errors import UpstreamFailed
-from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.test_whole_request import REQUESTS, TEXT
 from tests.unit.stream_core.contents import CONTENTS
 

@@ -18,9 +18,9 @@ from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.stream_aws.key_secret import KeySecret
 from evenflow.stream_aws.keys import parse_signing_keys, parse_tenant_keys
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.errors import AuthenticationFailed
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import AuthenticationFailed
 
 OLD, NEW = "old-" * 10, "new-" * 10
 CHANNEL = Channel("t", "demo", "s")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from evenflow.fargate_handler.log_formats import TEXT_FORMAT, JsonFormatter, LineFormatter
-from evenflow.stream_core.policy.log_rate import EACH
+from evenflow.stream_core.bounds.log_rate import EACH
 from evenflow.stream_core.records.event_record import EventRecord
 
 _FORMATTER = JsonFormatter({"task": "t1"})

@@ -8,8 +8,8 @@ import pytest
 
 from docs.generate import limits_page
 from evenflow.fargate_handler.memory import memory_bytes, usable_cores, warn_of_too_little_memory
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_bound import MEBIBYTE, bounds, limits_bound
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_bound import MEBIBYTE, bounds, limits_bound
 
 
 def test_a_control_group_may_have_less_than_the_machine(tmp_path: Path) -> None:

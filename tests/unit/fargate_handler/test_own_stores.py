@@ -10,8 +10,8 @@ from evenflow.fargate_handler.adapters import own_stores
 from evenflow.fargate_handler.chosen_adapters import open_adapters
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
-from evenflow.stream_core.ports.memory_store import MemoryResponseStore
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS
+from evenflow.stream_core.stores.memory_store import MemoryResponseStore
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS
 from evenflow.stream_sqlite.response_store import SQLiteResponseStore
 from tests.integration.stores.stores import NOW, new_channel, new_message
 

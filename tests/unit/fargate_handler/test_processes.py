@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from evenflow.fargate_handler.gateway.listening_socket import listening_socket
 from evenflow.fargate_handler.processes import Place, Siblings, joined_pages, public_sockets
 from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
-from evenflow.stream_core.log.peer_log import PeerUnreachable
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.protocols.evenflow.peer_log import PeerUnreachable
 from tests.unit.fargate_handler.measured import metrics_of
 
 PLACE = Place(number=1, ports=(5000, 5001, 5002))

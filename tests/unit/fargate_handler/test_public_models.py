@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from evenflow.fargate_handler.settings import HandlerSettings
-from evenflow.stream_core.policy.public_models import own_name, parse_models
+from evenflow.stream_core.base.public_models import own_name, parse_models
 
 ARN = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3"
 

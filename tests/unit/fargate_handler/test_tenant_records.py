@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from evenflow.fargate_handler.tenant_records import TenantRecords
-from evenflow.stream_core.policy.model_prices import ModelPrices, Price
-from evenflow.stream_core.ports.memory_tenant_store import MemoryTenantStore
+from evenflow.stream_core.base.model_prices import ModelPrices, Price
+from evenflow.stream_core.tenants.memory_tenant_store import MemoryTenantStore
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 

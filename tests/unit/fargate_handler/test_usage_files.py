@@ -9,8 +9,8 @@ from pathlib import Path
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.usage_files import UsageFiles
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.memory_usage import MemoryUsageStore
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import Tenant
 from evenflow.stream_core.tenants.usage import UsageRecord

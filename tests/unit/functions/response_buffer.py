@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 from evenflow.functions.poll_response.long_poll import LongPoll, PollResult
 from evenflow.functions.poll_response.stored_responses import StoredResponses
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Gone, NotFound
 from evenflow.stream_core.log.entries import LogEntry, Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.memory_store import MemoryResponseStore
-from evenflow.stream_core.ports.response_store import Chunk, Ending, Lease, ResponseHead, gapless
-from evenflow.stream_core.protocol.errors import Gone, NotFound
+from evenflow.stream_core.stores.memory_store import MemoryResponseStore
+from evenflow.stream_core.stores.response_store import Chunk, Ending, Lease, ResponseHead, gapless
 
 T = TypeVar("T")
 

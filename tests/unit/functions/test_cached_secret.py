@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from evenflow.functions.cached_secret import MAX_AGE_SECONDS, CachedSecret
 from evenflow.stream_aws.keys import parse_signing_keys
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.base.errors import Overloaded
 
 OLD, NEW = json.dumps({"k1": "o" * 40}), json.dumps({"k2": "n" * 40})
 SHORT = json.dumps({"k1": "too-short"})

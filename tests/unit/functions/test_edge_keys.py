@@ -7,8 +7,8 @@ from aws_lambda_powertools import Logger
 
 from evenflow.functions.edge_keys import EdgeKeys, parse_edge_keys
 from evenflow.stream_aws.keys import KeysUnreadable
-from evenflow.stream_core.protocol.errors import HostNotAllowed
-from evenflow.stream_core.protocol.routes import EDGE_KEY_HEADER
+from evenflow.stream_core.base.errors import HostNotAllowed
+from evenflow.stream_core.http.routes import EDGE_KEY_HEADER
 
 OLD, NEW = "o" * 64, "n" * 64
 

@@ -9,7 +9,7 @@ from evenflow.functions.settings import (
     limits,
     required,
 )
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 
 VARIABLES = {
     "EVENFLOW_EDGE_KEYS_SECRET": "arn:aws:secretsmanager:us-east-1:111111111111:secret:edge",

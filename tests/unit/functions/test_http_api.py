@@ -10,9 +10,9 @@ import pytest
 from aws_lambda_powertools import Logger
 
 from evenflow.functions.http_api import HttpApiAnswer, HttpApiRequest, answer_event, json_answer
-from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
-from evenflow.stream_core.protocol.errors import AuthenticationFailed, HostNotAllowed, Overloaded
-from evenflow.stream_core.protocol.routes import NOT_SERVED, Route
+from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
+from evenflow.stream_core.base.errors import AuthenticationFailed, HostNotAllowed, Overloaded
+from evenflow.stream_core.http.routes import NOT_SERVED, Route
 from tests.integration.http_api_event import http_api_event
 
 ROUTE = Route("POST", "/things/{name}", NOT_SERVED)

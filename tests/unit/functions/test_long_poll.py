@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from evenflow.functions.poll_response.long_poll import LongPoll
+from evenflow.stream_core.base.errors import Gone, InvalidRequest, NotFound, RateLimited
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.ports.response_store import Chunk, Ending
-from evenflow.stream_core.protocol.errors import Gone, InvalidRequest, NotFound, RateLimited
+from evenflow.stream_core.stores.response_store import Chunk, Ending
 from tests.unit.functions.response_buffer import (
     CHANNEL,
     LOOK,

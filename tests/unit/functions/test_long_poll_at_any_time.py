@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from evenflow.functions.poll_response.long_poll import PollResult
 from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Restart, joined
 from evenflow.stream_core.log.response_log import Cursor, ResponseLog, resume_point, slice_of
-from evenflow.stream_core.ports.response_store import Chunk, gapless
-from evenflow.stream_core.protocol.part_objects import PartObject
+from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
+from evenflow.stream_core.stores.response_store import Chunk, gapless
 from tests.unit.functions.response_buffer import LOOK, START, Buffer, at_once
 from tests.unit.stream_core.contents import CONTENT
 

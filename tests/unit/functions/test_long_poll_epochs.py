@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.log.entries import LogEntry, Restart
 from evenflow.stream_core.log.response_log import ResponseLog, ResponseState, resume_point
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.long_poll import Polled
+from evenflow.stream_core.protocols.evenflow.long_poll import Polled
 from tests.unit.functions.response_buffer import LOOK, USAGE, Buffer
 
 # Two take-overs, at 3 and at 6, and a restart by the last owner.

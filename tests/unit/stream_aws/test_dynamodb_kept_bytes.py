@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 from evenflow.stream_aws.dynamodb_kept_bytes import DynamoDBKeptBytes
 from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore, _size, _size_of_item
 from evenflow.stream_aws.tables import TableNames
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.session_store import LedgerEntry, StoreFull
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.stores.session_store import LedgerEntry, StoreFull
 
 NOW = 1_795_478_400.0
 MOST, SIZE = 1_000_000, 50_000

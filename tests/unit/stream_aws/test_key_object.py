@@ -12,8 +12,8 @@ from evenflow.stream_aws.keys import (
     parse_signing_keys,
     parse_tenant_keys,
 )
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
 
 KEY, OTHER = "k" * 32, "o" * 32
 

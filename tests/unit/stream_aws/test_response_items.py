@@ -17,8 +17,8 @@ from evenflow.stream_aws.response_items import (
 )
 from evenflow.stream_core.log.entries import LogEntry, Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.ports.response_store import Chunk, Ending, ResponseHead
-from evenflow.stream_core.ports.stored_json import ending_text
+from evenflow.stream_core.stores.response_store import Chunk, Ending, ResponseHead
+from evenflow.stream_core.stores.stored_json import ending_text
 
 NOW = 1_800_000_000.0
 HEAD = ResponseHead("r", "t:a:s", "m", "task", 1, NOW, NOW + 86_400)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from evenflow.stream_core.ports.session_store import LedgerEntry
+from evenflow.stream_core.stores.session_store import LedgerEntry
 
 # Of each message: whether it replaces one, goes on with a version, or with the last; and which.
 CHOICES = st.lists(st.tuples(st.sampled_from("rpn"), st.integers(0, 12)), max_size=12)

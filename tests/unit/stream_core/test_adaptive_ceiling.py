@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
-from evenflow.stream_core.policy.refused_questions import Question
+from evenflow.stream_core.upstream.adaptive_ceiling import AdaptiveCeiling
+from evenflow.stream_core.upstream.refused_questions import Question
 
 LATEST = 1.101  # of what the server says
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.address_rates import AddressRates
+from evenflow.stream_core.bounds.address_rates import AddressRates
 
 ONE, OTHER = "203.0.113.7", "2001:db8::/64"
 

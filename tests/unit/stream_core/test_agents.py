@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.agents import (
+from evenflow.stream_core.base.agents import (
     Agent,
     Agents,
     AgentsError,
@@ -10,7 +10,7 @@ from evenflow.stream_core.policy.agents import (
     agents_from_json,
     agents_from_toml,
 )
-from evenflow.stream_core.protocol.errors import NotFound
+from evenflow.stream_core.base.errors import NotFound
 
 TEXT = """
 [support]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.allowed_hosts import AllowedHosts, is_loopback, parse_hosts
-from evenflow.stream_core.protocol.errors import HostNotAllowed
+from evenflow.stream_core.auth.allowed_hosts import AllowedHosts, is_loopback, parse_hosts
+from evenflow.stream_core.base.errors import HostNotAllowed
 
 
 @pytest.mark.parametrize(

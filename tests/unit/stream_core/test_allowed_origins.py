@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.allowed_origins import AllowedOrigins, is_own_page, parse_origins
+from evenflow.stream_core.auth.allowed_origins import AllowedOrigins, is_own_page, parse_origins
 
 APP, OTHER = "https://app.example.com", "https://other.example.com"
 ONE = AllowedOrigins([APP])

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import hashlib
 
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import UpstreamFailed
+from evenflow.stream_core.base.model_prices import ModelPrices
 from evenflow.stream_core.log.entries import Restart
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.protocol.errors import UpstreamFailed
-from evenflow.stream_core.protocol.messages import Usage
 from evenflow.stream_core.records.answer_record import AnswerRecord, answer_record
 from evenflow.stream_core.records.reader_record import ReaderFigures
 from tests.unit.hand_turned_clock import HandTurnedClock

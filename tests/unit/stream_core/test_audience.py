@@ -6,8 +6,8 @@ from collections import Counter
 from itertools import pairwise
 
 from evenflow.stream_core.delivery.audience import AT_ONCE
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.dialect import V1Encoder
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.protocols.evenflow.dialect import V1Encoder
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.stream_core.test_response_stream import new_stream

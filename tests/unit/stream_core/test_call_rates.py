@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.call_rates import (
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.call_rates import (
     LONGEST_WAIT_SECONDS,
     Caller,
     CallRates,
     cost_of_answer,
 )
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import RateLimited
 
 _LIMITS = Limits(calls_per_second=10, calls_per_sender_per_second=40, streams_per_session=2)
 _READER = Caller("session")

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.channel import NAME_PATTERN, Channel
+from evenflow.stream_core.base.channel import NAME_PATTERN, Channel
 
 NAMES = st.from_regex(NAME_PATTERN, fullmatch=True)
 

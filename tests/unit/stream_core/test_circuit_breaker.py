@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.circuit_breaker import Call, CircuitBreaker, CircuitOpen, Sender
+from evenflow.stream_core.upstream.circuit_breaker import Call, CircuitBreaker, CircuitOpen, Sender
 
 FAILURES, OPEN_SECONDS = 4, 10.0
 EVIL, HONEST, THIRD = ("evil", "10.0.0.1"), ("honest", "10.0.0.2"), ("third", "10.0.0.3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
-from evenflow.stream_core.policy.client_address import TrustedProxies
+from evenflow.stream_core.base.client_address import TrustedProxies
 
 _PROXIES = TrustedProxies("10.0.0.0/16,fd00::/8")
 

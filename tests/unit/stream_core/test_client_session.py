@@ -8,11 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.client_session_states import (
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import (
+    Conflict,
+    EvenflowError,
+    Gone,
+    ModelRefused,
+    NotFound,
+    Overloaded,
+    RateLimited,
+)
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, refusal_frame
+from evenflow.stream_core.protocols.evenflow.dialect import CompactDialect, Dialect
+from evenflow.stream_core.protocols.evenflow.messages import (
+    ChatMessageFrame,
+    ClientMessage,
+    ErrorFrame,
+    ResponseAck,
+)
+from evenflow.stream_core.protocols.evenflow.session_states import (
     Command,
     Disconnect,
     Ended,
@@ -27,25 +44,8 @@ from evenflow.stream_core.protocol.client_session_states import (
     SetTimer,
     StopReading,
 )
-from evenflow.stream_core.protocol.dialect import CompactDialect, Dialect
-from evenflow.stream_core.protocol.ending_frames import CloseCode, refusal_frame
-from evenflow.stream_core.protocol.errors import (
-    Conflict,
-    EvenflowError,
-    Gone,
-    ModelRefused,
-    NotFound,
-    Overloaded,
-    RateLimited,
-)
-from evenflow.stream_core.protocol.messages import (
-    ChatMessageFrame,
-    ClientMessage,
-    ErrorFrame,
-    ResponseAck,
-)
-from evenflow.stream_core.protocol.realtime import RealtimeDialect
-from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS, Opcode
+from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS, Opcode
+from evenflow.stream_core.protocols.realtime.dialect import RealtimeDialect
 
 CLAIMS = SessionClaims(
     Channel("public", "demo", "ses_1"), expires_at=2_000_000_000, issued_at=1_000_000_000

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.protocol.ending_frames import answer_to_close
+from evenflow.stream_core.protocols.evenflow.close_codes import answer_to_close
 
 _LEGAL = {1000, 1001, 1002, 1003, *range(1007, 1015), *range(3000, 5000)}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.connection_places import (
+from evenflow.stream_core.bounds.connection_places import (
     SPARE_CONNECTIONS,
     ConnectionPlaces,
     most_served,

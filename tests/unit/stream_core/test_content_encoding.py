@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.protocol.content_encoding import (
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.http.content_encoding import (
     FREE_BYTES,
     GZIP,
     MOST_TIMES,
     ContentDecoder,
 )
-from evenflow.stream_core.protocol.errors import EvenflowError
 
 _MEGABYTE = 1_048_576
 _MOST = 4 * _MEGABYTE

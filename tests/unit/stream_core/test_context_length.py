@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.protocol.context_length import ContextLengths
+from evenflow.stream_core.upstream.context_length import ContextLengths
 
 BOTH = ContextLengths(9001, 8192)
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.log.conversation import Conversation, Turn
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryPart
-from evenflow.stream_core.ports.session_store import LedgerEntry, StoredConversation
-from evenflow.stream_core.protocol.errors import Conflict, InvalidRequest, RateLimited
+from evenflow.stream_core.base.errors import Conflict, InvalidRequest, RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryPart
+from evenflow.stream_core.session.conversation import Conversation, Turn
+from evenflow.stream_core.stores.session_store import LedgerEntry, StoredConversation
 from tests.unit.stream_core.conversation_model import version_of
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from evenflow.stream_core.ports.conversation_tree import ConversationTree, MessageLink
+from evenflow.stream_core.stores.conversation_tree import ConversationTree, MessageLink
 from tests.unit.stream_core.conversation_model import (
     CHOICES,
     last_of_versions,

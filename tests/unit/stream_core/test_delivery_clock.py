@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
-from evenflow.stream_core.policy.limits import Limits
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from evenflow.stream_core.base.channel import COMPLETION
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
-from evenflow.stream_core.policy.channel import COMPLETION
 from tests.unit.simulated_core import SimulatedCore, Streams
 
 STREAMS = 500

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.protocol import errors
-from evenflow.stream_core.protocol.errors import Conflict, EvenflowError, RateLimited
+from evenflow.stream_core.base import errors
+from evenflow.stream_core.base.errors import Conflict, EvenflowError, RateLimited
 
 KINDS = [
     kind

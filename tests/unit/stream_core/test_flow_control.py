@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.flow_control import (
     FLOW_TRANSITIONS,
     FlowEvent,
@@ -10,7 +11,6 @@ from evenflow.stream_core.delivery.flow_control import (
     Lag,
     ReaderFlow,
 )
-from evenflow.stream_core.policy.limits import Limits
 
 LIMITS = Limits()
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evenflow.stream_core.log.entries import Kind, LogEntry, Part
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.stores.response_store import (
     NEWEST_FORM,
     Chunk,
     NewerForm,

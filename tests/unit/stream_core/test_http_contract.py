@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     AuthenticationFailed,
     EvenflowError,
     InvalidRequest,
     Overloaded,
     UpgradeRequired,
 )
-from evenflow.stream_core.protocol.http_contract import (
+from evenflow.stream_core.http.http_contract import (
     allow_header,
     body_too_large,
     error_headers,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 
 DESIGN = {
     "connections_per_node": 12_000,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from evenflow.stream_core.policy.log_rate import LogRate
+from evenflow.stream_core.bounds.log_rate import LogRate
 
 
 def test_one_line_a_second_of_each_kind() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.protocol.long_poll import (
+from evenflow.stream_core.protocols.evenflow.long_poll import (
     PollPatience,
     answer_at,
     linger_seconds,

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evenflow.stream_core.policy.channel import CHAT_OF_INTERFACE, COMPLETION, RESPONSE
-from evenflow.stream_core.ports.memory_store import (
+from evenflow.stream_core.base.channel import CHAT_OF_INTERFACE, COMPLETION, RESPONSE
+from evenflow.stream_core.stores.memory_store import (
     MemoryLargeTexts,
     MemoryResponseStore,
     MemorySessionStore,
 )
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS
-from evenflow.stream_core.ports.session_store import LARGE_TEXT_SECONDS
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS
+from evenflow.stream_core.stores.session_store import LARGE_TEXT_SECONDS
 from tests.integration.stores.stores import NOW, Stores, completed, new_channel, new_message
 
 

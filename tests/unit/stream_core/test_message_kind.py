@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.channel import (
+from evenflow.stream_core.base.channel import (
     CHAT,
     COMPLETION,
     KEYED_COMPLETION,

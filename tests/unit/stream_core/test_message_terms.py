@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from evenflow.stream_core.policy.agents import MessageParams, MessageTerms, metadata_header
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import POSTED_MESSAGE, MessagePayload, parse
-from evenflow.stream_core.protocol.realtime import RealtimeDialect
+from evenflow.stream_core.base.agents import MessageParams, MessageTerms, metadata_header
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.evenflow.messages import POSTED_MESSAGE, MessagePayload, parse
+from evenflow.stream_core.protocols.realtime.dialect import RealtimeDialect
 
 SAID = {
     "params": {"temperature": 0, "top_p": 1, "max_tokens": 5, "stop": ["\n"], "seed": -1},

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.model_prices import ModelPrices
+from evenflow.stream_core.base.model_prices import ModelPrices
 
 
 def test_a_call_costs_by_its_models_prices_for_a_million_tokens() -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.node_load import LoadFigure, NodeUse
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.node_load import LoadFigure, NodeUse
 
 LIMITS = Limits(
     connections_per_node=1_000,

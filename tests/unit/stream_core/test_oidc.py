@@ -7,18 +7,18 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.oidc import Identity, IdentityTokens
-from evenflow.stream_core.policy.oidc_keys import (
+from evenflow.stream_core.auth.oidc import Identity, IdentityTokens
+from evenflow.stream_core.auth.oidc_keys import (
     ALGORITHMS,
     FRESH_SECONDS,
     DocumentUnreadable,
     keys_url_in,
     parse_keys,
 )
-from evenflow.stream_core.policy.oidc_settings import OidcSettings
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.errors import EvenflowError, NotPermitted, Overloaded
+from evenflow.stream_core.auth.oidc_settings import OidcSettings
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import EvenflowError, NotPermitted, Overloaded
 from tests.identity_provider import AUDIENCE, IdentityProvider, make_key
 
 NOW = 1_795_251_600.0

@@ -7,7 +7,7 @@ import pytest
 
 from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.ports.outcome import MOST_BYTES, Outcome, contents_of
+from evenflow.stream_core.stores.outcome import MOST_BYTES, Outcome, contents_of
 
 CALL = Part(Kind.CALL, call=1, id="call_1", name="search")
 ARGUMENTS = Part(Kind.ARGUMENTS, '{"q":"Brahms"}', call=1)

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import ResponseLog, ResponseState
-from evenflow.stream_core.protocol.errors import InvalidRequest
 
 MOST_CREDIT = 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.allowed_origins import page_policy
+from evenflow.stream_core.auth.allowed_origins import page_policy
 
 
 def directives(policy: str) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from evenflow.stream_core.log.entries import CUSTOM, Content, Kind, NotAPart, Part
-from evenflow.stream_core.protocol.part_objects import PartObject, part_json, part_object
+from evenflow.stream_core.protocols.evenflow.part_objects import PartObject, part_json, part_object
 from tests.unit.stream_core.contents import CONTENT
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.delivery.presence import (
     MOST_NAMED,
     Presence,
@@ -11,8 +12,7 @@ from evenflow.stream_core.delivery.presence import (
     PresentReader,
     together,
 )
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.stream_core.test_response_stream import new_stream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.queue_place import StartRate
+from evenflow.stream_core.base.queue_place import StartRate
 
 
 def test_nothing_is_known_before_anything_began() -> None:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.protocol.rate_headers import (
+from evenflow.stream_core.tenants.charges import Level
+from evenflow.stream_core.tenants.quotas import BoundState
+from evenflow.stream_core.tenants.rate_headers import (
     anthropic_rate_headers,
     duration,
     openai_rate_headers,
 )
-from evenflow.stream_core.tenants.charges import Level
-from evenflow.stream_core.tenants.quotas import BoundState
 
 STATES = [
     BoundState(Level.TENANT, "requests_per_minute", 60, 50, 10.0),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.records.reader_record import Left, ReaderFigures
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import (
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.evenflow.messages import (
     ChatMessageFrame,
     ErrorFrame,
     LagNotice,
@@ -30,9 +31,8 @@ from evenflow.stream_core.protocol.messages import (
     Throttle,
     ToolCancel,
     ToolResult,
-    Usage,
 )
-from evenflow.stream_core.protocol.realtime import (
+from evenflow.stream_core.protocols.realtime.dialect import (
     REALTIME_CLIENT_MESSAGE,
     REALTIME_SERVER_MESSAGE,
     RealtimeDialect,

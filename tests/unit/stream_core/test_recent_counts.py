@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from evenflow.stream_core.policy.recent_counts import RecentCounts
+from evenflow.stream_core.bounds.recent_counts import RecentCounts
 
 
 def test_it_counts_by_name() -> None:

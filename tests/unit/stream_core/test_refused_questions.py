@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.refused_questions import Held, Question, RefusedQuestions
+from evenflow.stream_core.upstream.refused_questions import Held, Question, RefusedQuestions
 
 
 class Server:

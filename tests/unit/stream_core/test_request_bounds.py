@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import EvenflowError, InvalidRequest, TooLarge
-from evenflow.stream_core.protocol.request_bounds import check_bounds, check_turns
+from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest, TooLarge
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.request_bounds import check_bounds, check_turns
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _SMALL = Limits(
     messages_per_request=20, parts_per_request=40, tools_per_request=16, values_per_request=1_024

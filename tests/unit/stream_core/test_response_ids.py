@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.protocol.response_ids import PublicResponse, parse_item
+from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse, parse_item
 
 _PUBLIC = PublicResponse(f"rsp_{7:032x}", f"{9:040x}")
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import CHAT, COMPLETION, Channel, MessageKind
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS, slots_of
+from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import IllegalTransition, LogClosed, ResponseState
-from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream
-from evenflow.stream_core.policy.channel import CHAT, COMPLETION, Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import RateLimited
-from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, Delivery, RecordingReader
 

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.delivery.paced_cursor import Transport
+from evenflow.stream_core.base.answer import Transport, Usage
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.base.queue_place import QueuePlace
+from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
 from evenflow.stream_core.log.entries import LogEntry, Restart
 from evenflow.stream_core.log.response_log import LogClosed, ResponseState
-from evenflow.stream_core.log.response_stream import ResponseFull, ResponseStream
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.queue_place import QueuePlace
-from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import standing_text
 from tests.unit.stream_core.test_response_stream import new_stream, reading

@@ -6,9 +6,9 @@ import fnmatch
 
 import pytest
 
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.rights import Right
-from evenflow.stream_core.protocol.routes import (
+from evenflow.stream_core.auth.rights import Right
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.http.routes import (
     EVENTS,
     GET_MODEL,
     LIMITS_OF,

@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.address_rates import AddressRates
-from evenflow.stream_core.policy.agents import Agent, Agents
-from evenflow.stream_core.policy.channel import NAME_PATTERN, Channel
-from evenflow.stream_core.policy.oidc import IdentityTokens
-from evenflow.stream_core.policy.oidc_keys import parse_keys
-from evenflow.stream_core.policy.rights import ALL_RIGHTS, Right
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.auth.oidc import IdentityTokens
+from evenflow.stream_core.auth.oidc_keys import parse_keys
+from evenflow.stream_core.auth.rights import ALL_RIGHTS, Right
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.agents import Agent, Agents
+from evenflow.stream_core.base.channel import NAME_PATTERN, Channel
+from evenflow.stream_core.base.errors import (
     AuthenticationFailed,
     EvenflowError,
     InvalidRequest,
     NotFound,
     RateLimited,
 )
-from evenflow.stream_core.protocol.messages import SESSION_REQUEST, SessionRequest, parse
-from evenflow.stream_core.protocol.session_init import (
+from evenflow.stream_core.bounds.address_rates import AddressRates
+from evenflow.stream_core.protocols.evenflow.messages import SESSION_REQUEST, SessionRequest, parse
+from evenflow.stream_core.protocols.evenflow.session_init import (
     OpenedSession,
     bearer,
     check_address,

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.channel import NAME_PATTERN, Channel
-from evenflow.stream_core.policy.rights import ALL_RIGHTS, TO_READ, Right
-from evenflow.stream_core.policy.session_token import (
+from evenflow.stream_core.auth.rights import ALL_RIGHTS, TO_READ, Right
+from evenflow.stream_core.auth.session_token import (
     SessionClaims,
     SessionTokens,
     for_peers,
     key_matches,
 )
-from evenflow.stream_core.protocol.errors import AuthenticationFailed, NotPermitted
+from evenflow.stream_core.base.channel import NAME_PATTERN, Channel
+from evenflow.stream_core.base.errors import AuthenticationFailed, NotPermitted
 
 OLD, NEW, OTHER = b"old-" * 8, b"new-" * 8, b"other-secret-" * 3
 CHANNEL = Channel("acme", "support", "ses_1")

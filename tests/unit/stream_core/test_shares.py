@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.shares import QUARTER, Shares
+from evenflow.stream_core.bounds.shares import QUARTER, Shares
 
 
 def filled(most: int, *names: str) -> Shares[str]:

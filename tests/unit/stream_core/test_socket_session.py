@@ -6,11 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.client_session_states import (
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import (
+    AuthenticationFailed,
+    EvenflowError,
+    NotFound,
+    NotPermitted,
+)
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.message_intake import Refusal
+from evenflow.stream_core.protocols.evenflow.session_states import (
     Command,
     Ended,
     FrameRefused,
@@ -21,21 +29,13 @@ from evenflow.stream_core.protocol.client_session_states import (
     SessionEvent,
     StopReading,
 )
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.errors import (
-    AuthenticationFailed,
-    EvenflowError,
-    NotFound,
-    NotPermitted,
-)
-from evenflow.stream_core.protocol.message_intake import Refusal
-from evenflow.stream_core.protocol.responses_session import ResponsesSession
-from evenflow.stream_core.protocol.socket_session import (
+from evenflow.stream_core.protocols.evenflow.socket_session import (
     CredentialCheck,
     Opcode,
     SocketSession,
     always_valid,
 )
+from evenflow.stream_core.protocols.openai_responses.socket_session import ResponsesSession
 
 _CLAIMS = SessionClaims(Channel("public", "demo", "ses_1"), expires_at=10**9, issued_at=0)
 _MESSAGE = (

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import pytest
 
-from evenflow.stream_core.policy.store_share import has_room
+from evenflow.stream_core.bounds.store_share import has_room
 
 MOST = 1_000_000
 BLOCK = 1_000

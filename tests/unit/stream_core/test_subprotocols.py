@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from orjson import dumps
 
 from evenflow.stream_core.log.entries import Part
-from evenflow.stream_core.protocol.dialect import (
+from evenflow.stream_core.protocols.evenflow.dialect import (
     COMPACT,
     REALTIME,
     V1,
@@ -16,9 +16,13 @@ from evenflow.stream_core.protocol.dialect import (
     TokenEncoder,
     V1Encoder,
 )
-from evenflow.stream_core.protocol.messages import CompactPart, ResponseDelta, ResponsePart
-from evenflow.stream_core.protocol.part_objects import part_object
-from evenflow.stream_core.protocol.realtime import Event, Token
+from evenflow.stream_core.protocols.evenflow.messages import (
+    CompactPart,
+    ResponseDelta,
+    ResponsePart,
+)
+from evenflow.stream_core.protocols.evenflow.part_objects import part_object
+from evenflow.stream_core.protocols.realtime.dialect import Event, Token
 from tests.unit.stream_core.contents import CONTENT
 
 ANY_TEXT = st.text()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.token_bucket import TokenBucket
+from evenflow.stream_core.bounds.token_bucket import TokenBucket
 
 
 def test_a_bucket_is_full_at_first() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.policy.token_estimate import (
+from evenflow.stream_core.session.conversation import ToolCall, Turn
+from evenflow.stream_core.session.token_estimate import (
     estimated_tokens,
     most_media_tokens,
     most_tokens,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.records.token_gaps import TokenGaps
+from evenflow.stream_core.delivery.token_gaps import TokenGaps
 
 
 def test_tokens_of_one_delivery_have_come_evenly_since_the_one_before() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from evenflow.stream_core.log.conversation import ToolCall, Turn
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     CHUNK_EXTRA,
@@ -10,7 +9,8 @@ from evenflow.stream_core.log.entries import (
     Part,
     Restart,
 )
-from evenflow.stream_core.log.tool_steps import tool_steps
+from evenflow.stream_core.session.conversation import ToolCall, Turn
+from evenflow.stream_core.session.tool_steps import tool_steps
 
 
 def called(number: int, call_id: str, arguments: str = "{}") -> list[LogEntry]:

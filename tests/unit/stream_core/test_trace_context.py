@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.trace_context import known_traceparent
-from evenflow.stream_core.protocol.dialect import Dialect
-from evenflow.stream_core.protocol.messages import POSTED_MESSAGE, ChatMessage, parse
-from evenflow.stream_core.protocol.realtime import RealtimeDialect
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.trace_context import known_traceparent
+from evenflow.stream_core.protocols.evenflow.dialect import Dialect
+from evenflow.stream_core.protocols.evenflow.messages import POSTED_MESSAGE, ChatMessage, parse
+from evenflow.stream_core.protocols.realtime.dialect import RealtimeDialect
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = f"00-{TRACE}-{SPAN}-01"

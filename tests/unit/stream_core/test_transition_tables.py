@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.flow_control import (
     FLOW_TRANSITIONS,
     FlowEvent,
@@ -22,15 +23,14 @@ from evenflow.stream_core.log.response_log import (
     ResponseState,
     next_response_state,
 )
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.client_session_states import (
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.session_states import (
     SESSION_TRANSITIONS,
     SessionEvent,
     SessionState,
     SetTimer,
 )
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 from tests.unit.stream_core.test_client_session import CLAIMS, MESSAGE, READY
 
 TABLES: list[tuple[type[StrEnum], type[StrEnum], StrEnum, set[StrEnum], dict[Any, Any]]] = [

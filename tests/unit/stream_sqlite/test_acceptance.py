@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
+from evenflow.stream_core.stores.session_store import LedgerEntry, NotAccepted
 from evenflow.stream_sqlite.acceptance import Accepting, accept_all
 from evenflow.stream_sqlite.expiry import delete_expired
 from evenflow.stream_sqlite.file import connect, prepare

@@ -21,8 +21,8 @@ from threading import Event
 import pytest
 
 from evenflow.stream_core.log.entries import Kind, Part
-from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.stores.dead_letters import DeadLetter, DeadLettersUnavailable
+from evenflow.stream_core.stores.response_store import (
     LIFETIME_SECONDS,
     LeaseLost,
     StoreUnavailable,

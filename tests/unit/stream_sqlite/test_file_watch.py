@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.tenant import Tenant
 from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.stores import SQLiteStores

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from evenflow.stream_core.policy.channel import (
+from evenflow.stream_core.base.channel import (
     CHAT_OF_INTERFACE,
     COMPLETION,
     RESPONSE,
     Channel,
     MessageKind,
 )
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS
-from evenflow.stream_core.ports.session_store import LedgerEntry
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS
+from evenflow.stream_core.stores.session_store import LedgerEntry
 from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_sqlite.kept_bytes import USAGE_BYTES
 from evenflow.stream_sqlite.stores import SQLiteStores

@@ -17,8 +17,8 @@ from random import Random
 
 import pytest
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.response_store import Lease
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.stores.response_store import Lease
 from evenflow.stream_sqlite import transactions
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.stores.stores import NOW, Stores, completed, new_channel, new_message

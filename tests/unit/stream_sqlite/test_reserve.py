@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_sqlite.file import prepare
 from evenflow.stream_sqlite.reserve import RESERVE_BYTES, Reserve
 from evenflow.stream_sqlite.transactions import Call, Transactions, single

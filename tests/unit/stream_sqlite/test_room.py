@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from evenflow.stream_core.policy.channel import RESPONSE, Channel
-from evenflow.stream_core.ports.response_store import LIFETIME_SECONDS
-from evenflow.stream_core.ports.session_store import StoreFull
+from evenflow.stream_core.base.channel import RESPONSE, Channel
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS
+from evenflow.stream_core.stores.session_store import StoreFull
 from evenflow.stream_sqlite.kept_bytes import Holder
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.reserve import Reserve

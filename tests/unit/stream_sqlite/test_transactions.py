@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.session_store import NotAccepted
+from evenflow.stream_core.stores.response_store import StoreUnavailable
+from evenflow.stream_core.stores.session_store import NotAccepted
 from evenflow.stream_sqlite.file import prepare
 from evenflow.stream_sqlite.pipe import Frames, frame
 from evenflow.stream_sqlite.reads import Reads

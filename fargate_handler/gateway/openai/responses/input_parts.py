@@ -6,7 +6,7 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.stream_core.log.conversation import text_of_parts
+from evenflow.stream_core.session.conversation import text_of_parts
 
 _TEXTS = ("input_text", "output_text", "text")
 _FILE_FIELDS = ("file_data", "filename")

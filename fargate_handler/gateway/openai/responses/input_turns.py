@@ -14,9 +14,9 @@ from evenflow.fargate_handler.gateway.requests.returned import (
     with_late_fields,
 )
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_calls
-from evenflow.stream_core.encoders.responses.namespaces import joined_name
-from evenflow.stream_core.log.conversation import ToolCall, Turn
 from evenflow.stream_core.log.returned_fields import added, allowed, call_object
+from evenflow.stream_core.protocols.openai_responses.namespaces import joined_name
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")

@@ -17,15 +17,15 @@ from evenflow.fargate_handler.gateway.openai.responses.response_request import (
 from evenflow.fargate_handler.gateway.requests.senders import Sender, reading_line
 from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of_text
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, response_channel
-from evenflow.stream_core.encoders.responses.output_items import output_of
-from evenflow.stream_core.encoders.responses.response_object import status_of
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.auth.rights import Right, check_right
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Gone, InvalidRequest, NotFound, TooLarge
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import slice_of
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.rights import Right, check_right
-from evenflow.stream_core.protocol.errors import Gone, InvalidRequest, NotFound, TooLarge
-from evenflow.stream_core.protocol.response_ids import PublicResponse, parse_item
+from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse, parse_item
+from evenflow.stream_core.protocols.openai_responses.output_items import output_of
+from evenflow.stream_core.protocols.openai_responses.whole_answer import status_of
+from evenflow.stream_core.session.conversation import Turn
 
 
 class KnownResponse(NamedTuple):

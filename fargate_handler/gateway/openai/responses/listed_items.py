@@ -9,15 +9,15 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.response_request import own_turns
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
-from evenflow.stream_core.encoders.responses.namespaces import (
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.http.http_contract import whole_number
+from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.namespaces import (
     Namespaces,
     name_fields,
     namespaces_of,
 )
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.http_contract import whole_number
-from evenflow.stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.session.conversation import Turn
 
 _MAX_LIMIT, _DEFAULT_LIMIT = 100, 20
 _ITEM, _MAX_DIGITS = "item", 10

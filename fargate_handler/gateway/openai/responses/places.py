@@ -6,13 +6,16 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
-from evenflow.stream_core.encoders.port import LAST_EVENT_ID
-from evenflow.stream_core.encoders.responses.response_events import NOTHING
-from evenflow.stream_core.encoders.responses.sequence_numbers import MOST_CLOSING_ENTRIES, known_by
+from evenflow.stream_core.base.errors import Gone, InvalidRequest
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import LAST_EVENT_ID
+from evenflow.stream_core.http.http_contract import whole_number
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import Gone, InvalidRequest
-from evenflow.stream_core.protocol.http_contract import whole_number
+from evenflow.stream_core.protocols.openai_responses.encoder import NOTHING
+from evenflow.stream_core.protocols.openai_responses.sequence_numbers import (
+    MOST_CLOSING_ENTRIES,
+    known_by,
+)
 
 STARTING_AFTER = "starting_after"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.base.errors import InvalidRequest
 
 
 def wrong(what: str, param: str) -> InvalidRequest:

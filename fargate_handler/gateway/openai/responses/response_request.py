@@ -19,11 +19,11 @@ from evenflow.fargate_handler.gateway.requests.carried_parameters import check_c
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.protocol.completion_bodies import SERVICE_TIER, class_of_tier
-from evenflow.stream_core.protocol.messages import parse
-from evenflow.stream_core.protocol.response_bodies import RESPONSE_REQUEST, ResponseRequest
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.protocols.evenflow.messages import parse
+from evenflow.stream_core.protocols.openai_chat.bodies import SERVICE_TIER, class_of_tier
+from evenflow.stream_core.protocols.openai_responses.bodies import RESPONSE_REQUEST, ResponseRequest
+from evenflow.stream_core.session.conversation import Turn
 
 _IGNORED = frozenset(
     {

@@ -39,12 +39,12 @@ from evenflow.fargate_handler.gateway.requests.submission import (
 )
 from evenflow.fargate_handler.gateway.resumption import reading
 from evenflow.fargate_handler.gateway.whole_answer import WholeAnswer
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.blocks import SealingBlocks
-from evenflow.stream_core.encoders.responses.response_events import ResponseEvents, ServerSentEvents
-from evenflow.stream_core.encoders.responses.response_object import ResponseObject
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.blocks import SealingBlocks
+from evenflow.stream_core.protocols.openai_responses.encoder import ResponseEvents, ServerSentEvents
+from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
 
 _REQUEST_ID = "x-request-id"
 _CANCEL_SECONDS = 5.0

@@ -37,26 +37,26 @@ from evenflow.fargate_handler.gateway.resumption import Progress, WakingReader, 
 from evenflow.fargate_handler.gateway.socket_connection import SocketConnection
 from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET
 from evenflow.fargate_handler.orchestrator.held_requests import Reading
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.blocks import SealingBlocks
-from evenflow.stream_core.encoders.responses.response_events import JsonLines, ResponseEvents
-from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.protocol.client_session_states import Command, Output, Received
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     InvalidRequest,
     NotFound,
     Overloaded,
     RateLimited,
 )
-from evenflow.stream_core.protocol.message_intake import Refusal
-from evenflow.stream_core.protocol.messages import ServerMessage
-from evenflow.stream_core.protocol.responses_session import CREATE, ResponsesSession
-from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.blocks import SealingBlocks
+from evenflow.stream_core.http.routes import RESPONSES_WEBSOCKET
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.message_intake import Refusal
+from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
+from evenflow.stream_core.protocols.evenflow.session_states import Command, Output, Received
+from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, ResponseEvents
+from evenflow.stream_core.protocols.openai_responses.socket_session import CREATE, ResponsesSession
 from evenflow.stream_core.records.reader_record import ReaderFigures
 from evenflow.stream_core.tenants.charges import Payer
 

@@ -23,16 +23,16 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     submit_event,
 )
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.channel import (
+from evenflow.stream_core.base.channel import (
     BACKGROUND,
     COMPLETION,
     RESPONSE,
     UNKEYED_RESPONSE,
 )
-from evenflow.stream_core.protocol.request_bounds import check_turns
-from evenflow.stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
+from evenflow.stream_core.protocols.request_bounds import check_turns
+from evenflow.stream_core.queue.fair_queue import Line
+from evenflow.stream_core.session.conversation import Turn
 
 
 class Submitted(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.openai.responses.refusals import unsupported, wrong
 from evenflow.fargate_handler.gateway.requests.json_values import check_json
-from evenflow.stream_core.encoders.responses.namespaces import joined_name
+from evenflow.stream_core.protocols.openai_responses.namespaces import joined_name
 
 _SERVED = ("function", "custom")
 _SEARCH = "tool_search"

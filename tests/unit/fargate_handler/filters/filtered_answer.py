@@ -9,11 +9,11 @@ from typing import Any
 from evenflow.fargate_handler.filters.content_filters import ContentFilters, FilteredAttempt
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.filtering.port import Filtering
 from evenflow.stream_core.log.entries import Content, joined
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.hand_turned_clock import HandTurnedClock
 

@@ -9,6 +9,9 @@ import orjson
 import pytest
 
 from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
+from evenflow.stream_core.base.channel import COMPLETION
+from evenflow.stream_core.base.errors import UpstreamFailed
+from evenflow.stream_core.delivery.response_stream import ResponseFull
 from evenflow.stream_core.filtering import cpu_budget
 from evenflow.stream_core.filtering.port import FilterAction, Filtering, StopAnswer
 from evenflow.stream_core.log.entries import (
@@ -20,11 +23,8 @@ from evenflow.stream_core.log.entries import (
     joined,
     text_of,
 )
-from evenflow.stream_core.log.response_stream import ResponseFull
 from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import COMPLETION
-from evenflow.stream_core.protocol.errors import UpstreamFailed
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import Tenant
 from tests.unit.fargate_handler.filters.filtered_answer import SECRET, FilteredAnswer

@@ -8,10 +8,10 @@ import json
 from typing import Any
 
 from evenflow.fargate_handler.gateway.client_connection import ClientConnection
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 

@@ -15,24 +15,24 @@ from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
 from evenflow.fargate_handler.gateway.requests.reading_work import ReadingWork
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
+from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
+from evenflow.stream_core.auth.rights import ALL_RIGHTS, TO_READ
+from evenflow.stream_core.auth.session_token import SessionClaims, SessionTokens
+from evenflow.stream_core.base.agents import Agents, built_in_agents
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.client_address import TrustedProxies
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.address_rates import AddressRates
+from evenflow.stream_core.bounds.call_rates import CallRates
+from evenflow.stream_core.bounds.connection_places import ConnectionPlaces
+from evenflow.stream_core.bounds.node_load import LoadFigure
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.address_rates import AddressRates
-from evenflow.stream_core.policy.agents import Agents, built_in_agents
-from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
-from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
-from evenflow.stream_core.policy.call_rates import CallRates
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.client_address import TrustedProxies
-from evenflow.stream_core.policy.connection_places import ConnectionPlaces
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.node_load import LoadFigure
-from evenflow.stream_core.policy.rights import ALL_RIGHTS, TO_READ
-from evenflow.stream_core.policy.session_token import SessionClaims, SessionTokens
-from evenflow.stream_core.protocol.client_session import ClientSession
-from evenflow.stream_core.protocol.dialect import V1, CompactDialect, Dialect
-from evenflow.stream_core.protocol.realtime import RealtimeDialect
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.dialect import V1, CompactDialect, Dialect
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
+from evenflow.stream_core.protocols.realtime.dialect import RealtimeDialect
 from tests.unit.fargate_handler.gateway.recording_transport import RecordingTransport
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task

@@ -19,8 +19,8 @@ from multidict import CIMultiDict
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import for_peers
+from evenflow.stream_core.auth.session_token import for_peers
+from evenflow.stream_core.base.channel import Channel
 
 
 class RecordingWriter(AbstractStreamWriter):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
-from evenflow.stream_core.policy.channel import Channel
+from evenflow.stream_core.base.channel import Channel
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 
 

@@ -7,10 +7,10 @@ import asyncio
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.call_intake import CallIntake
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.rights import Right
-from evenflow.stream_core.protocol.errors import UpstreamRejected
-from evenflow.stream_core.protocol.routes import Bound, Credential, Route, Terms
+from evenflow.stream_core.auth.rights import Right
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import UpstreamRejected
+from evenflow.stream_core.http.routes import Bound, Credential, Route, Terms
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter
 from tests.unit.fargate_handler.gateway.text_protocol import TextEndpoint

@@ -7,13 +7,13 @@ import pytest
 
 from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, brought_turns
-from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.rights import ALL_RIGHTS
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import POSTED_MESSAGE, PostedMessage, parse
+from evenflow.stream_core.auth.rights import ALL_RIGHTS
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.evenflow.messages import POSTED_MESSAGE, PostedMessage, parse
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}

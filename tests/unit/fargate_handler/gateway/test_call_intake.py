@@ -9,13 +9,13 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway import callers
 from evenflow.fargate_handler.gateway.call_intake import CallIntake
-from evenflow.stream_core.policy.allowed_hosts import AllowedHosts
-from evenflow.stream_core.policy.allowed_origins import AllowedOrigins
-from evenflow.stream_core.policy.call_rates import Caller
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.rights import ALL_RIGHTS, Right
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.routes import ROUTES, Bound, Credential, Route
+from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
+from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
+from evenflow.stream_core.auth.rights import ALL_RIGHTS, Right
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.http.routes import ROUTES, Bound, Credential, Route
 from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, body_of

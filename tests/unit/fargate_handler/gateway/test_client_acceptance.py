@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Client, Gateway
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.protocol.dialect import COMPACT
+from evenflow.stream_core.protocols.evenflow.dialect import COMPACT
 from tests.unit.fargate_handler.gateway.browser import Browser
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.client_harness import Client

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import UpstreamFailed
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.dialect import COMPACT, V1
-from evenflow.stream_core.protocol.errors import UpstreamFailed
-from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS, Opcode
+from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, V1
+from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS, Opcode
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Client, Gateway
 from tests.unit.settle import settle
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.dialect import COMPACT, REALTIME, V1
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, REALTIME, V1
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.fargate_handler.gateway.test_client_changing_hands import reading
 from tests.unit.settle import settle

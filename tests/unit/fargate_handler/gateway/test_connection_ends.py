@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.http.routes import RESPONSES_WEBSOCKET
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 from evenflow.stream_core.records.connection_records import CloseRecord
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory, connected

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.dialect import COMPACT, V1
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, V1
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.settle import settle
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryPart
-from evenflow.stream_core.protocol.errors import Overloaded, RateLimited
-from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
-from evenflow.stream_core.protocol.session_init import OPEN_TENANT
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Overloaded, RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryPart
+from evenflow.stream_core.http.routes import RESPONSES_WEBSOCKET
+from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import connected
 from tests.unit.settle import settle

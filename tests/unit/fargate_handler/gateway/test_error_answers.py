@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.fargate_handler.gateway.http_answers import error_answer
 from evenflow.fargate_handler.gateway.requests.senders import _retries
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     Overloaded,
     RateLimited,

@@ -9,13 +9,13 @@ import pytest
 
 from evenflow.fargate_handler.gateway.deadline import Deadline
 from evenflow.fargate_handler.gateway.event_reader import EventReader
-from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
-from evenflow.stream_core.encoders.completion_objects import CompletionObjects
-from evenflow.stream_core.encoders.frames import EventEncoder
-from evenflow.stream_core.encoders.port import LogEncoder
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import LogEncoder
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.protocols.evenflow.frames import EventEncoder
+from evenflow.stream_core.protocols.openai_chat.encoder import ChunkEncoder
+from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.test_event_reader import Socket
 from tests.unit.stream_core.encoders.readers import ChunkClient, Client, EventClient

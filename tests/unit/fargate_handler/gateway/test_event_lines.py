@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import pytest
 
 from evenflow.fargate_handler.gateway.cookies import EVENTS_COOKIE
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics.metric_catalogue import MESSAGES_REFUSED
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.dialect import COMPACT, REALTIME, V1
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, REALTIME, V1
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 from evenflow.stream_core.records.connection_records import (
     CloseRecord,
     RefusalRecord,

@@ -9,15 +9,15 @@ import pytest
 
 from evenflow.fargate_handler.gateway.deadline import Deadline, TimedOut
 from evenflow.fargate_handler.gateway.event_reader import EventReader
-from evenflow.stream_core.encoders.anthropic_messages import AnthropicObjects
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder, BlockObjects
-from evenflow.stream_core.encoders.frames import EventEncoder
-from evenflow.stream_core.encoders.port import LogEncoder
+from evenflow.stream_core.base.errors import RateLimited, TooSlow
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder, BlockObjects
+from evenflow.stream_core.encoding.port import LogEncoder
 from evenflow.stream_core.log.entries import Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import RateLimited, TooSlow
+from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
+from evenflow.stream_core.protocols.evenflow.frames import EventEncoder
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.settle import settle
 from tests.unit.stream_core.test_response_stream import new_stream

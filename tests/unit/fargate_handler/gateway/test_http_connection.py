@@ -10,7 +10,7 @@ import pytest
 
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
-from evenflow.stream_core.policy.memory_bound import READ_AHEAD_BYTES
+from evenflow.stream_core.bounds.memory_bound import READ_AHEAD_BYTES
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory
 from tests.unit.settle import settle

@@ -16,8 +16,8 @@ from websockets.frames import Opcode as Kind
 from websockets.protocol import Protocol, Side
 from websockets.streams import StreamReader
 
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import connected
 from tests.unit.settle import settle

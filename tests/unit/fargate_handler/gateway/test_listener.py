@@ -11,7 +11,7 @@ from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnec
 from evenflow.fargate_handler.gateway.address_turns import AddressTurns
 from evenflow.fargate_handler.gateway.listener import HeadFirst
 from evenflow.fargate_handler.metrics import LabelledCounter
-from evenflow.stream_core.policy.connection_places import ConnectionPlaces
+from evenflow.stream_core.bounds.connection_places import ConnectionPlaces
 
 _UPGRADE = b"GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 _PLAIN = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from evenflow.fargate_handler.gateway.listening_socket import listening_socket
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from evenflow.stream_core.bounds.node_load import NodeUse
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.node_load import NodeUse
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, EventStream
 from tests.unit.settle import settle

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter
 from tests.unit.settle import settle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.token_sources.model_refusals import refusal
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.settle import settle
 

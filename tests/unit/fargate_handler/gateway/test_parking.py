@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.dialect import REALTIME
+from evenflow.stream_core.protocols.evenflow.dialect import REALTIME
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.test_client_credit import Listener
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall

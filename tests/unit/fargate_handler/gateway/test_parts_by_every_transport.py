@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Content, Kind, Part, joined
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.dialect import COMPACT, REALTIME, V1
-from evenflow.stream_core.protocol.part_objects import PartObject, part_object
+from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, REALTIME, V1
+from evenflow.stream_core.protocols.evenflow.part_objects import PartObject, part_object
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, EventStream
 from tests.unit.settle import settle

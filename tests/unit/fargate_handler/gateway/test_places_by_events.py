@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, EventStream
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evenflow.stream_core.policy.rights import TO_READ
+from evenflow.stream_core.auth.rights import TO_READ
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import EventStream

@@ -12,12 +12,12 @@ import pytest
 
 from evenflow.fargate_handler.gateway.requests.reading_work import VALUE_BYTES, ReadingWork
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryPart
-from evenflow.stream_core.protocol.errors import EvenflowError, RateLimited, TooLarge
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import EvenflowError, RateLimited, TooLarge
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryPart
+from evenflow.stream_core.queue.fair_queue import Line
+from evenflow.stream_core.session.conversation import Turn
 
 _ONE, _OTHER = Line("acme", "203.0.113.7"), Line("acme", "203.0.113.8")
 _LARGE = 1_000_000

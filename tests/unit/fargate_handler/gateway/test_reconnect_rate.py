@@ -7,10 +7,10 @@ import pytest
 
 from evenflow.fargate_handler.gateway import reconnect_rate as module
 from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.session_token import SessionClaims
-from evenflow.stream_core.protocol.errors import Overloaded
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Overloaded
+from evenflow.stream_core.base.limits import Limits
 
 WALL = 1_800_000_000.0
 NEW = module._NEW_SECONDS

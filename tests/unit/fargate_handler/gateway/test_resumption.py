@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import EvenflowError
 from tests.unit.fargate_handler.gateway.changed_hands import LEASE, ChangedHands
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.settle import settle

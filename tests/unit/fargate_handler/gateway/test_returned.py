@@ -14,27 +14,27 @@ from evenflow.fargate_handler.gateway.openai import completion_request
 from evenflow.fargate_handler.gateway.openai.responses.input_turns import InputTurns
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_message
-from evenflow.stream_core.encoders.agui_events import AgUiEvents
-from evenflow.stream_core.encoders.anthropic_messages import AnthropicObjects
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.blocks import Blocks, SealingBlocks
-from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
-from evenflow.stream_core.encoders.completion_deltas import WholeChoice
-from evenflow.stream_core.encoders.completion_objects import CompletionObjects
-from evenflow.stream_core.encoders.responses.output_items import output_of
-from evenflow.stream_core.encoders.responses.response_events import JsonLines, ResponseEvents
-from evenflow.stream_core.encoders.responses.response_object import ResponseObject
-from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
-from evenflow.stream_core.encoders.ui_message_parts import ui_message
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.blocks import Blocks, SealingBlocks
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.log.returned_fields import detail_of
-from evenflow.stream_core.protocol.agui_bodies import RUN_REQUEST
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import parse
-from evenflow.stream_core.protocol.ui_chat_bodies import CHAT_REQUEST
+from evenflow.stream_core.protocols.ag_ui.bodies import RUN_REQUEST
+from evenflow.stream_core.protocols.ag_ui.encoder import AgUiEvents
+from evenflow.stream_core.protocols.ai_sdk.bodies import CHAT_REQUEST
+from evenflow.stream_core.protocols.ai_sdk.encoder import UIMessageChunks
+from evenflow.stream_core.protocols.ai_sdk.parts import ui_message
+from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
+from evenflow.stream_core.protocols.evenflow.messages import parse
+from evenflow.stream_core.protocols.openai_chat.deltas import WholeChoice
+from evenflow.stream_core.protocols.openai_chat.encoder import ChunkEncoder
+from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
+from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, ResponseEvents
+from evenflow.stream_core.protocols.openai_responses.output_items import output_of
+from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.encoders.readers import PUBLIC, events_of
 from tests.unit.stream_core.test_response_stream import new_stream

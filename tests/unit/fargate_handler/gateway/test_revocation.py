@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.revocation import Revocation
-from evenflow.stream_core.policy.session_token import SessionClaims
+from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.tenants.tenant import ApiKey, Tenant
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter

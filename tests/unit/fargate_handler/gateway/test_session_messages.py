@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import EvenflowError, UpstreamRejected
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.log.entries import Kind, Part
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import EvenflowError, UpstreamRejected
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, body_of

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.filtering.port import Filtering
-from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.http_calls import Calls, RecordingWriter, body_of

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.base.channel import Channel, MessageKind
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.log.response_log import ResponseState, slice_of
-from evenflow.stream_core.policy.channel import Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from tests.unit.fargate_handler.gateway.browser import Browser
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.orchestrator.reciting_source import RecitingSource, recited

@@ -10,7 +10,7 @@ from picows import WSFrame, WSMsgType, WSTransport
 
 from evenflow.fargate_handler.gateway.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.websocket_connection import WebSocketConnection
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 
 
 @dataclass

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from evenflow.fargate_handler.gateway.websocket_protocol import READ_BYTES
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory, connected
 

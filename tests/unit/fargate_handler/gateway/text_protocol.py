@@ -9,13 +9,13 @@ from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.event_stream import EventStream
 from evenflow.fargate_handler.gateway.http_answers import claims_of
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.encoders.appended import AppendedContents
-from evenflow.stream_core.encoders.completion_chunks import check_completed
-from evenflow.stream_core.encoders.port import queued_comment
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.base.queue_place import QueuePlace
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.appended import AppendedContents
+from evenflow.stream_core.encoding.port import queued_comment
 from evenflow.stream_core.log.response_log import Cursor, ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.queue_place import QueuePlace
-from evenflow.stream_core.protocol.errors import EvenflowError
+from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 
 
 class TextEncoder:

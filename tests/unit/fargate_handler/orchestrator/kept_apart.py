@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.ports.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 
 
 class KeptApart:
-    """See `evenflow.stream_core.ports.session_store.LargeTexts`."""
+    """See `evenflow.stream_core.stores.session_store.LargeTexts`."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}

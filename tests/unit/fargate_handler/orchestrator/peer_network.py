@@ -11,22 +11,31 @@ from contextlib import suppress
 
 from evenflow.fargate_handler.gateway.resumption import WakingReader
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.presence import Present
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part, Restart
-from evenflow.stream_core.log.peer_log import PeerEvent, PeerGone, PeerResponse, PeerUnreachable
 from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.queue_place import QueuePlace
-from evenflow.stream_core.protocol.ending_frames import queued_frame, restart_frame, terminal_frame
-from evenflow.stream_core.protocol.errors import EvenflowError
-from evenflow.stream_core.protocol.messages import (
+from evenflow.stream_core.protocols.evenflow.close_codes import (
+    queued_frame,
+    restart_frame,
+    terminal_frame,
+)
+from evenflow.stream_core.protocols.evenflow.messages import (
     PresenceNotice,
     PresentClient,
     ResponseDelta,
     ResponsePart,
 )
-from evenflow.stream_core.protocol.part_objects import part_object
-from evenflow.stream_core.protocol.session_init import iso_time
+from evenflow.stream_core.protocols.evenflow.part_objects import part_object
+from evenflow.stream_core.protocols.evenflow.peer_log import (
+    PeerEvent,
+    PeerGone,
+    PeerResponse,
+    PeerUnreachable,
+)
+from evenflow.stream_core.protocols.evenflow.session_init import iso_time
 
 _SILENCE_SECONDS = 2.5
 _HEARTBEAT_SECONDS = 1.0
@@ -95,7 +104,7 @@ def _notice(response: PeerResponse, present: Present) -> PresenceNotice:
 
 
 class PeerNetwork:
-    """See `evenflow.stream_core.log.peer_log.PeerLog`."""
+    """See `evenflow.stream_core.protocols.evenflow.peer_log.PeerLog`."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import LogEntry
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.metrics.metric_catalogue import Metric
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
-from evenflow.stream_core.ports.response_store import ResponseHead
-from evenflow.stream_core.ports.session_store import LedgerEntry
+from evenflow.stream_core.stores.memory_store import MemoryResponseStore, MemorySessionStore
+from evenflow.stream_core.stores.response_store import ResponseHead
+from evenflow.stream_core.stores.session_store import LedgerEntry
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     ScriptedResponseStore,
     ScriptedSessionStore,

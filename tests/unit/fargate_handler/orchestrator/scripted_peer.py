@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from evenflow.stream_core.log.entries import Part
-from evenflow.stream_core.log.peer_log import PeerEvent, PeerResponse, PeerUnreachable
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.protocol.messages import (
+from evenflow.stream_core.protocols.evenflow.messages import (
     PresenceNotice,
     ResponseCompleted,
     ResponseDelta,
@@ -17,13 +16,18 @@ from evenflow.stream_core.protocol.messages import (
     ResponseQueued,
     ResponseRestarted,
 )
-from evenflow.stream_core.protocol.part_objects import part_object
+from evenflow.stream_core.protocols.evenflow.part_objects import part_object
+from evenflow.stream_core.protocols.evenflow.peer_log import (
+    PeerEvent,
+    PeerResponse,
+    PeerUnreachable,
+)
 
 _OF_RESPONSE = {"session_id": "s", "response_id": "r"}
 
 
 class ScriptedPeer:
-    """See `evenflow.stream_core.log.peer_log.PeerLog`."""
+    """See `evenflow.stream_core.protocols.evenflow.peer_log.PeerLog`."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[PeerResponse, int]] = []

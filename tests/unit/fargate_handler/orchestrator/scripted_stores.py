@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.conversation_tree import MessageLink
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.stores.conversation_tree import MessageLink
+from evenflow.stream_core.stores.response_store import (
     Chunk,
     Ending,
     Lease,
@@ -19,8 +19,8 @@ from evenflow.stream_core.ports.response_store import (
     StoreUnavailable,
     TaskLease,
 )
-from evenflow.stream_core.ports.session_store import LedgerEntry, SessionStore, StoredConversation
-from evenflow.stream_core.ports.tenant_activity import Activity, TenantActivity
+from evenflow.stream_core.stores.session_store import LedgerEntry, SessionStore, StoredConversation
+from evenflow.stream_core.tenants.tenant_activity import Activity, TenantActivity
 
 UNREACHABLE = StoreUnavailable("nobody answers")
 

@@ -16,20 +16,20 @@ from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import LogEntry
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics.metric_catalogue import Metric
-from evenflow.stream_core.policy.channel import CHAT, Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
-from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
-from evenflow.stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
-from evenflow.stream_core.ports.memory_usage import MemoryUsageStore
-from evenflow.stream_core.ports.response_store import ResponseHead
-from evenflow.stream_core.ports.session_store import LargeTexts, LedgerEntry
-from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
+from evenflow.stream_core.stores.memory_store import MemoryResponseStore, MemorySessionStore
+from evenflow.stream_core.stores.response_store import ResponseHead
+from evenflow.stream_core.stores.session_store import LargeTexts, LedgerEntry
+from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore
 from evenflow.stream_core.tenants.quotas import Quotas
 from evenflow.stream_core.tenants.registry import Tenants
+from evenflow.stream_core.upstream.memory_calls import MemoryCallsOfTasks
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (

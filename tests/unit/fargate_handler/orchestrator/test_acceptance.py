@@ -12,12 +12,12 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     WholeRequest,
     single_channel,
 )
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.channel import COMPLETION, Channel, MessageKind
+from evenflow.stream_core.base.errors import Conflict, EvenflowError
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.channel import COMPLETION, Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted
-from evenflow.stream_core.protocol.errors import Conflict, EvenflowError
+from evenflow.stream_core.session.conversation import Turn
+from evenflow.stream_core.stores.session_store import LedgerEntry, NotAccepted
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.session_store import StoreFull
-from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded
+from evenflow.stream_core.stores.session_store import StoreFull
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
 )

@@ -7,11 +7,11 @@ import pytest
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics.metric_catalogue import EXCHANGE_FAILURES
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.memory_activity import MemoryTenantActivity
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.stores.response_store import StoreUnavailable
+from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
+from evenflow.stream_core.tenants.tenant_activity import Activity
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 

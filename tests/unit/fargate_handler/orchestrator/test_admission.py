@@ -7,8 +7,8 @@ from typing import Any
 
 from evenflow.fargate_handler.orchestrator.admission import Admission
 from evenflow.fargate_handler.orchestrator.upstream import Upstreams
-from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
 FULL = 5_000  # more than the first window

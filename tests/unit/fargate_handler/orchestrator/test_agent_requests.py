@@ -9,12 +9,12 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     single_channel,
 )
 from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.agents import NO_TERMS, Agent, Agents, MessageParams, MessageTerms
+from evenflow.stream_core.base.channel import COMPLETION, Channel
+from evenflow.stream_core.base.errors import NotFound
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.agents import NO_TERMS, Agent, Agents, MessageParams, MessageTerms
-from evenflow.stream_core.policy.channel import COMPLETION, Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import NotFound
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, two_tasks
 from tests.unit.settle import settle
 

@@ -14,10 +14,10 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     single_channel,
 )
 from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.channel import COMPLETION, KEYED_COMPLETION, Channel
+from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.settle import settle
 

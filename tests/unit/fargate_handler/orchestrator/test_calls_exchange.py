@@ -8,14 +8,14 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.token_sources.port import ModelFinish
-from evenflow.stream_core.fairness.server_slots import ServerSlots
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics.metric_catalogue import EXCHANGE_FAILURES
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.memory_calls import MemoryCallsOfTasks
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.ports.task_calls import TaskCalls
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.upstream.memory_calls import MemoryCallsOfTasks
+from evenflow.stream_core.upstream.server_slots import ServerSlots
+from evenflow.stream_core.upstream.task_calls import TaskCalls
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle
 

@@ -9,10 +9,7 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
-from evenflow.stream_core.log.response_log import ResponseState, slice_of
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import (
+from evenflow.stream_core.base.channel import (
     BACKGROUND,
     COMPLETION,
     KEYED_COMPLETION,
@@ -20,8 +17,11 @@ from evenflow.stream_core.policy.channel import (
     Channel,
     MessageKind,
 )
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import EvenflowError, Gone, NotFound, RateLimited
+from evenflow.stream_core.base.errors import EvenflowError, Gone, NotFound, RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.log.response_log import ResponseState, slice_of
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (

@@ -8,14 +8,14 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions
-from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import Conflict, EvenflowError, UpstreamFailed
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import CALL_EXTRA, Content, Kind, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import Conflict, EvenflowError, UpstreamFailed
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
     CHANNEL,
     Shared,

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.orchestrator.conversations import Conversations
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.channel import CHAT, KEYED_COMPLETION, Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryAccount
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.base.channel import CHAT, KEYED_COMPLETION, Channel
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryAccount
+from evenflow.stream_core.session.conversation import Turn
 
 
 def conversations_within(limits: Limits) -> Conversations:

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterable
 
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
 from evenflow.stream_core.tenants.registry import GIVEN_KEY
 from evenflow.stream_core.tenants.tenant import Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task

@@ -12,10 +12,10 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     response_channel,
     single_channel,
 )
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.agents import NO_TERMS
-from evenflow.stream_core.policy.channel import BACKGROUND, Channel
-from evenflow.stream_core.protocol.errors import EvenflowError, Gone
+from evenflow.stream_core.base.agents import NO_TERMS
+from evenflow.stream_core.base.channel import BACKGROUND, Channel
+from evenflow.stream_core.base.errors import EvenflowError, Gone
+from evenflow.stream_core.session.conversation import Turn
 from evenflow.stream_core.tenants.tenant import ApiKey, Tenant
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (

@@ -23,14 +23,14 @@ from evenflow.fargate_handler.token_sources.port import (
     TokenSink,
     TokenSource,
 )
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.fairness.prefills import Prefills
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
-from evenflow.stream_core.policy.channel import CHAT
-from evenflow.stream_core.policy.circuit_breaker import CircuitBreaker
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.base.channel import CHAT
+from evenflow.stream_core.base.errors import UpstreamFailed
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.queue.fair_queue import Line
+from evenflow.stream_core.session.conversation import Turn
+from evenflow.stream_core.upstream.adaptive_ceiling import AdaptiveCeiling
+from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker
+from evenflow.stream_core.upstream.prefills import Prefills
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 from tests.unit.stream_core.test_response_stream import new_stream

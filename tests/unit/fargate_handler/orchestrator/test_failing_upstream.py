@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.agents import MessageTerms
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     InternalError,
     ModelRefused,
@@ -22,6 +18,10 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamRejected,
     UpstreamUnreadable,
 )
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from tests.unit.fargate_handler.orchestrator.test_orchestrator import Node
 from tests.unit.settle import settle
 

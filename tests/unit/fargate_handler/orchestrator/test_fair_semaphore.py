@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
-from evenflow.stream_core.fairness.fair_queue import Line
+from evenflow.stream_core.queue.fair_queue import Line
 from tests.unit.settle import settle
 
 

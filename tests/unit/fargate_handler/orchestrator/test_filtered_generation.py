@@ -8,9 +8,9 @@ import pytest
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.metrics import Metrics
+from evenflow.stream_core.base.errors import UpstreamExplained
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.protocol.errors import UpstreamExplained
 from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, Bench

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import EvenflowError, Gone, NotFound, Overloaded
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Kind, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.response_store import TEXT_FORM
-from evenflow.stream_core.protocol.errors import EvenflowError, Gone, NotFound, Overloaded
+from evenflow.stream_core.stores.response_store import TEXT_FORM
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task, two_tasks
 from tests.unit.settle import settle
@@ -75,7 +75,7 @@ async def test_a_response_that_a_newer_version_writes_is_refused_until_this_one_
     stream.push_part(Part(Kind.REASONING, "hm"))
     await a.clock.pass_time(0.4)
     with monkeypatch.context() as version_before:
-        version_before.setattr("evenflow.stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
+        version_before.setattr("evenflow.stream_core.stores.response_store.NEWEST_FORM", TEXT_FORM)
         refusal = await outcome(asyncio.create_task(b.find(stream.response_id)))
         assert isinstance(refusal, Overloaded)
         assert (refusal.code, refusal.retry_after_ms) == ("newer_form", 1_000)

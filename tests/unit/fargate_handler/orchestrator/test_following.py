@@ -10,14 +10,15 @@ from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.following import Diverged, Following
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
-from evenflow.stream_core.log.peer_log import PeerGone, PeerResponse
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.memory_store import MemoryResponseStore
-from evenflow.stream_core.ports.response_store import (
+from evenflow.stream_core.protocols.evenflow.peer_log import PeerGone, PeerResponse
+from evenflow.stream_core.stores.memory_store import MemoryResponseStore
+from evenflow.stream_core.stores.response_store import (
     TEXT_FORM,
     Chunk,
     Ending,
@@ -25,7 +26,6 @@ from evenflow.stream_core.ports.response_store import (
     ResponseHead,
     TaskLease,
 )
-from evenflow.stream_core.protocol.messages import Usage
 from tests.unit.fargate_handler.orchestrator.scripted_peer import (
     ScriptedPeer,
     completed,
@@ -484,7 +484,7 @@ async def test_a_record_in_a_form_that_is_not_known_here_gives_the_copy_up(
     run = await node.follow()
     node.peer.say(delta(0, "a"))
     await settle()
-    monkeypatch.setattr("evenflow.stream_core.ports.response_store.NEWEST_FORM", TEXT_FORM)
+    monkeypatch.setattr("evenflow.stream_core.stores.response_store.NEWEST_FORM", TEXT_FORM)
     await node.write("a", Part(Kind.REASONING, "hm"))
     node.peer.reachable = False
     node.peer.break_off()

@@ -16,14 +16,9 @@ from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
 from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.fairness.prefills import Prefills
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
-from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.adaptive_ceiling import AdaptiveCeiling
-from evenflow.stream_core.policy.channel import (
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import (
     CHAT,
     COMPLETION,
     KEYED_COMPLETION,
@@ -31,10 +26,7 @@ from evenflow.stream_core.policy.channel import (
     Channel,
     MessageKind,
 )
-from evenflow.stream_core.policy.circuit_breaker import CircuitBreaker
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.refused_questions import Question
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     ModelRefused,
     Overloaded,
@@ -43,8 +35,16 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamFailed,
     UpstreamRejected,
 )
-from evenflow.stream_core.protocol.messages import Usage
-from evenflow.stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.queue.fair_queue import Line
+from evenflow.stream_core.session.conversation import Turn
+from evenflow.stream_core.upstream.adaptive_ceiling import AdaptiveCeiling
+from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker
+from evenflow.stream_core.upstream.prefills import Prefills
+from evenflow.stream_core.upstream.refused_questions import Question
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader

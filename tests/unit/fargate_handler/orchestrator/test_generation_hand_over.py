@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
+from evenflow.stream_core.base.errors import ModelRefused, Overloaded
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import ModelRefused, Overloaded
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.test_generation import (
     BROKEN,

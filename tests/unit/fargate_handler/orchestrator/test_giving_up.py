@@ -9,10 +9,10 @@ import pytest
 
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.ports.dead_letters import LoggedDeadLetters
-from evenflow.stream_core.ports.outcome import Outcome
-from evenflow.stream_core.ports.response_store import ResponseHead
 from evenflow.stream_core.records.answer_record import AnswerRecord
+from evenflow.stream_core.stores.dead_letters import LoggedDeadLetters
+from evenflow.stream_core.stores.outcome import Outcome
+from evenflow.stream_core.stores.response_store import ResponseHead
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.fargate_handler.orchestrator.test_succession import SWEEP, lost, text_on_record

@@ -8,9 +8,9 @@ import pytest
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.memory_store import MemoryResponseStore
-from evenflow.stream_core.ports.response_store import LeaseLost, TaskLease
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.stores.memory_store import MemoryResponseStore
+from evenflow.stream_core.stores.response_store import LeaseLost, TaskLease
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
     ScriptedResponseStore,

@@ -14,11 +14,11 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     repeatable_channel,
     single_channel,
 )
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import Overloaded, RateLimited
+from evenflow.stream_core.base.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
+from evenflow.stream_core.base.errors import Overloaded, RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
 from tests.unit.settle import settle

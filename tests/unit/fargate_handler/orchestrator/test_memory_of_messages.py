@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 import pytest
 
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Overloaded
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import Overloaded
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.fargate_handler.orchestrator.test_limits_of_senders import ask, of
 from tests.unit.settle import settle

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from evenflow.fargate_handler.orchestrator.responses import Responses
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryAccount
 from evenflow.stream_core.log.entries import Content, Kind, Part
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryAccount
 from tests.unit.fargate_handler.orchestrator.test_responses import held
 from tests.unit.hand_turned_clock import HandTurnedClock
 

@@ -12,14 +12,14 @@ from evenflow.fargate_handler.orchestrator.message_ledger import (
 )
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Overloaded, is_for_want_of_room
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.memory_store import MemoryResponseStore, MemorySessionStore
-from evenflow.stream_core.ports.response_store import Lease
-from evenflow.stream_core.ports.session_store import LedgerEntry, NotAccepted, StoreFull
-from evenflow.stream_core.protocol.errors import Overloaded, is_for_want_of_room
+from evenflow.stream_core.stores.memory_store import MemoryResponseStore, MemorySessionStore
+from evenflow.stream_core.stores.response_store import Lease
+from evenflow.stream_core.stores.session_store import LedgerEntry, NotAccepted, StoreFull
 from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,

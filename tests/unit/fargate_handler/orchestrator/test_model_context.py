@@ -11,8 +11,8 @@ from evenflow.fargate_handler.orchestrator.model_context import (
     without_oldest,
 )
 from evenflow.fargate_handler.token_sources.model_refusals import refusal
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.token_estimate import estimated_tokens
+from evenflow.stream_core.session.conversation import Turn
+from evenflow.stream_core.session.token_estimate import estimated_tokens
 
 _ADVICE = Turn("system", "You help.")
 

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.token_sources.port import TokenSource
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.metrics.metric_catalogue import Metric
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import (
     Conflict,
     EvenflowError,
     Gone,
     RateLimited,
     UpstreamFailed,
 )
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_catalogue import Metric
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import LEAVING, Task
 from tests.unit.settle import settle
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.settle import settle

@@ -12,12 +12,12 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     single_channel,
 )
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.agents import MessageParams, MessageTerms
-from evenflow.stream_core.policy.channel import COMPLETION
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import EvenflowError, RateLimited, UpstreamFailed
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.base.agents import MessageParams, MessageTerms
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import COMPLETION
+from evenflow.stream_core.base.errors import EvenflowError, RateLimited, UpstreamFailed
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.session.conversation import Turn
 from evenflow.stream_core.tenants.charges import Asked, Payer
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE

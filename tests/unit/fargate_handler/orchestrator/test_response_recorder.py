@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import CHAT, COMPLETION, MessageKind
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Kind, Part, size_of
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import CHAT, COMPLETION, MessageKind
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.response_store import Chunk
-from evenflow.stream_core.ports.session_store import LedgerEntry
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.stores.response_store import Chunk
+from evenflow.stream_core.stores.session_store import LedgerEntry
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from evenflow.fargate_handler.orchestrator import response_recorder
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.response_store import Chunk, Unwritable
+from evenflow.stream_core.stores.response_store import Chunk, Unwritable
 from tests.unit.fargate_handler.orchestrator.recorder_node import INTERVAL, Node, started
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,

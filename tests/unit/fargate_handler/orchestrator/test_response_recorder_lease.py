@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Restart
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 
 # -- the lease -------------------------------------------------------------------------------------

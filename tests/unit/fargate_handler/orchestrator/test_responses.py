@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.orchestrator.responses import Responses
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.policy.memory_account import MemoryAccount
-from evenflow.stream_core.protocol.errors import Gone, NotFound
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import Gone, NotFound
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryAccount
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.fargate_handler.orchestrator import session_messages
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.ports.conversation_tree import ConversationTree
-from evenflow.stream_core.ports.session_store import LedgerEntry, StoredConversation
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.stores.conversation_tree import ConversationTree
+from evenflow.stream_core.stores.session_store import LedgerEntry, StoredConversation
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.stream_core.conversation_model import CHOICES, ledger_of, version_of
 

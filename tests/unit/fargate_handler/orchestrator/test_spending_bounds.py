@@ -8,16 +8,16 @@ from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.base.agents import MessageParams, MessageTerms
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import UpstreamFailed
+from evenflow.stream_core.base.model_prices import ModelPrices, Price
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.filtering.port import Filtering
 from evenflow.stream_core.log.entries import LOGPROBS, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.agents import MessageParams, MessageTerms
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.model_prices import ModelPrices, Price
-from evenflow.stream_core.protocol.errors import UpstreamFailed
-from evenflow.stream_core.protocol.messages import Usage
 from evenflow.stream_core.tenants.charges import Payer
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import QuotaLimits

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import KEYED_COMPLETION
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.channel import KEYED_COMPLETION
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
 from tests.unit.settle import settle
 

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import ResponseState, slice_of
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.response_store import Ending, TaskLease
+from evenflow.stream_core.session.conversation import Turn
+from evenflow.stream_core.stores.response_store import Ending, TaskLease
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task

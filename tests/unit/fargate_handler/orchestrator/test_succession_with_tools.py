@@ -6,9 +6,9 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.channel import KEYED_COMPLETION
 from evenflow.stream_core.log.entries import Content, Kind, Part
-from evenflow.stream_core.policy.channel import KEYED_COMPLETION
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.agents import MessageParams, MessageTerms
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.response_store import StoreUnavailable
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.agents import MessageParams, MessageTerms
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamFailed,
     UpstreamTimeout,
 )
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import Ask, Reservation
 from evenflow.stream_core.tenants.charges import Payer
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant

@@ -9,13 +9,13 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     WholeRequest,
     single_channel,
 )
-from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.base.channel import COMPLETION
+from evenflow.stream_core.base.errors import RateLimited, UpstreamAnswered
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.channel import COMPLETION
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import RateLimited, UpstreamAnswered
+from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
 from tests.unit.fargate_handler.orchestrator.test_orchestrator import Node
 from tests.unit.recording_reader import AssembledText, RecordingReader

@@ -6,10 +6,10 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.token_sources.model_refusals import refusal
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.channel import KEYED_COMPLETION, Channel
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import KEYED_COMPLETION, Channel
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.settle import settle
 

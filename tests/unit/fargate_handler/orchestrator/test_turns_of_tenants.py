@@ -6,15 +6,15 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.base.agents import NO_TERMS, MessageTerms, ServiceClass
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.log.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.agents import NO_TERMS, MessageTerms
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.ports.tenant_activity import Activity
-from evenflow.stream_core.protocol.messages import Usage
-from evenflow.stream_core.tenants.tenant import ServiceClass, Tenant
+from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.tenants.tenant_activity import Activity
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
-from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
-from evenflow.stream_core.policy.limits import Limits
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
 SENDER = ("acme", "10.0.0.1")

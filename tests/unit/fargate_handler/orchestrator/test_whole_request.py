@@ -14,9 +14,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     single_channel,
 )
 from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
-from evenflow.stream_core.log.conversation import ToolCall, Turn, text_of_parts
-from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
-from evenflow.stream_core.policy.channel import (
+from evenflow.stream_core.base.channel import (
     BACKGROUND,
     CHAT,
     CHAT_OF_INTERFACE,
@@ -28,8 +26,10 @@ from evenflow.stream_core.policy.channel import (
     Channel,
     MessageKind,
 )
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import SESSION_REQUEST, parse
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.protocols.evenflow.messages import SESSION_REQUEST, parse
+from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 
 TEXT = st.text(st.characters(codec="utf-8"))
 JSON = st.recursive(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.ports.dead_letters import DeadLetter, DeadLettersUnavailable
+from evenflow.stream_core.stores.dead_letters import DeadLetter, DeadLettersUnavailable
 
 
 class ToldLetters:
-    """See `evenflow.stream_core.ports.dead_letters.DeadLetters`."""
+    """See `evenflow.stream_core.stores.dead_letters.DeadLetters`."""
 
     def __init__(self) -> None:
         self.letters: list[DeadLetter] = []

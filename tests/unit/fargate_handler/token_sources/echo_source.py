@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from evenflow.fargate_handler.token_sources.model_connection import while_paused
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from evenflow.stream_core.protocol.errors import UpstreamRejected
+from evenflow.stream_core.base.errors import UpstreamRejected
 
 
 class EchoSource:

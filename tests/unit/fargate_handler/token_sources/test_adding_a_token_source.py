@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from evenflow.fargate_handler.token_sources.port import ModelRequest
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.errors import UpstreamRejected
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.protocol.errors import UpstreamRejected
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.fargate_handler.token_sources.echo_source import EchoSource
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink

@@ -12,13 +12,13 @@ from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelFinish
-from evenflow.stream_core.log.entries import Content, Kind, Part, text_of
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import (
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamUnreadable,
 )
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.log.entries import Content, Kind, Part, text_of
 from tests.integration.aws_models.events import chat_chunk, chat_usage, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 

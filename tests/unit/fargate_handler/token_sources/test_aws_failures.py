@@ -19,7 +19,7 @@ from botocore.parsers import ResponseParserError
 
 from evenflow.fargate_handler.token_sources.aws_failures import failure_of
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamAnswered,

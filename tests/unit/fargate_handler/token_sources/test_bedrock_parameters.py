@@ -12,8 +12,8 @@ from evenflow.fargate_handler.token_sources.bedrock_parameters import (
     WITHOUT_EFFECT,
     check_passed,
 )
-from evenflow.stream_core.protocol.completion_bodies import CompletionRequest
-from evenflow.stream_core.protocol.errors import ModelRefused, UnsupportedByModel
+from evenflow.stream_core.base.errors import ModelRefused, UnsupportedByModel
+from evenflow.stream_core.protocols.openai_chat.bodies import CompletionRequest
 
 # Those whose every value would change the answer.
 _REFUSED = {"audio", "moderation", "prediction", "verbosity", "web_search_options"}

@@ -7,8 +7,8 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.bedrock_request import answer_tool, bedrock_request
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.protocol.errors import ModelRefused, UnsupportedByModel
+from evenflow.stream_core.base.errors import ModelRefused, UnsupportedByModel
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}}
 _ADD = {

@@ -7,7 +7,7 @@ import pytest
 from evenflow.fargate_handler.token_sources.bedrock_request import bedrock_request
 from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
 from evenflow.fargate_handler.token_sources.port import ModelRequest
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.session.conversation import Turn
 
 _ARN = "arn:aws:bedrock:us-east-1:111111111111:guardrail/abc123"
 

@@ -8,7 +8,7 @@ from evenflow.fargate_handler.token_sources.conversation_forms import (
     alternating_turns,
     system_texts,
 )
-from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 TURNS = st.lists(
     st.builds(Turn, st.sampled_from(["user", "assistant"]), st.sampled_from(["", " \n", "a", "b"]))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.token_sources.finish_reasons import is_known, model_end
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.base.errors import UpstreamFailed
 
 
 @pytest.mark.parametrize(

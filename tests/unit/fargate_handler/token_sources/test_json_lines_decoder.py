@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.fargate_handler.token_sources.stream_decoders import JsonLinesDecoder
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.base.errors import UpstreamFailed
 
 LINES = st.lists(
     st.text(st.characters(blacklist_characters="\n", blacklist_categories=["Cs"]), max_size=8)

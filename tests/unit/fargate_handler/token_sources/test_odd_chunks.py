@@ -11,9 +11,9 @@ import pytest
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelFinish
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import UpstreamUnreadable
 from evenflow.stream_core.log.entries import LONGEST_NAME, Content, Kind, Part
-from evenflow.stream_core.protocol.errors import UpstreamUnreadable
-from evenflow.stream_core.protocol.messages import Usage
 from tests.integration.aws_models.events import chat_chunk
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 

@@ -13,8 +13,8 @@ from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelFinish
-from evenflow.stream_core.log.entries import LONGEST_VALUE, Content, Kind, Part
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamAnswered,
@@ -22,7 +22,7 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamRejected,
     UpstreamUnreadable,
 )
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.log.entries import LONGEST_VALUE, Content, Kind, Part
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 

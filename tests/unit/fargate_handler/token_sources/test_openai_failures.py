@@ -10,7 +10,7 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.error_objects import error_in
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     ModelRefused,
     UpstreamAnswered,

@@ -6,7 +6,7 @@ from evenflow.fargate_handler.settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.chosen_source import chosen_source
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 TURNS = (Turn("user", "one?"), Turn("assistant", "one."), Turn("user", "two?"))

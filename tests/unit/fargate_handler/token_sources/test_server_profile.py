@@ -24,12 +24,12 @@ from evenflow.fargate_handler.token_sources.server_profile import (
     is_about_a_value,
     refused_parameters,
 )
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     ModelRefused,
     UnsupportedByModel,
     UpstreamAnswered,
 )
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 _NO_OPTIONS = ModelOptions()

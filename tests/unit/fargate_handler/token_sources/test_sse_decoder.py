@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.base.errors import UpstreamFailed
 
 MIB = 1_048_576
 DATA = st.text(st.characters(blacklist_characters="\r\n", blacklist_categories=["Cs"]), max_size=8)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.base.errors import UpstreamFailed
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 

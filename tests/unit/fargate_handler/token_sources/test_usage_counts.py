@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.base.answer import Usage
 
 _ANYTHING = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=3)

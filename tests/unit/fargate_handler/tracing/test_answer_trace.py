@@ -10,10 +10,10 @@ from opentelemetry.trace import StatusCode
 
 from evenflow.fargate_handler.tracing.answer_trace import AnswerTrace, AnswerTraces
 from evenflow.fargate_handler.tracing.chosen_ids import answer_span_id
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from tests.unit.fargate_handler.tracing.finished_spans import FinishedSpans
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from evenflow.fargate_handler.inference.service import TokenBuffer
-from evenflow.stream_core.log.response_stream import ResponseFull
+from evenflow.stream_core.delivery.response_stream import ResponseFull
 from tests.unit.settle import settle
 
 

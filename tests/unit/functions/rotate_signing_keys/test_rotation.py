@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from evenflow.functions.rotate_signing_keys.rotation import RotationRefused, check_tokens, rotated
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.policy.session_token import SessionTokens
-from evenflow.stream_core.protocol.errors import AuthenticationFailed
+from evenflow.stream_core.auth.session_token import SessionTokens
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import AuthenticationFailed
 
 CHANNEL = Channel("tenant", "agent", "session")
 Keys = dict[str, str]

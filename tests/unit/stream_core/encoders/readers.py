@@ -8,30 +8,30 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from evenflow.stream_core.encoders.agui_events import AgUiEvents
-from evenflow.stream_core.encoders.anthropic_messages import AnthropicObjects
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.blocks import SealingBlocks
-from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
-from evenflow.stream_core.encoders.completion_objects import CompletionObjects
-from evenflow.stream_core.encoders.durable_streams import StreamEvents
-from evenflow.stream_core.encoders.frames import EventEncoder, FrameEncoder
-from evenflow.stream_core.encoders.port import EventId, LogEncoder
-from evenflow.stream_core.encoders.responses.response_events import (
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.blocks import SealingBlocks
+from evenflow.stream_core.encoding.port import EventId, LogEncoder
+from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
+from evenflow.stream_core.log.entries import Content, Restart
+from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
+from evenflow.stream_core.protocols.ag_ui.encoder import AgUiEvents
+from evenflow.stream_core.protocols.ai_sdk.encoder import UIMessageChunks
+from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
+from evenflow.stream_core.protocols.durable_streams.encoder import StreamEvents
+from evenflow.stream_core.protocols.durable_streams.offsets import read_offset
+from evenflow.stream_core.protocols.evenflow.frames import EventEncoder, FrameEncoder
+from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
+from evenflow.stream_core.protocols.openai_chat.encoder import ChunkEncoder
+from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
+from evenflow.stream_core.protocols.openai_responses.encoder import (
     NOTHING,
     ResponseEvents,
     ServerSentEvents,
 )
-from evenflow.stream_core.encoders.responses.response_object import ResponseObject
-from evenflow.stream_core.encoders.responses.sequence_numbers import Rank, known_by, number
-from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
-from evenflow.stream_core.encoders.stream_offsets import read_offset
-from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
-from evenflow.stream_core.log.entries import Content, Restart
-from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.part_objects import PartObject
-from evenflow.stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.sequence_numbers import Rank, known_by, number
+from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 

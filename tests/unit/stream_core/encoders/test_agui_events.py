@@ -6,13 +6,13 @@ from typing import Any
 import orjson
 import pytest
 
-from evenflow.stream_core.encoders.agui_events import AgUiEvents, empty_run
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import UpstreamFailed
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import UpstreamFailed
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocols.ag_ui.encoder import AgUiEvents, empty_run
 from tests.unit.stream_core.encoders.readers import events_of
 from tests.unit.stream_core.encoders.test_block_encoder import answer, push
 

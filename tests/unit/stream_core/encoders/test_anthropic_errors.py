@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.token_sources.model_refusals import refusal
-from evenflow.stream_core.encoders.anthropic_messages import error_object, status_of
-from evenflow.stream_core.protocol.errors import EvenflowError, Overloaded, RateLimited
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded, RateLimited
+from evenflow.stream_core.protocols.anthropic.encoder import error_object, status_of
 
 _THROTTLED = RateLimited("m", code="upstream_throttled", retry_after_ms=1_500)
 

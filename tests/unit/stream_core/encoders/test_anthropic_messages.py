@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from evenflow.stream_core.encoders.anthropic_messages import AnthropicObjects
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
 from tests.unit.stream_core.encoders.readers import events_of
 from tests.unit.stream_core.encoders.test_block_encoder import answer
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.encoders.appended import AppendedContents
+from evenflow.stream_core.base.errors import UpstreamFailed
+from evenflow.stream_core.encoding.appended import AppendedContents
 from evenflow.stream_core.log.entries import Content, Kind, Part, Restart, behind, joined
 from evenflow.stream_core.log.response_log import ResponseLog, ResponseState, ResumePoint, slice_of
-from evenflow.stream_core.protocol.errors import UpstreamFailed
 
 
 def log_of(*attempts: list[str]) -> ResponseLog:

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder, Place, WriteDelta
-from evenflow.stream_core.encoders.blocks import Block
-from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
+from evenflow.stream_core.base.errors import EvenflowError, UpstreamFailed
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder, Place, WriteDelta
+from evenflow.stream_core.encoding.blocks import Block
+from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.entries import Content, Kind, Part, Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.errors import EvenflowError, UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from evenflow.stream_core.encoders.blocks import (
+from evenflow.stream_core.encoding.blocks import (
     Begin,
     Block,
     BlockEvent,
@@ -12,7 +12,7 @@ from evenflow.stream_core.encoders.blocks import (
     SealingBlocks,
     Value,
 )
-from evenflow.stream_core.encoders.serial_blocks import SerialBlocks
+from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.entries import Content, Kind, Part, joined
 from tests.unit.stream_core.contents import CONTENTS
 

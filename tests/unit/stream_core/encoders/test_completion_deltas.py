@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.encoders.completion_chunks import ChunkEncoder
-from evenflow.stream_core.encoders.completion_deltas import (
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.log.returned_fields import detail_of
+from evenflow.stream_core.protocols.openai_chat.bodies import CompletionChunk
+from evenflow.stream_core.protocols.openai_chat.deltas import (
     Choice,
     CompletionDeltas,
     WholeChoice,
     choice_object,
 )
-from evenflow.stream_core.encoders.completion_objects import CompletionObjects
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
-from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.returned_fields import detail_of
-from evenflow.stream_core.protocol.completion_bodies import CompletionChunk
+from evenflow.stream_core.protocols.openai_chat.encoder import ChunkEncoder
+from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.contents import CONTENTS
 from tests.unit.stream_core.encoders.readers import ServerSentEvent, events_of

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.encoders.completion_chunks import check_completed
-from evenflow.stream_core.protocol.errors import (
+from evenflow.stream_core.base.errors import (
     EvenflowError,
     Gone,
     InternalError,
@@ -16,6 +15,7 @@ from evenflow.stream_core.protocol.errors import (
     UpstreamRejected,
     UpstreamTimeout,
 )
+from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream
 

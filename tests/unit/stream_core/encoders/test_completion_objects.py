@@ -5,12 +5,12 @@ from typing import Any
 import orjson
 import pytest
 
-from evenflow.stream_core.encoders.completion_deltas import CompletionDeltas, choice_object
-from evenflow.stream_core.encoders.completion_objects import CompletionObjects
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import CHUNK_EXTRA, Content, Kind, Part
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.completion_bodies import Completion, CompletionChunk
-from evenflow.stream_core.protocol.messages import Usage
+from evenflow.stream_core.protocols.openai_chat.bodies import Completion, CompletionChunk
+from evenflow.stream_core.protocols.openai_chat.deltas import CompletionDeltas, choice_object
+from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream
 

@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from evenflow.stream_core.encoders import durable_streams
-from evenflow.stream_core.encoders.durable_streams import StreamEvents, chunk_of, tail_of
-from evenflow.stream_core.encoders.port import EventId
-from evenflow.stream_core.encoders.stream_offsets import offset_of
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import EventId
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
+from evenflow.stream_core.protocols.durable_streams import encoder as durable_streams
+from evenflow.stream_core.protocols.durable_streams.encoder import StreamEvents, chunk_of, tail_of
+from evenflow.stream_core.protocols.durable_streams.offsets import offset_of
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.test_response_stream import new_stream
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.encoders.port import EventId, LogEncoder
+from evenflow.stream_core.base.errors import EvenflowError, TooSlow, UpstreamFailed
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.port import EventId, LogEncoder
 from evenflow.stream_core.log.entries import Content, LogEntry, Restart, joined
 from evenflow.stream_core.log.response_log import ResumePoint, resume_point, slice_of
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import EvenflowError, TooSlow, UpstreamFailed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.contents import CONTENT
 from tests.unit.stream_core.encoders.readers import KINDS, Client, FrameClient, Kind

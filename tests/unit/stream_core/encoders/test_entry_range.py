@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.encoders.entry_range import MOST_ENTRIES, entry_range
+from evenflow.stream_core.base.errors import InvalidRequest, NotFound
+from evenflow.stream_core.delivery.delta_encoder import SharedEncoder
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, joined, joins
 from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.dialect import SharedEncoder, V1Encoder
-from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
-from evenflow.stream_core.protocol.part_objects import PartObject
+from evenflow.stream_core.protocols.evenflow.dialect import V1Encoder
+from evenflow.stream_core.protocols.evenflow.entry_range import MOST_ENTRIES, entry_range
+from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText
 from tests.unit.stream_core.contents import CONTENT

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.encoders.port import EventId
-from evenflow.stream_core.encoders.stream_offsets import live_cursor, offset_of, read_offset
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.encoding.port import EventId
 from evenflow.stream_core.log.response_log import EVERYTHING
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.protocols.durable_streams.offsets import (
+    live_cursor,
+    offset_of,
+    read_offset,
+)
 
 places = st.builds(EventId, st.integers(-1, 10**14), st.integers(1, 999_999_999), st.booleans())
 _BEGAN = 1_728_432_000

@@ -5,12 +5,12 @@ from typing import Any
 import orjson
 import pytest
 
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.ui_message_chunks import UIMessageChunks
+from evenflow.stream_core.base.errors import UpstreamFailed
+from evenflow.stream_core.delivery.response_stream import Cancelled, ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.log.response_stream import Cancelled, ResponseStream
-from evenflow.stream_core.protocol.errors import UpstreamFailed
+from evenflow.stream_core.protocols.ai_sdk.encoder import UIMessageChunks
 from tests.unit.stream_core.encoders.readers import events_of
 from tests.unit.stream_core.encoders.test_block_encoder import answer
 

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from evenflow.stream_core.encoders.ui_message_parts import ui_message
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.protocols.ai_sdk.parts import ui_message
 
 _CALL = Part(Kind.CALL, call=0, id="call_1", name="add")
 _ARGUMENTS = Part(Kind.ARGUMENTS, '{"a": 1}', call=0)

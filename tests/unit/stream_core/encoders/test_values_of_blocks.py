@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evenflow.stream_core.encoders.blocks import Begin, Block, Blocks, SealingBlocks
+from evenflow.stream_core.encoding.blocks import Begin, Block, Blocks, SealingBlocks
 from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.returned_fields import detail_of
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from evenflow.stream_core.fairness.fair_queue import FairQueue, Line
-from evenflow.stream_core.fairness.token_counters import AnswerMeter, TokenCounters
+from evenflow.stream_core.queue.fair_queue import FairQueue, Line
+from evenflow.stream_core.queue.token_counters import AnswerMeter, TokenCounters
 
 OUTPUT_COST = 2
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
-from evenflow.stream_core.fairness.division import max_min
-from evenflow.stream_core.ports.task_calls import ModelCalls, TaskCalls
+from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.upstream.division import max_min
+from evenflow.stream_core.upstream.task_calls import ModelCalls, TaskCalls
 
 
 def row(task: str, slots: int | None = None, **wanted: int) -> TaskCalls:

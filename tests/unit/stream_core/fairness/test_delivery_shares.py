@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.fairness.delivery_shares import over_their_share
+from evenflow.stream_core.queue.delivery_shares import over_their_share
 
 TENANTS = st.sampled_from("abcdefgh")
 READERS = st.dictionaries(TENANTS, st.integers(1, 10_000))

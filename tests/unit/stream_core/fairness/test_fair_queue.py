@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.fairness.fair_queue import FairQueue, Line, QueueFull
-from evenflow.stream_core.fairness.token_counters import TokenCounters
-from evenflow.stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.queue.fair_queue import FairQueue, Line, QueueFull
+from evenflow.stream_core.queue.token_counters import TokenCounters
 
 
 def drained(queue: FairQueue[str]) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.stream_core.fairness.fair_queue import Line
-from evenflow.stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.queue.fair_queue import Line
 from tests.unit.stream_core.fairness.places import OUTPUT_COST, Places
 
 _STEPS = 400

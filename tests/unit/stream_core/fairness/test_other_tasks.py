@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from evenflow.stream_core.fairness.other_tasks import OtherTasks
-from evenflow.stream_core.ports.tenant_activity import Activity
+from evenflow.stream_core.queue.other_tasks import OtherTasks
+from evenflow.stream_core.tenants.tenant_activity import Activity
 
 
 def row(task: str, service: float, tenant: str = "t", answers: int = 0) -> Activity:

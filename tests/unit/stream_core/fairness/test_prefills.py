@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
-from evenflow.stream_core.fairness.prefills import Prefills
+from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.upstream.prefills import Prefills
 
 DELAY = 0.02
 A_TOKEN = 0.0001  # seconds, of an engine that computes one prompt after the other

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.fairness.recent_tenants import RecentTenants
+from evenflow.stream_core.queue.recent_tenants import RecentTenants
 
 
 def test_those_may_come_that_asked_within_a_minute_and_wait_for_nothing() -> None:

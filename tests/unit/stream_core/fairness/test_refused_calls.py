@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
-from evenflow.stream_core.fairness.first_tokens import FirstToken
-from evenflow.stream_core.fairness.server_slots import ServerSlots
+from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.upstream.first_tokens import FirstToken
+from evenflow.stream_core.upstream.server_slots import ServerSlots
 
 WANTED = {"a": {"greedy": 90}, "b": {"greedy": 90}}
 

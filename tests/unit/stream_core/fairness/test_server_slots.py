@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from evenflow.stream_core.fairness.calls_elsewhere import CallsElsewhere
-from evenflow.stream_core.fairness.first_tokens import FirstToken
-from evenflow.stream_core.fairness.prefills import Prefills
-from evenflow.stream_core.fairness.server_slots import ServerSlots
+from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.upstream.first_tokens import FirstToken
+from evenflow.stream_core.upstream.prefills import Prefills
+from evenflow.stream_core.upstream.server_slots import ServerSlots
 
 SLOTS = 32
 PREFILL_SECONDS, TOKENS = 0.1, 150

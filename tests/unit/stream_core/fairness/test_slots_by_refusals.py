@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from evenflow.stream_core.fairness.slots_by_refusals import SlotsByRefusals
+from evenflow.stream_core.upstream.slots_by_refusals import SlotsByRefusals
 
 
 def found(here: int = 12, elsewhere: int = 20) -> SlotsByRefusals:

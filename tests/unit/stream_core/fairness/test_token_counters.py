@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.fairness.fair_queue import FairQueue, Line
-from evenflow.stream_core.fairness.token_counters import AnswerMeter, TokenCounters
+from evenflow.stream_core.queue.fair_queue import FairQueue, Line
+from evenflow.stream_core.queue.token_counters import AnswerMeter, TokenCounters
 
 
 def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> None:

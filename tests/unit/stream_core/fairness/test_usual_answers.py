@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.fairness.usual_answers import UsualAnswers
+from evenflow.stream_core.queue.usual_answers import UsualAnswers
 
 
 def test_what_is_expected_follows_the_answers_that_ended() -> None:

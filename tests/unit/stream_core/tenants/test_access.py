@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.protocol.errors import NotPermitted, OriginNotAllowed
+from evenflow.stream_core.base.errors import NotPermitted, OriginNotAllowed
 from evenflow.stream_core.tenants.access import check_origin, check_scope, usable_models
 from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
 

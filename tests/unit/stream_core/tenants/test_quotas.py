@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.ports.tenant_activity import Activity
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.tenants.charges import Asked, Connected, Payer
 from evenflow.stream_core.tenants.pressed_users import MOST_TOLD, name_of_user
 from evenflow.stream_core.tenants.quotas import Quotas
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.rotation import rotated
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant
+from evenflow.stream_core.tenants.tenant_activity import Activity
 
 ACME, OTHER = Payer("acme"), Payer("other")
 ANN = Payer("acme", "k1", "ann")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from evenflow.stream_core.protocol.errors import RateLimited
+from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.tenants.charges import Asked, Charge, Payer
 from evenflow.stream_core.tenants.quotas import BoundState, Quotas
 from evenflow.stream_core.tenants.registry import Tenants

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.ports.tenant_store import StoredTenants
-from evenflow.stream_core.protocol.errors import AuthenticationFailed, EvenflowError
+from evenflow.stream_core.base.errors import AuthenticationFailed, EvenflowError
 from evenflow.stream_core.tenants.registry import KnownKey, Tenants
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant, new_key
+from evenflow.stream_core.tenants.tenant_store import StoredTenants
 
 ACME, ZETA = "acme-key-0123456789", "zeta-key-0123456789"
 NOW = 1_795_251_600.0

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from evenflow.stream_core.policy.model_prices import ModelPrices
-from evenflow.stream_core.ports.memory_usage import MemoryUsageStore
+from evenflow.stream_core.base.model_prices import ModelPrices
+from evenflow.stream_core.protocols.evenflow.usage_report import days_asked, usage_report
 from evenflow.stream_core.tenants.budget import Cost
+from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore
 from evenflow.stream_core.tenants.tenant import Tenant
 from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord, file_of, summed, totals_of
-from evenflow.stream_core.tenants.usage_report import days_asked, usage_report
 
 NOW = 1_795_478_400.0  # 2026-11-24T00:00:00Z
 

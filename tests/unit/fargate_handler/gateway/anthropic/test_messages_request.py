@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from evenflow.fargate_handler.gateway.anthropic.messages_request import MessagesCall, read_call
-from evenflow.stream_core.encoders.anthropic_messages import error_object
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.anthropic.encoder import error_object
 
 
 def _read(**given: object) -> MessagesCall:

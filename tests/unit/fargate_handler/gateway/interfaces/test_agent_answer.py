@@ -7,12 +7,12 @@ import pytest
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.interfaces.agent_answer import AgentRequest, agent_request_of
 from evenflow.fargate_handler.gateway.requests.senders import Sender
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.policy.agents import Agent, Agents
-from evenflow.stream_core.policy.channel import Channel
-from evenflow.stream_core.protocol.answer_parameters import AnswerParameters
-from evenflow.stream_core.protocol.completion_bodies import OfferedFunction, OfferedTool
-from evenflow.stream_core.protocol.errors import InvalidRequest, NotFound
+from evenflow.stream_core.base.agents import Agent, Agents
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import InvalidRequest, NotFound
+from evenflow.stream_core.protocols.openai_chat.bodies import OfferedFunction, OfferedTool
+from evenflow.stream_core.protocols.openai_chat.parameters import AnswerParameters
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 _TURNS = (Turn("user", "a"),)

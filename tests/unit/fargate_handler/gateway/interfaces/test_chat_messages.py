@@ -7,8 +7,8 @@ from typing import Any
 from evenflow.fargate_handler.gateway.interfaces.chat_endpoint import _with_answer
 from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.ports.outcome import Outcome
-from evenflow.stream_core.ports.session_store import LedgerEntry
+from evenflow.stream_core.stores.outcome import Outcome
+from evenflow.stream_core.stores.session_store import LedgerEntry
 
 _QUESTION: dict[str, Any] = {
     "id": "u1",

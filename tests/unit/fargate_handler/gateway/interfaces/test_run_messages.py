@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from evenflow.fargate_handler.gateway.interfaces.run_messages import offered, turns_of
-from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.protocol.agui_bodies import RUN_REQUEST, RunTool
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import parse
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.ag_ui.bodies import RUN_REQUEST, RunTool
+from evenflow.stream_core.protocols.evenflow.messages import parse
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
 _MADE = ToolCall("call_1", "add", "{}")

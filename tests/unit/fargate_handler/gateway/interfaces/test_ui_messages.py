@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from evenflow.fargate_handler.gateway.interfaces.ui_messages import turns_of
-from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.messages import parse
-from evenflow.stream_core.protocol.ui_chat_bodies import CHAT_REQUEST
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.ai_sdk.bodies import CHAT_REQUEST
+from evenflow.stream_core.protocols.evenflow.messages import parse
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _CALL = {"type": "tool-add", "toolCallId": "call_1", "input": {"a": 1}}
 _MADE = ToolCall("call_1", "add", '{"a":1}')

@@ -12,8 +12,8 @@ from evenflow.fargate_handler.gateway.openai.responses.response_request import (
     read_call as read_response,
 )
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.policy.agents import LONGEST_ANSWER
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.base.agents import LONGEST_ANSWER
+from evenflow.stream_core.base.errors import InvalidRequest
 
 
 def completion(**given: Any) -> ModelOptions:

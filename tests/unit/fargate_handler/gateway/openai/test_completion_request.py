@@ -7,9 +7,9 @@ import pytest
 
 from evenflow.fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.log.conversation import Turn
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.tenants.tenant import ServiceClass
+from evenflow.stream_core.base.agents import ServiceClass
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.session.conversation import Turn
 
 
 def call(**parameters: object) -> CompletionCall:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from evenflow.fargate_handler.gateway.openai.responses import listed_items as module
 from evenflow.fargate_handler.gateway.openai.responses.listed_items import listed_items
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
-from evenflow.stream_core.encoders.responses.namespaces import namespaces_of
-from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.namespaces import namespaces_of
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _RESPONSE = PublicResponse("rsp_" + "a" * 32, "b" * 40)
 _CALL = ToolCall("c1", "f", "{}")

@@ -8,8 +8,8 @@ import pytest
 from evenflow.fargate_handler.gateway.openai.completion_request import CompletionCall, read_call
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_message
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.log.conversation import ToolCall, Turn
-from evenflow.stream_core.protocol.errors import InvalidRequest
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 ADD: dict[str, Any] = {
     "type": "function",

@@ -3,9 +3,13 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.gateway.openai.responses.places import resumed_after
-from evenflow.stream_core.encoders.responses.sequence_numbers import Rank, closing_number, number
+from evenflow.stream_core.base.errors import Gone, InvalidRequest
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.protocol.errors import Gone, InvalidRequest
+from evenflow.stream_core.protocols.openai_responses.sequence_numbers import (
+    Rank,
+    closing_number,
+    number,
+)
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 
 pytestmark = pytest.mark.usefixtures("tasks_end_with_the_test")

@@ -18,12 +18,12 @@ from evenflow.fargate_handler.gateway.openai.responses.response_request import (
     read_call,
 )
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
-from evenflow.stream_core.encoders.blocks import Block
-from evenflow.stream_core.encoders.responses.output_items import whole_item
-from evenflow.stream_core.log.conversation import ToolCall, Turn
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.log.entries import Kind
-from evenflow.stream_core.protocol.errors import InvalidRequest
-from evenflow.stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.output_items import whole_item
+from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _PUBLIC = PublicResponse(f"rsp_{7:032x}", f"{9:040x}")
 _CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}

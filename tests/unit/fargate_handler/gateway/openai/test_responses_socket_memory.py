@@ -7,11 +7,11 @@ import gc
 
 import pytest
 
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.ending_frames import CloseCode
-from evenflow.stream_core.protocol.routes import RESPONSES_WEBSOCKET
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.http.routes import RESPONSES_WEBSOCKET
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 from tests.integration.raw_websocket import client_frame, text_frame
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory, connected

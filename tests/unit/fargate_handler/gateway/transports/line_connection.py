@@ -13,8 +13,8 @@ from typing import cast
 import orjson
 
 from evenflow.fargate_handler.gateway.client_connection import ClientConnection
-from evenflow.stream_core.protocol.errors import EvenflowError
-from evenflow.stream_core.protocol.socket_session import Opcode
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 
 
 class LineConnection(asyncio.Protocol):

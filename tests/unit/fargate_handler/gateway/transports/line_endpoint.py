@@ -11,7 +11,7 @@ import orjson
 from evenflow.fargate_handler.gateway.client_admission import admit_client
 from evenflow.fargate_handler.gateway.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.stream_core.protocol.dialect import Dialect
+from evenflow.stream_core.protocols.evenflow.dialect import Dialect
 from tests.unit.fargate_handler.gateway.transports.line_connection import LineConnection
 
 

@@ -17,10 +17,10 @@ from evenflow.fargate_handler.gateway.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.context import GatewayContext
 from evenflow.fargate_handler.gateway.listening_socket import listening_socket
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.policy.limits import Limits
-from evenflow.stream_core.protocol.client_session_states import SessionState
-from evenflow.stream_core.protocol.socket_session import CLOSE_SECONDS
+from evenflow.stream_core.protocols.evenflow.session_states import SessionState
+from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.transports.contract import (
     ClosedError,

@@ -11,7 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
-from evenflow.stream_core.protocol.dialect import V1
+from evenflow.stream_core.protocols.evenflow.dialect import V1
 from tests.unit.fargate_handler.gateway.transports.contract import (
     RECEIVE_BUFFER_BYTES,
     ClosedError,

@@ -12,9 +12,9 @@ from evenflow.fargate_handler.token_sources.demo.passages import Passages
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.demo.source import DemoModel
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.errors import ModelRefused
 from evenflow.stream_core.log.entries import Content, Kind, Part
-from evenflow.stream_core.protocol.errors import ModelRefused
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle

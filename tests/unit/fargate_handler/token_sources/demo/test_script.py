@@ -14,7 +14,7 @@ from evenflow.fargate_handler.token_sources.demo.script import (
     is_directive,
     split_tokens,
 )
-from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed
+from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed
 
 
 @given(st.text())

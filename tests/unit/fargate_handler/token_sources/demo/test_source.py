@@ -8,9 +8,9 @@ from evenflow.fargate_handler.token_sources.demo.passages import NO_PASSAGE, Pas
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.demo.source import DemoModel
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
-from evenflow.stream_core.log.conversation import Turn
+from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed
 from evenflow.stream_core.log.entries import Kind, Part
-from evenflow.stream_core.protocol.errors import ModelRefused, UpstreamFailed
+from evenflow.stream_core.session.conversation import Turn
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 

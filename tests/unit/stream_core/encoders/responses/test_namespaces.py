@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.encoders.blocks import Block
-from evenflow.stream_core.encoders.responses.namespaces import joined_name, namespaces_of
-from evenflow.stream_core.encoders.responses.output_items import whole_item
+from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.log.entries import Kind
-from evenflow.stream_core.protocol.response_ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
+from evenflow.stream_core.protocols.openai_responses.namespaces import joined_name, namespaces_of
+from evenflow.stream_core.protocols.openai_responses.output_items import whole_item
 
 _PUBLIC = PublicResponse(f"rsp_{7:032x}", f"{9:040x}")
 _TOOLS: list[dict[str, Any]] = [

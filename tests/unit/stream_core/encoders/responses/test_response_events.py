@@ -9,16 +9,16 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from evenflow.stream_core.encoders.block_encoder import BlockEncoder
-from evenflow.stream_core.encoders.blocks import SealingBlocks
-from evenflow.stream_core.encoders.responses.response_events import JsonLines, ResponseEvents
-from evenflow.stream_core.encoders.responses.response_object import ResponseObject
+from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import TooSlow, UpstreamFailed
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.blocks import SealingBlocks
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResponseState, ResumePoint
-from evenflow.stream_core.log.response_stream import ResponseStream
-from evenflow.stream_core.protocol.errors import TooSlow, UpstreamFailed
-from evenflow.stream_core.protocol.messages import Usage
-from evenflow.stream_core.protocol.response_bodies import ResponseBody
+from evenflow.stream_core.protocols.openai_responses.bodies import ResponseBody
+from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, ResponseEvents
+from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.encoders.readers import PUBLIC
 from tests.unit.stream_core.test_response_stream import new_stream

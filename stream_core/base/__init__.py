@@ -1,0 +1,1 @@
+"""Values that every other folder uses: errors, limits, channels, agents, prices."""

@@ -1,0 +1,45 @@
+"""What is known of an answer: how it ended, what it used, where its entries come from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Literal
+
+from pydantic.dataclasses import dataclass
+
+Transport = Literal["websocket", "sse", "poll", "http"]
+"""How a client reads. `poll`: a reader each. `http`: the answer in one piece."""
+
+
+Via = Literal["owner", "peer", "store"]
+
+
+HistoryBound = Literal["server", "model"]
+"""What bounds the conversation that the model is given: EVENFLOW_HISTORY_BYTES, or its context."""
+
+
+FinishReason = Literal[
+    "stop", "length", "cancelled", "abandoned", "tool_calls", "content_filter", "budget"
+]
+"""How a response ended. `budget`: one of its tenant's budgets had no more room for it. `abandoned`:
+nobody read it for the grace period, so the model was stopped. Only requests of OpenAI's API, which
+have no other readers, end with `tool_calls`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that the model counted. The cached and the reasoning ones are there if it says so."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum of two calls' tokens. A count that one of them lacks is unknown."""
+        both = self.counted().keys() & other.counted().keys()
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in both})
+
+    def counted(self) -> dict[str, int]:
+        """The counts that are known, by name."""
+        return {name: count for name, count in asdict(self).items() if count is not None}

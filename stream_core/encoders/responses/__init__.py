@@ -1,1 +1,0 @@
-"""A response as OpenAI's Responses API tells it: events with sequence numbers, and one object."""

@@ -1,0 +1,1 @@
+"""What encoders of answers share: server-sent events, blocks, the end of an answer."""

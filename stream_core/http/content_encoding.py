@@ -1,0 +1,101 @@
+"""The content of request bodies, which may come compressed: unpacked in pieces, within bounds."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterator
+
+from evenflow.stream_core.base.errors import InvalidRequest, TooLarge, UnsupportedMediaType
+from evenflow.stream_core.http.http_contract import body_too_large
+
+GZIP = "gzip"
+IDENTITY = "identity"
+
+MOST_TIMES = 100
+"""How many times larger than what was sent its content may be. Text of chats is 3 to 30 times."""
+FREE_BYTES = 65_536
+"""So much content needs no ratio: a few words, many times over."""
+
+_PIECE_BYTES = 65_536
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+class ContentDecoder:
+    """Gives the content of a body as its bytes come. Never has more of it than one piece.
+
+    Args:
+        encoding: the header `Content-Encoding`. None if it is missing.
+        accepted: the encodings that are taken, besides none.
+        most: how many bytes the content may have.
+
+    Raises:
+        UnsupportedMediaType: the encoding is not taken.
+    """
+
+    def __init__(self, encoding: str | None, accepted: Collection[str], most: int) -> None:
+        name = (encoding or IDENTITY).strip().lower()
+        if name != IDENTITY and name not in accepted:
+            taken = ", ".join(accepted) or IDENTITY
+            raise UnsupportedMediaType(
+                f"a body with Content-Encoding {name[:32]!r} is not taken here, only {taken} is; "
+                "nothing was accepted, send it as it is",
+                code="unsupported_encoding",
+                param="Content-Encoding",
+                expected=taken,
+            )
+        self._inflating = None if name == IDENTITY else zlib.decompressobj(_GZIP_WINDOW)
+        self._most = most
+        self._received = 0
+        self._given = 0
+
+    def feed(self, received: bytes) -> Iterator[bytes]:
+        """The content of the next bytes, in pieces. None of it is made before it is asked for.
+
+        Raises:
+            TooLarge: the content is larger than allowed, or than its ratio allows.
+            InvalidRequest: the bytes can't be decoded.
+        """
+        self._received += len(received)
+        if self._inflating is None:
+            yield self._counted(received)
+            return
+        while True:
+            try:
+                piece = self._inflating.decompress(received, _PIECE_BYTES)
+            except zlib.error:
+                raise _undecodable() from None
+            if self._inflating.unused_data:
+                raise _undecodable()  # something follows its end
+            yield self._counted(piece)
+            if len(piece) < _PIECE_BYTES:
+                return
+            received = self._inflating.unconsumed_tail
+
+    def end(self) -> None:
+        """The body has ended.
+
+        Raises:
+            InvalidRequest: its content has not.
+        """
+        if self._inflating is not None and not self._inflating.eof:
+            raise _undecodable()
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._given += len(piece)
+        if self._given > self._most:
+            raise body_too_large()
+        if self._given > max(FREE_BYTES, MOST_TIMES * self._received):
+            raise TooLarge(
+                f"the body's content is more than {MOST_TIMES} times as large as what was sent; "
+                "nothing was accepted, send it without Content-Encoding",
+                code="message_too_large",
+            )
+        return piece
+
+
+def _undecodable() -> InvalidRequest:
+    return InvalidRequest(
+        "the body is not what its Content-Encoding says; nothing was accepted",
+        code="bad_request",
+        param="Content-Encoding",
+    )

@@ -1,0 +1,79 @@
+"""The parts of an HTTP call as clients see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evenflow.stream_core.http.component_schemas import Model
+from evenflow.stream_core.http.http_contract import ErrorBody
+from evenflow.stream_core.http.routes import Route
+
+Codes = Mapping[int, tuple[str, ...]]
+"""By status, the error codes that come with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter in the path, the query or a header. `schema` is its JSON schema."""
+
+    name: str
+    where: Literal["path", "query", "header"]
+    meaning: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that is no error.
+
+    Args:
+        headers: names in `openapi.HEADERS`.
+        events: the events of a stream, each with its type.
+        resumable: whether each of them has an `id`, after which the stream resumes.
+        chunks: the events of a stream that a client may ask for. Their types are not listed.
+        done: whether `[DONE]` comes behind the chunks.
+    """
+
+    status: int
+    meaning: str
+    body: Model | None = None
+    content_type: str = "application/json"
+    headers: tuple[str, ...] = ()
+    events: tuple[Model, ...] = ()
+    resumable: bool = True
+    chunks: tuple[Model, ...] = ()
+    done: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """The request and the answers of a route.
+
+    Args:
+        refusals: the errors that it may be answered with.
+        body: the model of the request's body.
+        error: the model of the body of its errors.
+        security: names in `openapi.SECURITY_SCHEMES`, one of which is needed. "" stands for none.
+    """
+
+    route: Route
+    name: str
+    summary: str
+    answers: tuple[Answer, ...]
+    refusals: Codes
+    parameters: tuple[Parameter, ...] = ()
+    body: Model | None = None
+    body_required: bool = True
+    error: Model = ErrorBody
+    security: tuple[str, ...] = ("session",)
+
+
+def refusals(*parts: Codes) -> dict[int, tuple[str, ...]]:
+    """Merge the errors of several tables."""
+    merged: dict[int, tuple[str, ...]] = {}
+    for part in parts:
+        for status, codes in part.items():
+            merged[status] = tuple(dict.fromkeys((*merged.get(status, ()), *codes)))
+    return dict(sorted(merged.items()))

@@ -1,0 +1,301 @@
+"""All HTTP paths, in one table: it routes, documents, and configures the edge in AWS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Literal
+
+from evenflow.stream_core.auth.rights import Right
+
+EDGE_KEY_HEADER = "x-evenflow-edge-key"
+"""The header by which CloudFront shows the functions that a request came through it."""
+
+EVENFLOW = "evenflow"
+"""The protocol of routes of our own."""
+
+_NAME = re.compile(r"\{(\w+)(\+?)\}")
+
+
+class Origin(StrEnum):
+    """Who answers a path in AWS. On one machine the handler answers all of them."""
+
+    HANDLER = "handler"
+    """The handler, behind the load balancer."""
+    SESSION_INIT = "session_init"
+    """The Lambda function that opens sessions."""
+    POLL_RESPONSE = "poll_response"
+    """The Lambda function that answers long polls."""
+    PAGE = "page"
+    """The bucket with the built page."""
+    MODULES = "modules"
+    """The same bucket: modules and assets that pages of other origins load."""
+    MACHINE = "machine"
+    """Nobody in AWS: only the handler's own machine and its health checks use the path."""
+
+
+class Credential(StrEnum):
+    """The credential that a call needs."""
+
+    NOTHING = "nothing"
+    OPERATOR = "operator"
+    """The own machine, or the key that the operator has set."""
+    OPENER = "opener"
+    """A tenant's key, or a token of its identity provider, where sessions need one."""
+    SENDER = "sender"
+    """A tenant's key, a session's token, or one of the identity provider."""
+    SESSION = "session"
+    """A session's token."""
+    READER = "reader"
+    """A session's token, or a ticket for the response in the path."""
+
+
+class Bound(StrEnum):
+    """The limits of a call, beside the rate of all calls."""
+
+    CALL = "call"
+    """No other: it is answered at once, and has no body."""
+    BODY = "body"
+    """It has a small body."""
+    STREAM = "stream"
+    """It reads a response, and may wait for it."""
+    ANSWER = "answer"
+    """It asks a model."""
+    SOCKET = "socket"
+    """It opens a WebSocket."""
+    MACHINE = "machine"
+    """It is not a client's call: only its address has a rate."""
+
+
+LIMITS_OF: Mapping[Bound, tuple[str, ...]] = {
+    Bound.CALL: (),
+    Bound.BODY: ("message_bytes", "bodies_per_node"),
+    Bound.STREAM: ("streams_per_session", "readers_per_response", "requests_per_node"),
+    Bound.ANSWER: (
+        *("messages_per_second", "messages_in_flight_per_session", "queue_depth"),
+        *("request_bytes", "requests_held_bytes"),
+    ),
+    Bound.SOCKET: (
+        *("connections_per_session", "connections_per_node", "frames_per_second"),
+        *("messages_per_second", "protocol_errors_per_minute", "requests_held_bytes"),
+    ),
+    Bound.MACHINE: (),
+}
+"""The limits of each, by their names in `Limits`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a call needs, costs and is bound by. It is checked before the endpoint is called.
+
+    Args:
+        right: what the credential must allow. None: no right is needed.
+        cost: how many calls it counts as in `calls_per_second`. A call of the smallest kind takes
+            about a millisecond of a core. Large answers cost more.
+    """
+
+    credential: Credential
+    right: Right | None
+    cost: int
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path.
+
+    Args:
+        path: `{name}` stands for one segment, `{name+}` for the rest of the path.
+        terms: what a call needs, costs and is bound by.
+        edge_pattern: what CloudFront and the load balancer match, with `*` for any characters.
+            Given where several routes share one.
+        protocol: whose API it is. Requests are counted by it.
+    """
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    terms: Terms
+    origin: Origin = Origin.HANDLER
+    edge_pattern: str = ""
+    protocol: str = EVENFLOW
+
+    @property
+    def public_path(self) -> str:
+        """The path as documents write it: `{name}` for every variable part."""
+        return _NAME.sub(r"{\1}", self.path)
+
+    @property
+    def pattern(self) -> str:
+        """The pattern that matches the path at the edge."""
+        return self.edge_pattern or _NAME.sub("*", self.path)
+
+    def with_names(self, **names: str) -> str:
+        """The path with values for its names."""
+        return self.public_path.format(**names)
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """The values of the names in `path`. None if the route doesn't match."""
+        found = _expression(self.path).fullmatch(path)
+        return None if found is None else found.groupdict()
+
+
+@cache
+def _expression(path: str) -> re.Pattern[str]:
+    expression, end = "", 0
+    for name in _NAME.finditer(path):
+        expression += re.escape(path[end : name.start()])
+        expression += f"(?P<{name[1]}>{'.+' if name[2] else '[^/]+'})"
+        end = name.end()
+    return re.compile(expression + re.escape(path[end:]), re.DOTALL)
+
+
+_PUBLIC = Terms(Credential.NOTHING, None, 1, Bound.CALL)
+_DOCUMENT = Terms(Credential.NOTHING, None, 3, Bound.CALL)
+_MACHINE = Terms(Credential.OPERATOR, None, 1, Bound.MACHINE)
+_OPENING = Terms(Credential.OPENER, None, 2, Bound.BODY)
+_READ_SESSION = Terms(Credential.SESSION, Right.READ, 5, Bound.CALL)
+_END_SESSION = Terms(Credential.SESSION, Right.CANCEL, 5, Bound.CALL)
+_SHARE = Terms(Credential.SESSION, Right.WRITE, 2, Bound.BODY)
+_SEND_MESSAGE = Terms(Credential.SESSION, Right.WRITE, 2, Bound.ANSWER)
+_STOP = Terms(Credential.SESSION, Right.CANCEL, 1, Bound.CALL)
+_SEND_RESULT = Terms(Credential.SESSION, Right.WRITE, 1, Bound.BODY)
+_FOLLOW = Terms(Credential.READER, Right.READ, 1, Bound.STREAM)
+_READ = Terms(Credential.READER, Right.READ, 1, Bound.CALL)
+_GENERATE = Terms(Credential.SENDER, Right.WRITE, 2, Bound.ANSWER)
+_LOOK_UP = Terms(Credential.SENDER, Right.READ, 1, Bound.CALL)
+_LIST = Terms(Credential.SENDER, Right.READ, 5, Bound.CALL)
+_STREAM = Terms(Credential.SENDER, Right.READ, 2, Bound.STREAM)
+_REPORT = Terms(Credential.SENDER, Right.READ, 20, Bound.CALL)
+_STOP_RESPONSE = Terms(Credential.SENDER, Right.CANCEL, 1, Bound.BODY)
+_SOCKET = Terms(Credential.READER, Right.READ, 2, Bound.SOCKET)
+_GENERATE_OVER_SOCKET = Terms(Credential.SENDER, Right.WRITE, 2, Bound.SOCKET)
+NOT_SERVED = _PUBLIC
+"""The terms of paths that only answer with the path to call instead."""
+
+OPEN_SESSION = Route("POST", "/session", _OPENING, Origin.SESSION_INIT)
+_ONE_SESSION = "/session/*"
+MESSAGES = Route("GET", "/session/{session_id}/messages", _READ_SESSION, edge_pattern=_ONE_SESSION)
+END_SESSION = Route("DELETE", "/session/{session_id}", _END_SESSION, edge_pattern=_ONE_SESSION)
+SHARE = Route("POST", "/session/{session_id}/share", _SHARE, edge_pattern=_ONE_SESSION)
+POST_MESSAGE = Route("POST", "/chat/message", _SEND_MESSAGE)
+EVENTS = Route("GET", "/chat/message/{response_id}/events", _FOLLOW)
+CANCEL = Route("POST", "/chat/message/{response_id}/cancel", _STOP)
+TOOL_RESULT = Route("POST", "/chat/message/{response_id}/tool-results", _SEND_RESULT)
+PRESENCE = Route("GET", "/chat/message/{response_id}/presence", _FOLLOW)
+ENTRIES = Route(
+    "GET",
+    "/chat/message/{response_id}/entries/{epoch}/{first}-{last}",
+    _READ,
+    edge_pattern="/chat/message/*/entries/*",
+)
+POLL = Route("GET", "/chat/message/{response_id}", _FOLLOW, Origin.POLL_RESPONSE)
+
+USAGE = Route("GET", "/usage", _REPORT)
+
+_OPENAI = "/v1/*"
+_CHAT = "openai_chat"
+COMPLETIONS = Route("POST", "/v1/chat/completions", _GENERATE, edge_pattern=_OPENAI, protocol=_CHAT)
+LIST_MODELS = Route("GET", "/v1/models", _LOOK_UP, edge_pattern=_OPENAI, protocol=_CHAT)
+GET_MODEL = Route("GET", "/v1/models/{model+}", _LOOK_UP, edge_pattern=_OPENAI, protocol=_CHAT)
+_RESPONSES = "openai_responses"
+CREATE_RESPONSE = Route(
+    "POST", "/v1/responses", _GENERATE, edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+RESPONSES_WEBSOCKET = Route(
+    "GET", "/v1/responses", _GENERATE_OVER_SOCKET, edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+GET_RESPONSE = Route(
+    "GET", "/v1/responses/{response_id}", _STREAM, edge_pattern=_OPENAI, protocol=_RESPONSES
+)
+DELETE_RESPONSE = Route(
+    "DELETE",
+    "/v1/responses/{response_id}",
+    _STOP_RESPONSE,
+    edge_pattern=_OPENAI,
+    protocol=_RESPONSES,
+)
+CANCEL_RESPONSE = Route(
+    "POST",
+    "/v1/responses/{response_id}/cancel",
+    _STOP_RESPONSE,
+    edge_pattern=_OPENAI,
+    protocol=_RESPONSES,
+)
+INPUT_ITEMS = Route(
+    "GET",
+    "/v1/responses/{response_id}/input_items",
+    _LIST,
+    edge_pattern=_OPENAI,
+    protocol=_RESPONSES,
+)
+
+ANTHROPIC_MESSAGES = Route(
+    "POST", "/v1/messages", _GENERATE, edge_pattern=_OPENAI, protocol="anthropic"
+)
+
+STREAM = Route("GET", "/streams/{response_id}", _FOLLOW, protocol="durable_streams")
+
+_AI_SDK = "/api/chat*"
+CHAT = Route("POST", "/api/chat", _GENERATE, edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_MESSAGES = Route("GET", "/api/chat/{chat_id}", _LIST, edge_pattern=_AI_SDK, protocol="ai_sdk")
+CHAT_STREAM = Route(
+    "GET", "/api/chat/{chat_id}/stream", _STREAM, edge_pattern=_AI_SDK, protocol="ai_sdk"
+)
+CHAT_STOP = Route(
+    "POST", "/api/chat/{chat_id}/stop", _STOP_RESPONSE, edge_pattern=_AI_SDK, protocol="ai_sdk"
+)
+
+_AG_UI = "/agui*"
+RUN = Route("POST", "/agui", _GENERATE, edge_pattern=_AG_UI, protocol="ag_ui")
+RUN_STOP = Route("POST", "/agui/stop", _STOP_RESPONSE, edge_pattern=_AG_UI, protocol="ag_ui")
+
+OPENAPI = Route("GET", "/openapi.json", _DOCUMENT, edge_pattern="/*api.json")
+ASYNCAPI = Route("GET", "/asyncapi.json", _DOCUMENT, edge_pattern="/*api.json")
+
+WEBSOCKET = Route("GET", "/ws", _SOCKET)
+REALTIME = Route("GET", "/realtime", _SOCKET)
+OPENAI_REALTIME = Route("GET", "/v1/realtime", _SOCKET, edge_pattern=_OPENAI)
+
+INDEX = Route("GET", "/", _PUBLIC, Origin.PAGE)
+ASSET = Route("GET", "/assets/{name}", _PUBLIC, Origin.MODULES)
+CLIENT_MODULE = Route("GET", "/client.js", _PUBLIC, Origin.MODULES)
+ELEMENT_MODULE = Route("GET", "/evenflow-chat.js", _PUBLIC, Origin.MODULES)
+
+HEALTH = Route("GET", "/health", _MACHINE, Origin.MACHINE)
+METRICS = Route("GET", "/metrics", _MACHINE, Origin.MACHINE)
+DRAIN = Route("POST", "/drain", _MACHINE, Origin.MACHINE)
+
+ROUTES = (
+    *(OPEN_SESSION, MESSAGES, END_SESSION, SHARE),
+    *(POST_MESSAGE, EVENTS, PRESENCE, ENTRIES, CANCEL, TOOL_RESULT, POLL),
+    USAGE,
+    *(WEBSOCKET, REALTIME, OPENAI_REALTIME),
+    *(COMPLETIONS, LIST_MODELS, GET_MODEL),
+    *(CREATE_RESPONSE, RESPONSES_WEBSOCKET, GET_RESPONSE, DELETE_RESPONSE),
+    *(CANCEL_RESPONSE, INPUT_ITEMS),
+    *(ANTHROPIC_MESSAGES, STREAM),
+    *(CHAT, CHAT_MESSAGES, CHAT_STREAM, CHAT_STOP),
+    *(RUN, RUN_STOP),
+    *(OPENAPI, ASYNCAPI),
+    *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
+    *(HEALTH, METRICS, DRAIN),
+)
+"""In the order in which the edge tries them, which matters where two patterns match a path."""
+
+
+def edge_patterns(*origins: Origin) -> tuple[str, ...]:
+    """The patterns of these origins, each once."""
+    return tuple(dict.fromkeys(route.pattern for origin in origins for route in routes_of(origin)))
+
+
+def paths_of(*origins: Origin) -> frozenset[str]:
+    """The paths of these origins, with `{name}` for variable parts."""
+    return frozenset(route.path for origin in origins for route in routes_of(origin))
+
+
+def routes_of(origin: Origin) -> Iterable[Route]:
+    """The routes of an origin."""
+    return (route for route in ROUTES if route.origin is origin)

@@ -1,1 +1,0 @@
-"""Limits, agents, session tokens and keys: who may do what, and how much."""

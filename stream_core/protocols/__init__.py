@@ -1,0 +1,1 @@
+"""One folder a protocol: bodies, encoder and operations of its API. No socket."""

@@ -1,0 +1,1 @@
+"""AG-UI: runs of an agent as events."""

@@ -1,0 +1,1 @@
+"""The data stream of Vercel's AI SDK, which `useChat` reads."""

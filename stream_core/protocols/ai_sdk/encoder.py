@@ -1,0 +1,167 @@
+"""A response as AI SDK's UI message stream, version 1.
+
+An answer is one step of a message, so that `reset-step` takes all of it back. The stock client
+resumes from the beginning. One with a cursor has it from the events' ids: an event has an id if its
+reader then has everything up to an entry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.answer_end import end_by_calls
+from evenflow.stream_core.encoding.block_encoder import Place, WriteDelta
+from evenflow.stream_core.encoding.blocks import Block
+from evenflow.stream_core.encoding.port import event_id, rest_of_id
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Kind, Part
+from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
+
+METADATA = "evenflow"
+"""The key of what we add to a part's provider metadata."""
+
+TYPES = {Kind.TEXT: "text", Kind.REFUSAL: "text", Kind.REASONING: "reasoning"}
+"""The types of what a model says, by kind."""
+_REASONS = {"tool_calls": "tool-calls", "content_filter": "content-filter", "budget": "length"}
+UNSEEN = frozenset({LOGPROBS, "finish", EXTRA, CALL_EXTRA})
+"""Data that no chat shows."""
+_DONE = b"data: [DONE]\n\n"
+
+
+class UIMessageChunks:
+    """Writes a response's chunks (`BlockObjects`).
+
+    Args:
+        message_id: the id of the message on the screen. None: it is the client's own, since the
+            answer continues a message that it has.
+        afresh: whether the client drops what it has of this answer, and is told all of it.
+    """
+
+    resets = True
+
+    def __init__(self, message_id: str | None, *, afresh: bool = False) -> None:
+        self._message_id = message_id
+        self._afresh = afresh
+
+    def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
+        """Before everything else. Who resumes in the middle has it."""
+        if place.last >= 0:
+            return b""
+        if self._afresh:
+            return self.reset(place)
+        start = {"type": "start"}
+        if self._message_id is not None:
+            start["messageId"] = self._message_id
+        return _event(start) + _event({"type": "start-step"})
+
+    def begin(self, place: Place, block: Block) -> bytes:
+        """A block begins."""
+        if block.kind is Kind.CALL:
+            call = {"type": "tool-input-start", "toolCallId": block.id, "toolName": block.name}
+            return _event(call | ({"inputEncoding": "text"} if block.custom else {}), place)
+        start = {"type": f"{TYPES[block.kind]}-start", "id": str(block.number)}
+        return _event(start | provider_metadata(block))
+
+    def deltas(self, block: Block, epoch: int) -> WriteDelta:
+        """What writes more of a block."""
+        before = b"%b\ndata: %b" % (rest_of_id(epoch), _before_delta(block))
+        return lambda text, _, last: b"id: %d%b%b}\n\n" % (last, before, orjson.dumps(text))
+
+    def end(self, place: Place, block: Block) -> bytes:
+        """A block ends."""
+        if block.kind is Kind.CALL:
+            return _event(made_call(block) | provider_metadata(block), place)
+        end = {"type": f"{TYPES[block.kind]}-end", "id": str(block.number)}
+        return _event(end | (provider_metadata(block) if block.extra else {}))
+
+    def value(self, place: Place, part: Part, block: Block | None) -> bytes:
+        """A result, or data."""
+        if part.kind is Kind.RESULT:
+            given = {
+                "toolCallId": part.id,
+                "output": tool_output(part.text),
+                "providerExecuted": True,
+            }
+            return _event({"type": "tool-output-available"} | given, place)
+        if part.name in UNSEEN:
+            return b""
+        value = orjson.loads(part.text)
+        if part.name == "source" and isinstance(value, dict) and "url" in value:
+            source = {"sourceId": part.id or f"source-{place.first}", "url": value["url"]}
+            titled = {"title": value["title"]} if value.get("title") else {}
+            return _event({"type": "source-url"} | source | titled, place)
+        named = {"id": part.id} if part.id else {}
+        return _event({"type": f"data-{part.name}"} | named | {"data": value}, place)
+
+    def reset(self, place: Place) -> bytes:
+        """Drop what was said."""
+        return _event({"type": "reset-step"})
+
+    def finish(self, place: Place, stream: ResponseStream) -> bytes:
+        """The end of the answer.
+
+        Raises:
+            EvenflowError: the response ended with it.
+        """
+        if stream.state is ResponseState.CANCELLED:
+            return _event({"type": "abort", "reason": stream.finish_reason}) + _DONE
+        check_completed(stream)
+        reason = end_by_calls(stream)
+        finish = {"type": "finish", "finishReason": _REASONS.get(reason, reason)}
+        return _event({"type": "finish-step"}) + _event(finish) + _DONE
+
+    def failure(self, error: EvenflowError) -> bytes:
+        """An error that ends the stream. The client raises it."""
+        told = {"type": "error", "errorText": error.message, "code": error.code}
+        return _event(told) + _DONE
+
+
+def provider_metadata(block: Block) -> dict[str, Any]:
+    """The field `providerMetadata` of a block. Empty if its server needs nothing back."""
+    returned = block.returned
+    return {"providerMetadata": {METADATA: returned}} if returned else {}
+
+
+def _before_delta(block: Block) -> bytes:
+    """The chunk of a delta up to its text."""
+    if block.kind is Kind.CALL:
+        return b'{"type":"tool-input-delta","toolCallId":%b,"inputTextDelta":' % orjson.dumps(
+            block.id
+        )
+    kind = TYPES[block.kind].encode()
+    return b'{"type":"%b-delta","id":"%d","delta":' % (kind, block.number)
+
+
+def made_call(block: Block) -> dict[str, Any]:
+    """The chunk with the whole input of a call."""
+    named = {"toolCallId": block.id, "toolName": block.name}
+    if block.custom:
+        return {"type": "tool-input-available", **named, "input": block.text}
+    made = block.arguments
+    if made is None:
+        told = "the arguments are no JSON object: the model wrote them wrong, or was cut off"
+        return {"type": "tool-input-error", **named, "input": block.text, "errorText": told}
+    return {"type": "tool-input-available", **named, "input": made}
+
+
+def tool_output(text: str) -> Any:
+    """What a tool gave: an object or a list where it is one, otherwise the text."""
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _id(place: Place) -> bytes:
+    return event_id(place.last, place.epoch).encode()
+
+
+def _event(chunk: dict[str, Any], place: Place | None = None) -> bytes:
+    data = b"data: %b\n\n" % orjson.dumps(chunk)
+    return data if place is None else b"id: %b\n%b" % (_id(place), data)

@@ -1,0 +1,1 @@
+"""Durable Streams: an answer's log read by offset over plain HTTP."""

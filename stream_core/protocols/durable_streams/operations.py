@@ -1,0 +1,50 @@
+"""The call by the protocol of Durable Streams."""
+
+from __future__ import annotations
+
+from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.http.refusal_codes import (
+    ANY,
+    LIVE,
+    READING,
+    RESPONSE,
+    STREAMING,
+    TOKEN,
+)
+from evenflow.stream_core.http.shared_parameters import RESPONSE_ID
+from evenflow.stream_core.protocols.durable_streams.bodies import StreamControl, StreamMessages
+from evenflow.stream_core.protocols.durable_streams.offsets import BEGINNING, NOW, OFFSET_PATTERN
+
+_PLACE = ("Stream-Next-Offset", "Stream-Cursor", "Stream-Up-To-Date", "Stream-Closed")
+
+STREAM_OPERATION = Operation(
+    routes.STREAM,
+    "readStream",
+    "A response by the read side of Durable Streams' protocol. `HEAD` tells where it ends.",
+    answers=(
+        Answer(
+            200,
+            "Messages from `offset` on. With `live=sse` `data` events with them, each followed "
+            "by a `control` event.",
+            StreamMessages,
+            headers=("Evenflow-Via", "ETag", *_PLACE),
+            chunks=(StreamMessages, StreamControl),
+            done=False,
+        ),
+        Answer(204, "With `live=long-poll`: nothing new.", content_type="", headers=_PLACE),
+        Answer(304, "The same as with `If-None-Match`.", content_type="", headers=_PLACE),
+    ),
+    refusals=refusals(ANY, TOKEN, RESPONSE, READING, LIVE, STREAMING),
+    parameters=(
+        RESPONSE_ID,
+        Parameter(
+            "offset",
+            "query",
+            f"Where to begin: `{BEGINNING}`, a `Stream-Next-Offset`, or `{NOW}`.",
+            {"type": "string", "pattern": f"^{BEGINNING}$|^{NOW}$|{OFFSET_PATTERN}"},
+        ),
+        Parameter("live", "query", "How to go on at the end.", {"enum": ["long-poll", "sse"]}),
+        Parameter("cursor", "query", "The last `Stream-Cursor`.", {"type": "string"}),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Evenflow's own protocol: WebSocket frames, events, long polls, session start."""

@@ -1,0 +1,151 @@
+"""The subprotocols of a WebSocket, and how each writes the server's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from orjson import dumps
+
+from evenflow.stream_core.delivery.delta_encoder import EntryEncoder
+from evenflow.stream_core.log.entries import Part
+from evenflow.stream_core.protocols.evenflow.messages import (
+    CLIENT_MESSAGE,
+    ClientMessage,
+    ServerMessage,
+    parse,
+)
+from evenflow.stream_core.protocols.evenflow.part_objects import part_json
+
+V1 = "evenflow.v1"
+COMPACT = "evenflow.v1.compact"
+REALTIME = "evenflow.realtime.v1"
+
+
+def subprotocols(headers: Iterable[str]) -> list[str]:
+    """The subprotocols that a client offers, in its order. They may fill several header lines."""
+    return [name.strip() for name in ",".join(headers).split(",") if name.strip()]
+
+
+class V1Encoder:
+    """`{"type":"chat.response.delta","session_id":…,"response_id":…,"delta":"…","index":n,"from":first}`.
+
+    All but the text and the numbers is encoded once a response. Parts are
+    `{"type":"chat.response.event","session_id":…,"response_id":…,"index":n,"from":first,"kind":…}`.
+    """
+
+    __slots__ = ("_event_prefix", "_prefix")
+
+    def __init__(self, session_id: str, response_id: str) -> None:
+        ids = b'"session_id":%b,"response_id":%b' % (dumps(session_id), dumps(response_id))
+        self._prefix = b'{"type":"chat.response.delta",%b,"delta":' % ids
+        self._event_prefix = b'{"type":"chat.response.event",%b,"index":' % ids
+
+    @property
+    def template(self) -> bytes:
+        """The frame for the text of one index, with places for its JSON and the index."""
+        return self._prefix.replace(b"%", b"%%") + b'%b,"index":%d}'
+
+    def delta(self, text: str, first: int, last: int) -> bytes:
+        """The frame for `text`."""
+        if first == last:
+            return b'%b%b,"index":%d}' % (self._prefix, dumps(text), last)
+        return b'%b%b,"index":%d,"from":%d}' % (self._prefix, dumps(text), last, first)
+
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The frame for `part`."""
+        return _event(self._event_prefix, part, first, last)
+
+
+class CompactEncoder:
+    """`[stream, index, "text"]`, joined `[stream, index, "text", from]`. `stream` is a number.
+
+    Of a part the third is its object.
+    """
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: int) -> None:
+        self._stream = stream
+
+    def delta(self, text: str, first: int, last: int) -> bytes:
+        """The frame for `text`."""
+        if first == last:
+            return b"[%d,%d,%b]" % (self._stream, last, dumps(text))
+        return b"[%d,%d,%b,%d]" % (self._stream, last, dumps(text), first)
+
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The frame for `part`."""
+        if first == last:
+            return b"[%d,%d,%b]" % (self._stream, last, part_json(part))
+        return b"[%d,%d,%b,%d]" % (self._stream, last, part_json(part), first)
+
+
+class TokenEncoder:
+    """`{"type":"token","response_id":…,"index":n,"text":"…","from":first}` of `/realtime`.
+
+    `from` is there only when several are joined. Parts are
+    `{"type":"event","response_id":…,"index":n,"from":first,"kind":…}`.
+    """
+
+    __slots__ = ("_event_prefix", "_prefix")
+
+    def __init__(self, response_id: str) -> None:
+        self._prefix = b'{"type":"token","response_id":%b,"index":' % dumps(response_id)
+        self._event_prefix = b'{"type":"event","response_id":%b,"index":' % dumps(response_id)
+
+    def delta(self, text: str, first: int, last: int) -> bytes:
+        """The frame for `text`."""
+        if first == last:
+            return b'%b%d,"text":%b}' % (self._prefix, last, dumps(text))
+        return b'%b%d,"text":%b,"from":%d}' % (self._prefix, last, dumps(text), first)
+
+    def event(self, part: Part, first: int, last: int) -> bytes:
+        """The frame for `part`."""
+        return _event(self._event_prefix, part, first, last)
+
+
+def _event(prefix: bytes, part: Part, first: int, last: int) -> bytes:
+    """The frame for a part, whose fields are those of its object."""
+    said = part_json(part)[1:]  # without the brace
+    if first == last:
+        return b"%b%d,%b" % (prefix, last, said)
+    return b'%b%d,"from":%d,%b' % (prefix, last, first, said)
+
+
+class Dialect:
+    """`evenflow.v1`: the messages of `messages.py`, unchanged."""
+
+    name: ClassVar[str] = V1
+    """The subprotocol."""
+    message_field: ClassVar[str] = "message_id"
+    """The field that names a client's message."""
+    numbers_responses: ClassVar[bool] = False
+    """Whether deltas name their response by a number."""
+
+    def read(self, data: bytes) -> ClientMessage:
+        """Read a client's frame.
+
+        Raises:
+            InvalidRequest: it is not JSON, its type is unknown, or a field is wrong.
+        """
+        return parse(CLIENT_MESSAGE, data)
+
+    def write(self, message: ServerMessage) -> bytes:
+        """Write any frame but a delta and an event."""
+        return message.to_json()
+
+    def encoder(self, session_id: str, response_id: str, _number: int) -> EntryEncoder:
+        """An encoder for the entries of one response. `_number` is its number on the connection."""
+        return V1Encoder(session_id, response_id)
+
+
+class CompactDialect(Dialect):
+    """`evenflow.v1.compact`."""
+
+    name = COMPACT
+    numbers_responses = True
+
+    def encoder(self, _session_id: str, _response_id: str, number: int) -> EntryEncoder:
+        """An encoder of entries that name the response by its number."""
+        return CompactEncoder(number)

@@ -1,0 +1,51 @@
+"""The protocol of one WebSocket of OpenAI's Responses API: requests in, events out."""
+
+from __future__ import annotations
+
+from evenflow.stream_core.base.errors import InvalidRequest, Overloaded
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.message_intake import Refusal
+from evenflow.stream_core.protocols.evenflow.session_states import Output, Received, SessionEvent
+from evenflow.stream_core.protocols.evenflow.socket_session import CredentialCheck, SocketSession
+from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, error_event
+
+CREATE = "response.create"
+"""The type of every message."""
+
+
+class ResponsesSession(SocketSession):
+    """The protocol state of one connection. A message is as large as a request's body may be."""
+
+    __slots__ = ()
+
+    def __init__(self, limits: Limits, now: float, check: CredentialCheck) -> None:
+        super().__init__(limits, limits.request_bytes, now, check)
+
+    def drain(self) -> list[Output]:
+        """The node is leaving: refuse new messages."""
+        self._fire(SessionEvent.DRAIN)
+        return []
+
+    def _receive_message(self, data: bytes, now: float) -> list[Output]:
+        if (too_fast := self._intake.too_fast(now)) is not None:
+            return self.refuse(Refusal(too_fast, CREATE), now)
+        if (lapsed := self._lapsed(now)) is not None:
+            return self._refuse_lapsed(Refusal(lapsed, CREATE, is_violation=False), now)
+        if not self._fire(SessionEvent.MESSAGE):
+            draining = Overloaded(
+                "this node is leaving; nothing was generated, send it on a new connection",
+                code="draining",
+                retry_after_ms=1000,
+            )
+            return self.refuse(Refusal(draining, CREATE, is_violation=False), now)
+        if not data.lstrip().startswith(b"{"):  # the rest is parsed later
+            error = InvalidRequest(
+                "a message must be a JSON object; nothing was generated",
+                code="invalid_field",
+                param="type",
+            )
+            return self.refuse(Refusal(error, CREATE), now)
+        return [Received(data)]
+
+    def _encoded(self, refusal: Refusal) -> bytes:
+        return error_event(JsonLines(), refusal.error, 0).rstrip()

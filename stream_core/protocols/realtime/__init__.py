@@ -1,0 +1,1 @@
+"""The WebSocket dialect of `/v1/realtime`."""

@@ -1,0 +1,86 @@
+"""What other tasks have done for each tenant, from the rows by which they tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from evenflow.stream_core.tenants.tenant_activity import Activity
+
+_FIRST_READINGS = 2
+# A tenant that isn't read for so many readings was idle.
+_READINGS_MISSED = 10
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was read of one tenant: how often, how long ago, and its last rows, by task."""
+
+    readings: int = 0
+    missed: int = 0
+    rows: Mapping[str, Activity] = field(default_factory=dict)
+
+
+class OtherTasks:
+    """The growth of other tasks' counts, from one reading to the next.
+
+    A row that is new says little about now: what it has counted may be long ago. So may be what
+    comes in the first second in which a tenant is read: its tasks have not told it before. What
+    its answers are still expected to be given counts at once.
+
+    Args:
+        task: this one, whose own rows are left out.
+    """
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self._known: dict[str, _Known] = {}
+
+    def read(self, tenants: Iterable[str], rows: Iterable[Activity]) -> Mapping[str, Activity]:
+        """What the others have done for each of these tenants since the last reading.
+
+        `answers` and `connections` are those that they have now.
+
+        Args:
+            rows: all that there are of these tenants. Other tenants' earlier rows are forgotten
+                after ten readings.
+        """
+        found: dict[str, dict[str, Activity]] = {tenant: {} for tenant in tenants}
+        for row in rows:
+            if row.task != self._task:
+                found[row.tenant][row.task] = row
+        self._forget(found)
+        return {tenant: self._read(tenant, by_task) for tenant, by_task in found.items()}
+
+    def _read(self, tenant: str, rows: Mapping[str, Activity]) -> Activity:
+        known = self._known.setdefault(tenant, _Known())
+        known.readings, known.missed = known.readings + 1, 0
+        whole = Activity(tenant, "")
+        for row in rows.values():
+            before = known.rows.get(row.task)
+            if before is None or known.readings <= _FIRST_READINGS:
+                counted = 0.0 if before is None else before.expected
+                before = replace(row, service=row.service - row.expected + counted)
+            whole = _with(whole, row, before)
+        known.rows = rows
+        return whole
+
+    def _forget(self, read: Mapping[str, object]) -> None:
+        for tenant in [*self._known.keys() - read.keys()]:
+            self._known[tenant].missed += 1
+            if self._known[tenant].missed > _READINGS_MISSED:
+                del self._known[tenant]
+
+
+def _with(whole: Activity, row: Activity, before: Activity) -> Activity:
+    return Activity(
+        whole.tenant,
+        whole.task,
+        # Estimates that were too high are set right, and what goes back has to go back everywhere.
+        service=whole.service + row.service - before.service,
+        requests=whole.requests + row.requests - before.requests,
+        input_tokens=whole.input_tokens + row.input_tokens - before.input_tokens,
+        output_tokens=whole.output_tokens + row.output_tokens - before.output_tokens,
+        answers=whole.answers + row.answers,
+        connections=whole.connections + row.connections,
+    )

@@ -1,0 +1,1 @@
+"""A session's conversation: its messages, their order and their rates."""

@@ -1,0 +1,415 @@
+"""The messages of one session: their order, and the history that the model is given.
+
+Of the versions of a conversation one is in memory: that of the last message, or the one that the
+next message continues.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenflow.stream_core.base.errors import Conflict, InvalidRequest, RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.memory_account import MemoryPart
+from evenflow.stream_core.bounds.memory_bound import (
+    CONVERSATION_BYTES,
+    EXCHANGE_BYTES,
+    MESSAGE_BYTES,
+)
+from evenflow.stream_core.bounds.token_bucket import TokenBucket
+from evenflow.stream_core.stores.conversation_tree import ConversationTree
+from evenflow.stream_core.stores.session_store import StoredConversation
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's call of a tool. `arguments` is the model's text, usually JSON.
+
+    `extra` has further fields of the call, unchanged, in the form of chat completions.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One line of a conversation. In a chat, `role` is `user` or `assistant`.
+
+    A request that brings its conversation may also have other roles: `system`, `tool` for the
+    result of the call `tool_call_id`, and `function`, the older name of `tool`.
+
+    Args:
+        text: what was said. Where the turn has `parts`, the text among them (`text_of_parts`).
+        tool_calls: the calls in an assistant's turn.
+        parts: the message's parts as OpenAI's API has them, where they are more than text.
+        extra: further fields of the message, unchanged.
+    """
+
+    role: str
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    parts: tuple[dict[str, Any], ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def text_of_parts(parts: Iterable[Mapping[str, Any]]) -> str:
+    """The text of a message that consists of parts. Images and the like add nothing."""
+    return "".join(part["text"] for part in parts if part["type"] == "text")
+
+
+_FEWEST_EXCHANGES = 2
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A message and its answer, which is empty as long as there is none to remember."""
+
+    # UTF-8: one emoji would make each character of a `str` four bytes.
+    question: bytes
+    answer: tuple[bytes, ...] = ()  # pieces: those that the ended response has in memory
+
+    @property
+    def size(self) -> int:
+        return len(self.question) + sum(map(len, self.answer))
+
+
+class Conversation:
+    """The messages of one session, in causal order, each accepted once.
+
+    Args:
+        limits: the limits in force.
+        now: seconds on a monotonic clock. So is every `now` of this class.
+        memory: where its bytes are counted until it is `forgotten`.
+        keeps_history: False where each message is given to the model alone.
+    """
+
+    __slots__ = (
+        "_aside",
+        "_bucket",
+        "_counted",
+        "_exchanges",
+        "_exchanges_bytes",
+        "_history_bytes",
+        "_lacks_rest",
+        "_limits",
+        "_memory",
+        "_responses",
+        "_standing",
+        "in_flight",
+        "last_message_id",
+        "stale",
+        "used_at",
+    )
+
+    def __init__(
+        self, limits: Limits, now: float, memory: MemoryPart, *, keeps_history: bool = True
+    ) -> None:
+        self._limits = limits
+        self._memory = memory
+        self._counted = 0
+        self._history_bytes = limits.history_bytes if keeps_history else 0
+        self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
+        self._responses: OrderedDict[str, str] = OrderedDict()
+        self._aside: set[str] = set()  # messages of other versions only
+        self._standing = 0  # messages of this version, also those no longer in memory
+        self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
+        self._exchanges_bytes = 0
+        self._lacks_rest = False  # whether messages after one to be replaced are not in memory
+        self.last_message_id: str | None = None
+        self.in_flight = 0
+        """Accepted messages whose response has not ended, of all sessions under its limits."""
+        self.stale = True
+        """Whether to load it from the store: never done, or answers were outstanding then."""
+        self.used_at = now
+        self._count()
+
+    def forgotten(self) -> None:
+        """Count it no more: nobody will use it again."""
+        self._memory.bytes -= self._counted
+        self._counted = 0
+
+    def known_response(self, message_id: str) -> str | None:
+        """The id of the response to a message that was accepted before. Otherwise None."""
+        return self._responses.get(message_id)
+
+    def has_at_hand(self, message_id: str | None) -> bool:
+        """Whether the version in memory has this message. None stands for the place before all."""
+        return message_id is None or (
+            message_id in self._responses and message_id not in self._aside
+        )
+
+    def lacks(self, behind: str | None, replaces: str | None = None) -> bool:
+        """Whether the next message needs more of the ledger than is in memory.
+
+        Args:
+            behind: a message of the version that it continues.
+            replaces: as in `accept`.
+        """
+        if not self.has_at_hand(behind):
+            return True
+        # If the conversation becomes shorter, older messages may fit.
+        return self._lacks_rest if replaces is None else self._standing > len(self._exchanges)
+
+    def told_before(self, size: int, replaces: str | None = None) -> list[int]:
+        """Bytes of each turn that the model would be given before the next message.
+
+        Args:
+            size: of that message, in bytes.
+            replaces: the message in whose place it comes.
+        """
+        room = self._history_bytes - size
+        stays = replaces is None or replaces not in self._exchanges
+        if not self._history_bytes:
+            return []
+        told: list[int] = []
+        for message_id, exchange in reversed(self._exchanges.items()):
+            if not stays:
+                stays = message_id == replaces
+                continue
+            room -= exchange.size
+            if room < 0 and told:
+                break
+            told.append(len(exchange.question))
+            if exchange.answer:
+                told.append(sum(map(len, exchange.answer)))
+        return told
+
+    def check_rate(self, now: float) -> None:
+        """Check that messages don't come too fast. Every message counts, also a wrong one.
+
+        Raises:
+            RateLimited: they come too fast.
+        """
+        wait = self._bucket.take(now)
+        if wait:
+            raise RateLimited(
+                "messages come too fast; this one was not accepted, send it again later",
+                code="rate_limited",
+                retry_after_ms=int(wait * 1000) + 1,
+            )
+
+    def check(
+        self,
+        message_id: str,
+        previous_message_id: str | None,
+        replaces: str | None = None,
+        parent_message_id: str | None = None,
+    ) -> None:
+        """Check that a new message comes in its order. Changes nothing.
+
+        Raises:
+            Conflict: the message does not follow the session's last one.
+            InvalidRequest: it replaces a message that is not in the conversation, or goes on behind
+                one that is not the last of a version.
+        """
+        if previous_message_id != self.last_message_id:
+            expected = "null" if self.last_message_id is None else repr(self.last_message_id)
+            raise Conflict(
+                f"message {message_id!r} names previous_message_id {previous_message_id!r}, but "
+                f"this session's last message is {expected}; nothing was accepted, send it again "
+                "behind that one",
+                code="causal_violation",
+                param="previous_message_id",
+                expected=self.last_message_id,
+            )
+        if not self.has_at_hand(replaces):
+            raise InvalidRequest(
+                f"message {message_id!r} is to replace {replaces!r}, which is not in this "
+                "conversation, or no longer; nothing was accepted, send it again with the id of a "
+                "message that is, or without `replaces`",
+                code="invalid_request",
+                param="replaces",
+            )
+        goes_on = replaces is None and parent_message_id == self._last_of_version
+        if parent_message_id is not None and not goes_on:
+            raise InvalidRequest(
+                f"message {message_id!r} names parent_message_id {parent_message_id!r}, which is "
+                "not the last message of a version of this conversation, or comes with "
+                "`replaces`; nothing was accepted, send it again with the id of one that is, or "
+                "with `replaces` alone",
+                code="invalid_request",
+                param="parent_message_id",
+            )
+
+    def check_in_flight(self) -> None:
+        """Check that one more message may be answered now.
+
+        Raises:
+            RateLimited: too many messages of this session are being answered.
+        """
+        if self.in_flight >= self._limits.messages_in_flight_per_session:
+            raise RateLimited(
+                f"{self.in_flight} messages of this session are being answered; the message was "
+                "not accepted, send it again when one has ended",
+                code="session_in_flight",
+                retry_after_ms=1000,
+            )
+
+    def catch_up(
+        self,
+        stored: StoredConversation,
+        owner: str,
+        through: str | None = None,
+        replaces: str | None = None,
+    ) -> None:
+        """Take over the store's state. Tasks other than `owner` may have accepted messages.
+
+        Args:
+            through: a message of the version that is wanted. None, or an unknown one: the newest.
+            replaces: the message that is about to be replaced. Only what is before it is taken.
+        """
+        known, self._exchanges = self._exchanges, OrderedDict()
+        self._exchanges_bytes = 0
+        tree = ConversationTree(entry.link for entry in stored.entries)
+        version = set(tree.path_through(through) or tree.path_through(stored.last_message_id))
+        stand = [entry for entry in stored.entries if entry.message_id in version]
+        self._standing = len(stand)
+        for entry in stored.entries:
+            self._know(entry.message_id, entry.response_id)
+            if entry.message_id not in version:
+                self._aside.add(entry.message_id)
+        self._aside -= version
+        self._aside &= self._responses.keys()
+        self._lacks_rest = replaces in version
+        for entry in stand:
+            if entry.message_id == replaces:
+                break
+            if entry.text_name is not None:
+                # A large text is a request that brings its conversation: it is no history.
+                continue
+            # The store may not have this task's newest answers yet.
+            ours = known.get(entry.message_id)
+            answer = (entry.answer.encode(),) if entry.answer else (ours.answer if ours else ())
+            self._remember(entry.message_id, _Exchange(entry.text.encode(), answer))
+        self.last_message_id = stored.last_message_id
+        self.stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
+        self._count()
+
+    def begin_late(
+        self, message_id: str, text: str, stored: StoredConversation
+    ) -> tuple[Turn, ...]:
+        """Begin to answer a message that is in the conversation already.
+
+        Args:
+            stored: what the store has of it: the message may be in another version.
+
+        Returns:
+            The turns that the model is given.
+        """
+        self.in_flight += 1
+        if message_id in self._aside:
+            version = Conversation(self._limits, self.used_at, MemoryPart(0))
+            version.catch_up(stored, "", message_id)
+            return version.begin_late(message_id, text, stored)
+        turns = tuple(self._turns(until=message_id)) if message_id in self._exchanges else ()
+        return turns or (Turn("user", text),)
+
+    def accept(
+        self, message_id: str, response_id: str, text: str, now: float, replaces: str | None = None
+    ) -> tuple[Turn, ...]:
+        """Add a message to the version in memory, which is the newest one then.
+
+        Args:
+            replaces: the message that it replaces. That and all after it are put aside.
+
+        Returns:
+            The turns that the model is given: the history, then this message.
+        """
+        self._lacks_rest = False
+        if replaces is not None:
+            self._replace_from(replaces)
+        self._know(message_id, response_id)
+        self._standing += 1
+        self.last_message_id = message_id
+        self.used_at = now
+        self._remember(message_id, _Exchange(text.encode()))
+        self._count()
+        # The model is always given the newest message, however long it is.
+        turns = tuple(self._turns()) or (Turn("user", text),)
+        self.in_flight += 1
+        return turns
+
+    def left_out(self, turns: Iterable[Turn]) -> int:
+        """How many messages of the conversation are not in `turns`, which the model is given."""
+        return self._standing - sum(turn.role == "user" for turn in turns)
+
+    def response_ended(self, message_id: str, answer: tuple[bytes, ...], now: float) -> None:
+        """Note that the response to a message has ended.
+
+        Args:
+            answer: its text as pieces of UTF-8. Empty where there is none to remember.
+        """
+        self.in_flight -= 1
+        self.used_at = now
+        exchange = self._exchanges.get(message_id)
+        if exchange is not None and answer and not exchange.answer:
+            exchange.answer = answer
+            self._exchanges_bytes += sum(map(len, answer))
+            self._trim()
+            self._count()
+
+    @property
+    def _last_of_version(self) -> str | None:
+        """The last message of the version in memory."""
+        return next((each for each in reversed(self._responses) if each not in self._aside), None)
+
+    def _count(self) -> None:
+        """Count what it takes now."""
+        size = (
+            CONVERSATION_BYTES
+            + MESSAGE_BYTES * len(self._responses)
+            + EXCHANGE_BYTES * len(self._exchanges)
+            + self._exchanges_bytes
+        )
+        self._memory.bytes += size - self._counted
+        self._counted = size
+
+    def _turns(self, until: str | None = None) -> Iterator[Turn]:
+        """What was said, to the question `until`."""
+        for message_id, exchange in self._exchanges.items():
+            yield Turn("user", exchange.question.decode())
+            if message_id == until:
+                return
+            if exchange.answer:
+                yield Turn("assistant", b"".join(exchange.answer).decode())
+
+    def _know(self, message_id: str, response_id: str) -> None:
+        self._responses[message_id] = response_id
+        if len(self._responses) > self._limits.messages_remembered_per_session:
+            forgotten, _ = self._responses.popitem(last=False)
+            self._aside.discard(forgotten)
+
+    def _remember(self, message_id: str, exchange: _Exchange) -> None:
+        self._exchanges[message_id] = exchange
+        self._exchanges_bytes += exchange.size
+        self._trim()
+
+    def _replace_from(self, replaced_id: str) -> None:
+        known = iter(self._responses)
+        for message_id in known:
+            if message_id == replaced_id:
+                break
+        for message_id in (replaced_id, *known):
+            if message_id in self._aside:
+                continue
+            self._aside.add(message_id)
+            self._standing -= 1
+            if (exchange := self._exchanges.pop(message_id, None)) is not None:
+                self._exchanges_bytes -= exchange.size
+
+    def _trim(self) -> None:
+        # The last exchange stays, and the message after it.
+        fewest = _FEWEST_EXCHANGES if self._history_bytes else 0
+        most = max(fewest, self._limits.messages_per_request // 2)  # each with its answer
+        while len(self._exchanges) > fewest and (
+            self._exchanges_bytes > self._history_bytes or len(self._exchanges) > most
+        ):
+            _, oldest = self._exchanges.popitem(last=False)
+            self._exchanges_bytes -= oldest.size

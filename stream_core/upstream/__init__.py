@@ -1,0 +1,1 @@
+"""How many calls a model server takes, and how they are divided between tenants and nodes."""
