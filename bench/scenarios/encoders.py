@@ -13,8 +13,8 @@ from bench.report import Outcome, at_least
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.stream_core.log.response_log import ResumePoint
 from tests.unit.hand_turned_clock import HandTurnedClock
-from tests.unit.stream_core.encoders.readers import KINDS, Kind
-from tests.unit.stream_core.test_response_stream import new_stream
+from tests.unit.stream_core.delivery.test_response_stream import new_stream
+from tests.unit.stream_core.protocols.readers import KINDS, Kind
 
 OURS = "events"  # the event stream of evenflow.v1, beside which the others are measured
 TOKENS = tuple(demo_tokens(7, 1_000))

@@ -1,6 +1,6 @@
 """The port of encoders: a response's log and a reader's place in it become bytes of one protocol.
 
-What every encoder must guarantee (`tests/unit/stream_core/encoders/test_encoder_contract.py`):
+What every encoder must guarantee (`tests/unit/stream_core/encoding/test_encoder_contract.py`):
 
 - Each entry is given once and in order, wherever the log is cut into calls of `take`.
 - The response's end is given once, after everything else.

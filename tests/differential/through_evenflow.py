@@ -24,7 +24,7 @@ from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionOb
 from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
 from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
 from tests.unit.hand_turned_clock import HandTurnedClock
-from tests.unit.stream_core.test_response_stream import new_stream
+from tests.unit.stream_core.delivery.test_response_stream import new_stream
 
 _MOST = 65_536
 _PUBLIC = PublicResponse(f"rsp_{7:032x}", f"{9:040x}")

@@ -21,7 +21,7 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.log.entries import Content, NotAPart
 from tests.unit.fargate_handler.orchestrator.test_whole_request import REQUESTS, TEXT
-from tests.unit.stream_core.contents import CONTENTS
+from tests.unit.stream_core.log.contents import CONTENTS
 
 
 @given(REQUESTS, TEXT, TEXT, st.integers(1, 100))

@@ -18,7 +18,7 @@ from evenflow.stream_core.log.response_log import Cursor, ResponseLog, resume_po
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
 from evenflow.stream_core.stores.response_store import Chunk, gapless
 from tests.unit.functions.response_buffer import LOOK, START, Buffer, at_once
-from tests.unit.stream_core.contents import CONTENT
+from tests.unit.stream_core.log.contents import CONTENT
 
 
 @dataclass

@@ -18,8 +18,8 @@ from evenflow.stream_core.protocols.openai_chat.encoder import ChunkEncoder
 from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.test_event_reader import Socket
-from tests.unit.stream_core.encoders.readers import ChunkClient, Client, EventClient
-from tests.unit.stream_core.test_response_stream import new_stream
+from tests.unit.stream_core.delivery.test_response_stream import new_stream
+from tests.unit.stream_core.protocols.readers import ChunkClient, Client, EventClient
 
 _MOST = 16_384
 

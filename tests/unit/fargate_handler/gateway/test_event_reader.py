@@ -20,7 +20,7 @@ from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
 from evenflow.stream_core.protocols.evenflow.frames import EventEncoder
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.settle import settle
-from tests.unit.stream_core.test_response_stream import new_stream
+from tests.unit.stream_core.delivery.test_response_stream import new_stream
 
 _LIMITS = Limits(lag_notice_seconds=1, lag_close_seconds=3, sse_heartbeat_seconds=2)
 

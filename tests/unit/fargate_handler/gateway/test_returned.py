@@ -36,8 +36,8 @@ from evenflow.stream_core.protocols.openai_responses.output_items import output_
 from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
 from evenflow.stream_core.session.conversation import Turn
 from tests.unit.hand_turned_clock import HandTurnedClock
-from tests.unit.stream_core.encoders.readers import PUBLIC, events_of
-from tests.unit.stream_core.test_response_stream import new_stream
+from tests.unit.stream_core.delivery.test_response_stream import new_stream
+from tests.unit.stream_core.protocols.readers import PUBLIC, events_of
 
 _TEXT = {"type": "reasoning.text", "index": 0, "format": "x"}
 _HIDDEN = {"type": "reasoning.encrypted", "index": 1, "data": "c2ln"}

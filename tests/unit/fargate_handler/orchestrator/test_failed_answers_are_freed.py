@@ -33,7 +33,7 @@ from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker
 from evenflow.stream_core.upstream.prefills import Prefills
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
-from tests.unit.stream_core.test_response_stream import new_stream
+from tests.unit.stream_core.delivery.test_response_stream import new_stream
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 

@@ -13,7 +13,7 @@ from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.stores.conversation_tree import ConversationTree
 from evenflow.stream_core.stores.session_store import LedgerEntry, StoredConversation
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
-from tests.unit.stream_core.conversation_model import CHOICES, ledger_of, version_of
+from tests.unit.stream_core.stores.conversation_model import CHOICES, ledger_of, version_of
 
 
 async def pages(task: Task, limit: int, through: str | None = None) -> list[list[str]]:
