@@ -12,7 +12,7 @@ from bench.machine import SERVER_CORE
 from bench.processes import Child, child
 from bench.report import Row
 from bench.sessions import KEY_ID, SECRET
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from tests.integration.server_process import free_port
 
 ROOM = 30_000  # above every count of a plan, so that no admission limit shapes a measurement

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from docs.markdown import item, paragraph
-from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from evenflow.infra import prices
 from evenflow.infra.costs import (
     CANARY_OUTPUT_TOKENS,
@@ -24,6 +23,7 @@ from evenflow.infra.costs import (
 )
 from evenflow.infra.environments import ENVIRONMENTS, environment
 from evenflow.infra.traffic import LARGEST_TEXT_IN_ENTRY, Traffic
+from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 
 _SNAPSHOTS = Path(__file__).resolve().parent.parent / "tests" / "infrastructure" / "snapshots"
 _ENDPOINTS_OF_DEV = 7

@@ -20,7 +20,7 @@ from docs.licences import licences_page
 from docs.log_lines import log_lines_page
 from docs.markdown import paragraph
 from docs.route_table import calls_section
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
 from evenflow.stream_core.api_documents.openapi import openapi_document
 from evenflow.stream_core.base.limits import Limits

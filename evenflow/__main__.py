@@ -9,8 +9,8 @@ from collections.abc import Coroutine, Sequence
 from evenflow import __version__, serve, tenants
 from evenflow.command_line import CommandFailed, Parser
 from evenflow.doctor import command as doctor
-from evenflow.fargate_handler.settings import ConfigurationError
-from evenflow.fargate_handler.standard_descriptors import open_standard_descriptors
+from evenflow.fargate_handler.runtime.standard_descriptors import open_standard_descriptors
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 
 

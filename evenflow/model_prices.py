@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from evenflow.command_line import CommandFailed
-from evenflow.fargate_handler.settings import ConfigurationError
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError
 from evenflow.server_variables import server_variable
 from evenflow.stream_core.base.model_prices import ModelPrices
 from evenflow.stream_core.base.public_models import names_at_server, own_name, parse_models

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenflow.command_line import CommandFailed
-from evenflow.fargate_handler.environment import meant_variables
-from evenflow.fargate_handler.settings import HOW_TO_INSTALL_AWS, ConfigurationError
+from evenflow.fargate_handler.settings.environment import meant_variables
+from evenflow.fargate_handler.settings.handler_settings import (
+    HOW_TO_INSTALL_AWS,
+    ConfigurationError,
+)
 from evenflow.server_variables import server_variable
 from evenflow.stream_core.tenants.tenant_store import TenantStore
 from evenflow.stream_core.tenants.usage_store import UsageStore

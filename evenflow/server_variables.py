@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from evenflow.fargate_handler.environment import PREFIX, meant_variables
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.environment import PREFIX, meant_variables
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 
 
 def server_variable(setting: str) -> str:

@@ -17,31 +17,35 @@ from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.bounded_log import BoundedLog
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
-from evenflow.fargate_handler.forward_proxy import except_loopback
-from evenflow.fargate_handler.gateway.http_endpoints import NO_PAGE
-from evenflow.fargate_handler.handler import Handler
-from evenflow.fargate_handler.leave import Leave, signals
-from evenflow.fargate_handler.line_writer import LineWriter
-from evenflow.fargate_handler.log_formats import TEXT_FORMAT, JsonFormatter, LineFormatter
-from evenflow.fargate_handler.memory import (
-    GarbageCollection,
-    memory_bytes,
-    warn_of_too_little_memory,
-)
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.processes import (
+from evenflow.fargate_handler.gateway.connections.processes import (
     Place,
     SupervisorLine,
     public_addresses,
     public_sockets,
     reserved_ports,
 )
+from evenflow.fargate_handler.gateway.http_endpoints import NO_PAGE
+from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.runtime.background import Background
+from evenflow.fargate_handler.runtime.bounded_log import BoundedLog
+from evenflow.fargate_handler.runtime.leave import Leave, signals
+from evenflow.fargate_handler.runtime.line_writer import LineWriter
+from evenflow.fargate_handler.runtime.log_formats import TEXT_FORMAT, JsonFormatter, LineFormatter
+from evenflow.fargate_handler.runtime.memory import (
+    GarbageCollection,
+    memory_bytes,
+    warn_of_too_little_memory,
+)
+from evenflow.fargate_handler.runtime.metrics import Metrics
+from evenflow.fargate_handler.runtime.standard_descriptors import open_standard_descriptors
 from evenflow.fargate_handler.scale_in_protection import deactivated
-from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings, load_settings
-from evenflow.fargate_handler.standard_descriptors import open_standard_descriptors
+from evenflow.fargate_handler.settings.forward_proxy import except_loopback
+from evenflow.fargate_handler.settings.handler_settings import (
+    ConfigurationError,
+    HandlerSettings,
+    load_settings,
+)
 from evenflow.fargate_handler.supervisor import (
     WRONG_CONFIGURATION,
     HandlerProcess,
@@ -198,7 +202,7 @@ async def _supervise(settings: HandlerSettings) -> int:
 
 async def _serve_model(settings: HandlerSettings) -> None:
     # gRPC is loaded only where it is used.
-    from evenflow.fargate_handler.inference.worker import Worker  # noqa: PLC0415
+    from evenflow.fargate_handler.worker import Worker  # noqa: PLC0415
 
     leave = Leave()
     async with open_tracing("evenflow-worker") as tracing:

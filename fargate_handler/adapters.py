@@ -8,8 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
-from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
 from evenflow.stream_core.stores.dead_letters import DeadLetters, LoggedDeadLetters
 from evenflow.stream_core.stores.memory_store import (
     MemoryLargeTexts,
@@ -18,6 +17,7 @@ from evenflow.stream_core.stores.memory_store import (
 )
 from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, ResponseStore
 from evenflow.stream_core.stores.session_store import LargeTexts, SessionStore
+from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
 from evenflow.stream_core.tenants.memory_tenant_store import MemoryTenantStore
 from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore

@@ -13,9 +13,8 @@ from aiobotocore.session import get_session
 from botocore.exceptions import NoRegionError
 
 from evenflow.fargate_handler.adapters import ECS_AGENT, ECS_METADATA, Adapters, Stores, own_stores
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
-from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.fargate_handler.runtime.metrics import Metrics
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
 from evenflow.stream_aws.dynamodb import client_config as dynamodb_config
 from evenflow.stream_aws.dynamodb_kept_bytes import DynamoDBKeptBytes
 from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
@@ -38,6 +37,7 @@ from evenflow.stream_aws.sqs_dead_letters import SqsDeadLetters
 from evenflow.stream_aws.tables import TableNames
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.stores.dead_letters import DeadLetters, LoggedDeadLetters
+from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 
 _logger = logging.getLogger(__name__)
 

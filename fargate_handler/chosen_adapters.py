@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evenflow.fargate_handler.adapters import ECS_METADATA, Adapters, own_stores
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.settings import HandlerSettings
-from evenflow.fargate_handler.tracing.settings import traces_wanted
+from evenflow.fargate_handler.runtime.metrics import Metrics
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
+from evenflow.fargate_handler.settings.tracing_settings import traces_wanted
 
 if TYPE_CHECKING:
     from evenflow.fargate_handler.tracing.exporting import Tracing

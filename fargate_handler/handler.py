@@ -11,39 +11,47 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from evenflow.fargate_handler.adapters import Adapters
-from evenflow.fargate_handler.agents_file import read_agents
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.clock_driver import ClockDriver
-from evenflow.fargate_handler.event_log import log_event
+from evenflow.fargate_handler.chosen_source import chosen_source
 from evenflow.fargate_handler.filters.chosen_filters import chosen_filters
-from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
-from evenflow.fargate_handler.gateway.address_turns import AddressTurns
-from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry, Movable
-from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.bodies.reading_work import ReadingWork
+from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
+from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.connections.connection_registry import (
+    ConnectionRegistry,
+    Movable,
+)
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.identity_keys import IdentityKeys
+from evenflow.fargate_handler.gateway.connections.listener import Listener
+from evenflow.fargate_handler.gateway.connections.outbox import DeliveryMeasures, Outbox
+from evenflow.fargate_handler.gateway.connections.processes import (
+    Place,
+    Siblings,
+    public_addresses,
+    public_sockets,
+)
+from evenflow.fargate_handler.gateway.connections.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.gateway.connections.revocation import Revocation
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
-from evenflow.fargate_handler.gateway.listener import Listener
-from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
-from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
-from evenflow.fargate_handler.gateway.requests.reading_work import ReadingWork
-from evenflow.fargate_handler.gateway.revocation import Revocation
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
-from evenflow.fargate_handler.identity_keys import IdentityKeys
 from evenflow.fargate_handler.membership import Membership
-from evenflow.fargate_handler.memory import (
+from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.peers import Peers, own_address
+from evenflow.fargate_handler.runtime.background import Background
+from evenflow.fargate_handler.runtime.clock_driver import ClockDriver
+from evenflow.fargate_handler.runtime.event_log import log_event
+from evenflow.fargate_handler.runtime.memory import (
     GarbageCollection,
     memory_bytes,
     open_files,
     resident_bytes,
 )
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
-from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
-from evenflow.fargate_handler.peers import Peers, own_address
-from evenflow.fargate_handler.processes import Place, Siblings, public_addresses, public_sockets
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.scale_in_protection import ScaleInProtection
-from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
-from evenflow.fargate_handler.token_sources.chosen_source import chosen_source
+from evenflow.fargate_handler.settings.agents_file import read_agents
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
 from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
 from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
 from evenflow.stream_core.auth.oidc import IdentityTokens

@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from evenflow.fargate_handler.adapters import Stores
-from evenflow.fargate_handler.event_log import log_event
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
 from evenflow.fargate_handler.orchestrator.calls_exchange import CallsExchange
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
@@ -18,6 +16,7 @@ from evenflow.fargate_handler.orchestrator.followed_responses import FollowedRes
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
 from evenflow.fargate_handler.orchestrator.left_reservations import LeftReservations
 from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
 from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
 from evenflow.fargate_handler.orchestrator.quota_activity import QuotaActivity
@@ -26,7 +25,8 @@ from evenflow.fargate_handler.orchestrator.session_messages import SessionMessag
 from evenflow.fargate_handler.orchestrator.succession import Succession
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.workload import Workload
-from evenflow.fargate_handler.settings import ConfigurationError
+from evenflow.fargate_handler.runtime.event_log import log_event
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError
 from evenflow.fargate_handler.tenant_records import TenantRecords
 from evenflow.fargate_handler.usage_files import UsageFiles
 from evenflow.stream_core.base.channel import Channel

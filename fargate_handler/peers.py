@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import aiohttp
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from evenflow.fargate_handler.gateway.events_endpoint import NEXT_INDEX_HEADER
-from evenflow.fargate_handler.gateway.http_answers import VIA_HEADER
+from evenflow.fargate_handler.gateway.evenflow.events_endpoint import NEXT_INDEX_HEADER
+from evenflow.fargate_handler.gateway.http.answers import VIA_HEADER
 from evenflow.fargate_handler.orchestrator.client_tools import call_not_open
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
 from evenflow.stream_core.auth.session_token import OF_TASK, SessionTokens, for_peers
 from evenflow.stream_core.base.errors import Conflict

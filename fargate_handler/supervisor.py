@@ -13,9 +13,15 @@ from contextlib import suppress
 from itertools import chain
 from typing import Protocol
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.leave import Leave
-from evenflow.fargate_handler.processes import LEAVE, SERVING, STAND_DOWN, STAND_IN, Place
+from evenflow.fargate_handler.gateway.connections.processes import (
+    LEAVE,
+    SERVING,
+    STAND_DOWN,
+    STAND_IN,
+    Place,
+)
+from evenflow.fargate_handler.runtime.background import Background
+from evenflow.fargate_handler.runtime.leave import Leave
 from evenflow.stream_core.bounds.log_rate import EACH
 
 _logger = logging.getLogger("evenflow.process")

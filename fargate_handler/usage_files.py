@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.protocols.evenflow.usage_report import day_records
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import day_of

@@ -27,7 +27,7 @@ from bench.fairness.scenarios import GREEDIES, Plan, equal, quiet, weighted
 from bench.fairness.system import PLACES, system
 from bench.machine import alone, description, raise_descriptor_limit
 from bench.report import table as table_of_goals
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 
 RESULTS = Path(__file__).parents[1] / "results"
 TASKS = (1, 3)

@@ -28,12 +28,12 @@ from bench.plan import Plan
 from bench.report import Outcome, Row, at_most, none_of
 from bench.sessions import KEY_ID, SECRET, session_tokens
 from bench.verify import Tally, responses
-from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from evenflow.functions.poll_response.long_poll import LongPoll
 from evenflow.functions.poll_response.stored_responses import StoredResponses
 from evenflow.stream_aws.tables import TableNames
 from evenflow.stream_core.auth.session_token import SessionTokens
 from evenflow.stream_core.protocols.evenflow.long_poll import DEFAULT_TIMEOUT_MS
+from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 from tests.integration.aws_emulator import SIGNED_BY
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 

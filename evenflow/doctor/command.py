@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from evenflow.command_line import CommandFailed
 from evenflow.doctor.diagnosis import Diagnosis, Examination, NotReached, diagnose
 from evenflow.doctor.report import as_json, as_text
-from evenflow.fargate_handler.environment import trimmed
+from evenflow.fargate_handler.settings.environment import trimmed
 from evenflow.functions.canary.front_door import FrontDoor
 
 if TYPE_CHECKING:

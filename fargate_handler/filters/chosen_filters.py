@@ -11,8 +11,8 @@ from evenflow.fargate_handler.filters.content_filters import (
     filter_from_python,
     patterns_from_toml,
 )
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.settings import ConfigurationError, HandlerSettings
+from evenflow.fargate_handler.runtime.metrics import Metrics
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
 from evenflow.fargate_handler.token_sources.bedrock_terms import Guardrail
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.tenants.registry import Tenants

@@ -17,7 +17,7 @@ from typing import Any, cast
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered, FilteringSink
 from evenflow.fargate_handler.filters.guardrail import GuardedSink, Judge
 from evenflow.fargate_handler.filters.retracting_sink import CheckedSink, RetractingSink
-from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.stream_core.base.channel import MessageKind
 from evenflow.stream_core.base.errors import UpstreamExplained

@@ -10,53 +10,57 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import (
+from evenflow.fargate_handler.gateway.ag_ui.endpoint import RunEndpoint
+from evenflow.fargate_handler.gateway.ai_sdk.endpoint import ChatEndpoint
+from evenflow.fargate_handler.gateway.anthropic.endpoint import (
     PATHS_NOT_SERVED as NOT_SERVED_OF_ANTHROPIC,
 )
-from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import MessagesEndpoint
-from evenflow.fargate_handler.gateway.anthropic.messages_endpoint import (
+from evenflow.fargate_handler.gateway.anthropic.endpoint import MessagesEndpoint
+from evenflow.fargate_handler.gateway.anthropic.endpoint import (
     not_served as anthropic_not_served,
 )
-from evenflow.fargate_handler.gateway.call_intake import CallIntake
-from evenflow.fargate_handler.gateway.called_url import public_urls_of
-from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
-from evenflow.fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
-from evenflow.fargate_handler.gateway.entries_endpoint import EntriesEndpoint
-from evenflow.fargate_handler.gateway.error_shapes import (
-    error_in_shape,
-    errors_in_shape,
-    expectation,
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.handshake import (
+    asks_for_upgrade,
+    head_fault,
+    no_upgrade,
 )
-from evenflow.fargate_handler.gateway.events_endpoint import EventsEndpoint
-from evenflow.fargate_handler.gateway.handshake import asks_for_upgrade, head_fault, no_upgrade
-from evenflow.fargate_handler.gateway.http_answers import (
+from evenflow.fargate_handler.gateway.connections.processes import Siblings
+from evenflow.fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
+from evenflow.fargate_handler.gateway.durable_streams.endpoint import StreamsEndpoint
+from evenflow.fargate_handler.gateway.evenflow.entries_endpoint import EntriesEndpoint
+from evenflow.fargate_handler.gateway.evenflow.events_endpoint import EventsEndpoint
+from evenflow.fargate_handler.gateway.evenflow.message_endpoint import MessageEndpoint
+from evenflow.fargate_handler.gateway.evenflow.presence_endpoint import PresenceEndpoint
+from evenflow.fargate_handler.gateway.evenflow.session_endpoint import SessionEndpoint
+from evenflow.fargate_handler.gateway.evenflow.usage_endpoint import UsageEndpoint
+from evenflow.fargate_handler.gateway.http.answers import (
     RequestHandler,
     address_of,
     credentials_of,
     json_answer,
 )
-from evenflow.fargate_handler.gateway.http_connection import HttpConnection
-from evenflow.fargate_handler.gateway.interfaces.chat_endpoint import ChatEndpoint
-from evenflow.fargate_handler.gateway.interfaces.run_endpoint import RunEndpoint
-from evenflow.fargate_handler.gateway.message_endpoint import MessageEndpoint
-from evenflow.fargate_handler.gateway.openai.chat_completions_endpoint import (
+from evenflow.fargate_handler.gateway.http.call_intake import CallIntake
+from evenflow.fargate_handler.gateway.http.called_url import public_urls_of
+from evenflow.fargate_handler.gateway.http.connection import HttpConnection
+from evenflow.fargate_handler.gateway.http.cookies import released_cookie, sticky_cookie
+from evenflow.fargate_handler.gateway.http.cors import OtherOrigins
+from evenflow.fargate_handler.gateway.http.error_shapes import (
+    error_in_shape,
+    errors_in_shape,
+    expectation,
+)
+from evenflow.fargate_handler.gateway.http.rate_answers import RateAnswers
+from evenflow.fargate_handler.gateway.http.request_body import node_full
+from evenflow.fargate_handler.gateway.openai_chat.endpoint import (
     ChatCompletionsEndpoint,
 )
-from evenflow.fargate_handler.gateway.openai.models_endpoint import ModelsEndpoint
-from evenflow.fargate_handler.gateway.openai.not_served import PATH as NOT_SERVED
-from evenflow.fargate_handler.gateway.openai.not_served import not_served
-from evenflow.fargate_handler.gateway.openai.responses.responses_endpoint import ResponsesEndpoint
+from evenflow.fargate_handler.gateway.openai_chat.models_endpoint import ModelsEndpoint
+from evenflow.fargate_handler.gateway.openai_chat.not_served import PATH as NOT_SERVED
+from evenflow.fargate_handler.gateway.openai_chat.not_served import not_served
+from evenflow.fargate_handler.gateway.openai_responses.endpoint import ResponsesEndpoint
 from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
-from evenflow.fargate_handler.gateway.other_origins import OtherOrigins
-from evenflow.fargate_handler.gateway.presence_endpoint import PresenceEndpoint
-from evenflow.fargate_handler.gateway.rate_answers import RateAnswers
-from evenflow.fargate_handler.gateway.request_body import node_full
-from evenflow.fargate_handler.gateway.session_endpoint import SessionEndpoint
-from evenflow.fargate_handler.gateway.streams_endpoint import StreamsEndpoint
-from evenflow.fargate_handler.gateway.usage_endpoint import UsageEndpoint
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
-from evenflow.fargate_handler.processes import Siblings
 from evenflow.stream_core.auth.allowed_origins import page_policy
 from evenflow.stream_core.base.errors import (
     HostNotAllowed,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.http_answers import json_answer
-from evenflow.fargate_handler.processes import Siblings
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.processes import Siblings
+from evenflow.fargate_handler.gateway.http.answers import json_answer
 from evenflow.stream_core.auth.session_token import key_matches
 from evenflow.stream_core.base.errors import AuthenticationFailed
 from evenflow.stream_core.http.http_contract import path_not_found

@@ -17,25 +17,27 @@ from picows import (
     WSUpgradeResponseWithListener,
 )
 
-from evenflow.fargate_handler.event_log import log_event
-from evenflow.fargate_handler.gateway.access_grant import AccessGrant
-from evenflow.fargate_handler.gateway.callers import anonymous_caller
-from evenflow.fargate_handler.gateway.client_admission import admit_client, check_admission
-from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.cookies import released_cookie, sticky_cookie
-from evenflow.fargate_handler.gateway.handshake import check_handshake, head_fault
-from evenflow.fargate_handler.gateway.openai.not_served import RealtimeRefusal
-from evenflow.fargate_handler.gateway.openai.responses.responses_socket import ResponsesSocket
+from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.callers import anonymous_caller
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.handshake import check_handshake, head_fault
+from evenflow.fargate_handler.gateway.evenflow.client_admission import admit_client, check_admission
+from evenflow.fargate_handler.gateway.http.cookies import released_cookie, sticky_cookie
+from evenflow.fargate_handler.gateway.http.request_body import node_full
+from evenflow.fargate_handler.gateway.http.senders import sender_with
+from evenflow.fargate_handler.gateway.openai_chat.not_served import RealtimeRefusal
+from evenflow.fargate_handler.gateway.openai_responses.socket import ResponsesSocket
 from evenflow.fargate_handler.gateway.operator_endpoints import is_metrics_port
-from evenflow.fargate_handler.gateway.parser_log import ParserLog
-from evenflow.fargate_handler.gateway.request_body import node_full
-from evenflow.fargate_handler.gateway.requests.senders import sender_with
-from evenflow.fargate_handler.gateway.websocket_connection import WEBSOCKET as OVER_WEBSOCKET
-from evenflow.fargate_handler.gateway.websocket_connection import (
+from evenflow.fargate_handler.gateway.websocket.parser_log import ParserLog
+from evenflow.fargate_handler.gateway.websocket.websocket_connection import (
+    WEBSOCKET as OVER_WEBSOCKET,
+)
+from evenflow.fargate_handler.gateway.websocket.websocket_connection import (
     WebSocketClient,
     WebSocketConnection,
 )
-from evenflow.fargate_handler.gateway.websocket_protocol import WebSocketProtocol
+from evenflow.fargate_handler.gateway.websocket.websocket_protocol import WebSocketProtocol
+from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.auth.rights import Right, check_right
 from evenflow.stream_core.base.client_address import Client
 from evenflow.stream_core.base.errors import (

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInterval
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.queue.other_tasks import OtherTasks
 from evenflow.stream_core.tenants.tenant_activity import KEPT_SECONDS, Activity, TenantActivity

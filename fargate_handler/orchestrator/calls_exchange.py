@@ -6,11 +6,11 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInterval
 from evenflow.fargate_handler.orchestrator.generations import Generations
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.upstream import Upstreams
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
 from evenflow.stream_core.upstream.task_calls import (

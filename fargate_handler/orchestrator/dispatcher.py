@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
 from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
 from evenflow.fargate_handler.orchestrator.generation import Generation, upstream_sender
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.succession import Inheritance
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams

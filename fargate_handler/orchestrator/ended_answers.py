@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.errors import is_failure
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Gone
 from evenflow.stream_core.stores.response_store import StoreUnavailable

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterator
 from contextlib import contextmanager
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.following import Diverged, Following
 from evenflow.fargate_handler.orchestrator.leases import OtherTasks
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.responses import Responses
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Overloaded, written_by_newer_version
 from evenflow.stream_core.delivery.response_stream import ResponseStream

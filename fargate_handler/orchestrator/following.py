@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import OtherTasks
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.queue_place import QueuePlace

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.admission import Admission, Kind
 from evenflow.fargate_handler.orchestrator.ended_answers import EndedAnswers
 from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.queue_places import QueuePlaces
 from evenflow.fargate_handler.orchestrator.service_charges import ServiceCharges
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded
 from evenflow.stream_core.base.queue_place import StartRate

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.protocols.evenflow.peer_log import PeerLog
 from evenflow.stream_core.stores.response_store import (
     LeaseLost,

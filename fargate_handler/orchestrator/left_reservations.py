@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.sweep import Sweep
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.stream_core.stores.response_store import ResponseStore, StoreUnavailable

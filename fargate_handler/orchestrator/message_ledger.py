@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.base.channel import Channel, MessageKind
@@ -24,9 +24,7 @@ from evenflow.stream_core.stores.session_store import (
     StoredConversation,
     StoreFull,
 )
-
-LARGEST_ITEM_TEXT = 196_608
-"""Bytes. A DynamoDB item of 400 KB has a message, its answer, and room for the rest."""
+from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 
 
 class KeptTexts:

@@ -7,7 +7,6 @@ import secrets
 from contextlib import suppress
 from typing import NamedTuple
 
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.client_tools import check_answered
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions, session_ended
@@ -15,6 +14,7 @@ from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
 from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
 from evenflow.fargate_handler.orchestrator.held_requests import memory_of_terms, memory_of_text
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
 from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.responses import Responses
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.delivery.presence import (
     Listener,
     Presence,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.stream_core.tenants.tenant_activity import Activity
 
 

@@ -11,9 +11,9 @@ from functools import partial
 from itertools import islice
 from math import ceil
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.recording import Recording, failure_to_settle
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.base.channel import CHAT, MessageKind
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue

@@ -8,10 +8,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.ended_sessions import session_ended
 from evenflow.fargate_handler.orchestrator.followed_responses import store_reached
 from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Gone, NotFound

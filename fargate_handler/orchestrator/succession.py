@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.event_log import log_event
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import OtherTasks
 from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.sweep import Sweep
 from evenflow.fargate_handler.orchestrator.workload import Workload
+from evenflow.fargate_handler.runtime.background import Background
+from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import InternalError, RateLimited

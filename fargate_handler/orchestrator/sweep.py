@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.background import Background
 
 
 class Sweep:

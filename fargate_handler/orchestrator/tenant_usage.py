@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.errors import InvalidRequest, Overloaded, RateLimited

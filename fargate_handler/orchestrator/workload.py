@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.conversations import Conversations
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.generations import Generations
 from evenflow.fargate_handler.orchestrator.held_requests import HeldRequests
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind

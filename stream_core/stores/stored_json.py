@@ -11,6 +11,9 @@ from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.response_store import Ending
 
+LARGEST_ITEM_TEXT = 196_608
+"""Bytes. A DynamoDB item of 400 KB has a message, its answer, and room for the rest."""
+
 PlainEntry = str | list[Any]
 """A log entry that JSON can hold: text of the answer, a part, or a restart marker.
 

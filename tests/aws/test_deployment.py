@@ -12,10 +12,10 @@ import aiohttp
 import pytest
 from botocore.exceptions import ClientError
 
-from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from evenflow.functions.usage_file.daily_files import MOST_DAYS
 from evenflow.functions.usage_file.usage_bucket import PREFIX as USAGE_PREFIX
 from evenflow.stream_aws.s3_large_texts import PREFIX
+from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 from tests.aws.emulator_gaps import as_json, find_gaps, reviewed_gaps
 from tests.aws.refused_resources import REFUSED_TYPES
 from tests.aws.running_system import RunningSystem

@@ -28,7 +28,7 @@ from tests.integration.server_process import ServerProcess
 TOGETHER = 24
 """So many inputs are sent at once."""
 
-# What waits for the garbage collector may be 128 MiB (`fargate_handler/memory.py`).
+# What waits for the garbage collector may be 128 MiB (`fargate_handler/runtime/memory.py`).
 _MOST_GROWTH_BYTES = 192 * 1_048_576
 _TOGETHER_SECONDS = 30.0
 _LOOK_SECONDS = 1.0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.infra.constructs.network.task_network import interface_services
 from evenflow.infra.constructs.variables import answer_variables
 from evenflow.infra.environments import environment

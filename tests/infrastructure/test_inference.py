@@ -12,7 +12,7 @@ from aws_cdk import assertions
 from aws_cdk import aws_ec2 as ec2
 from pydantic import ValidationError
 
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.inference.sagemaker_endpoint import SageMakerEndpoint
 from evenflow.infra.environments import environment

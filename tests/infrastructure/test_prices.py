@@ -11,7 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from pydantic import ValidationError
 
 from evenflow.command_line import CommandFailed
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.infra.constructs.inference.model import model_access
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.variables import price_variables

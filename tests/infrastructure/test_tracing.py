@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.tracing.settings import traces_wanted
+from evenflow.fargate_handler.settings.tracing_settings import traces_wanted
 from evenflow.infra.settings import EnvironmentSettings
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize

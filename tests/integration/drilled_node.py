@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from evenflow.fargate_handler.adapters import Adapters, Stores, memory_stores
-from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.fargate_handler.handler import Handler
 from evenflow.fargate_handler.membership import Membership
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.runtime.metrics import Metrics
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.channel import Channel

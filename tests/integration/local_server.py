@@ -17,14 +17,14 @@ from unittest.mock import patch
 from evenflow.fargate_handler import __main__ as program
 from evenflow.fargate_handler.adapters import Stores
 from evenflow.fargate_handler.chosen_adapters import open_adapters
-from evenflow.fargate_handler.gateway.client_connection import ClientConnection
-from evenflow.fargate_handler.gateway.websocket_connection import WebSocketConnection
+from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.websocket.websocket_connection import WebSocketConnection
 from evenflow.fargate_handler.handler import Handler
-from evenflow.fargate_handler.leave import Leave
-from evenflow.fargate_handler.log_formats import TEXT_FORMAT, LineFormatter
-from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.runtime.leave import Leave
+from evenflow.fargate_handler.runtime.log_formats import TEXT_FORMAT, LineFormatter
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.scale_in_protection import deactivated
-from evenflow.fargate_handler.settings import ConfigurationError, load_settings
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, load_settings
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
 from tests.integration.server_process import DEFAULTS, Server, clean_environment
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from aiobotocore.session import AioSession, get_session
 
-from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_aws.metric_publication import CloudWatchPublisher
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind

@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from evenflow.fargate_handler.aws_adapters import open_aws_adapters
-from evenflow.fargate_handler.memory import resident_bytes
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.memory import resident_bytes
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from evenflow.stream_core.base.errors import RateLimited, UpstreamAnswered

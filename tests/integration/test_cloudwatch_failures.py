@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiobotocore.session import AioSession, get_session
 
-from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_aws.metric_publication import (
     CLIENT_CONFIG,
     CloudWatchPublisher,

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from evenflow.fargate_handler.gateway.cookies import EVENTS_COOKIE as NAME
+from evenflow.fargate_handler.gateway.http.cookies import EVENTS_COOKIE as NAME
 from tests.integration.chat_client import ChatSession, HttpAnswer, call, chat_message, demo
 from tests.integration.conftest import OpenSession, Serve
 

@@ -14,7 +14,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-from evenflow.fargate_handler.gateway.listener import HeadFirst
+from evenflow.fargate_handler.gateway.connections.listener import HeadFirst
 from tests.integration.answer import Frame
 from tests.integration.chat_client import V1, ChatSession, call, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve

@@ -14,11 +14,11 @@ import pytest
 
 from evenflow.fargate_handler.adapters import memory_stores
 from evenflow.fargate_handler.membership import Membership
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.stream_aws.metric_publication import cloudwatch_unit
 from evenflow.stream_core.base.channel import Channel

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from evenflow.fargate_handler.gateway.cookies import EVENTS_COOKIE
+from evenflow.fargate_handler.gateway.http.cookies import EVENTS_COOKIE
 from tests.integration.chat_client import call, chat_message, checked_error, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer

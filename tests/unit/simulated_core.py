@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any, cast
 
-from evenflow.fargate_handler.clock_driver import ClockDriver
+from evenflow.fargate_handler.runtime.clock_driver import ClockDriver
 from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.base.limits import Limits

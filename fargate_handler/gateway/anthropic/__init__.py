@@ -1,1 +1,1 @@
-"""Anthropic's API, `/v1/messages`, over the same log as everything else."""
+"""Anthropic's Messages API."""

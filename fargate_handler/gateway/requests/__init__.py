@@ -1,1 +1,1 @@
-"""What the APIs share whose requests bring their whole conversation."""
+"""Requests that bring their whole conversation: submission, models, resuming."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow.fargate_handler.gateway.openai.request_messages import (
+from evenflow.fargate_handler.gateway.bodies.chat_messages import (
     check_calls_answered,
     tool_options,
     turn_of,

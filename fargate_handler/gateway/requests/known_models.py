@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import InvalidRequest, NotFound
 

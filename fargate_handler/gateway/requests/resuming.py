@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.resumption import Progress, Resumption, resume
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.resumption import Progress, Resumption, resume
 from evenflow.stream_core.base.errors import Gone, InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId

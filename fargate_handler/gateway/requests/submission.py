@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.request_body import read_body
-from evenflow.fargate_handler.gateway.requests.senders import (
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.http.request_body import read_body
+from evenflow.fargate_handler.gateway.http.senders import (
     Sender,
     digest_of,
     reading_line,

@@ -32,7 +32,7 @@ from evenflow.doctor.hop_faults import (
     HopFault,
 )
 from evenflow.doctor.report import as_text
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.functions.canary.front_door import HttpAnswer
 from tests.integration.chat_client import demo
 from tests.integration.conftest import ServeProcess

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from evenflow.fargate_handler import __main__ as program
-from evenflow.fargate_handler.settings import ConfigurationError
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError
 from tests.integration.grpc_workers.workers import WorkerInLoop
 from tests.integration.server_process import ROOT, clean_environment, server_command
 

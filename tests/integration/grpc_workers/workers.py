@@ -13,8 +13,8 @@ import grpc
 
 from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
-from evenflow.fargate_handler.inference.worker import Worker
-from evenflow.fargate_handler.settings import load_settings
+from evenflow.fargate_handler.settings.handler_settings import load_settings
+from evenflow.fargate_handler.worker import Worker
 from tests.integration.server_process import HandlerProcess, clean_environment, free_port
 
 _START_SECONDS = 30.0

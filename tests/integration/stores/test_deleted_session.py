@@ -8,17 +8,18 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT, KeptTexts
+from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.memory_account import MemoryAccount
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.memory_store import MemoryLargeTexts
 from evenflow.stream_core.stores.outcome import Outcome
 from evenflow.stream_core.stores.session_store import LargeTexts
+from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 from tests.integration.stores.conftest import DynamoDBStores, FileStores
 from tests.integration.stores.stores import NOW, Stores, completed, new_channel, new_message
 from tests.unit.hand_turned_clock import HandTurnedClock

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from tests.attack.catalogue import ATTACKS
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, MetricKind
 

@@ -12,10 +12,10 @@ from typing import cast
 import pytest
 
 from evenflow.fargate_handler.adapters import Adapters, memory_stores
-from evenflow.fargate_handler.gateway.connection_registry import OpenConnection
+from evenflow.fargate_handler.gateway.connections.connection_registry import OpenConnection
 from evenflow.fargate_handler.handler import Handler
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.runtime.metrics import Metrics
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from tests.chaos.arrival_rate import arrival_rate

@@ -10,9 +10,9 @@ import pytest
 
 from evenflow.fargate_handler.adapters import Adapters, Stores, memory_stores
 from evenflow.fargate_handler.handler import Handler
-from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
-from evenflow.fargate_handler.settings import HandlerSettings
+from evenflow.fargate_handler.runtime.metrics import Metrics
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState

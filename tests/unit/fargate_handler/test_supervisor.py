@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from evenflow.fargate_handler.leave import Leave
+from evenflow.fargate_handler.runtime.leave import Leave
 from evenflow.fargate_handler.supervisor import Supervisor
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle

@@ -6,8 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.usage_files import UsageFiles
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore

@@ -6,7 +6,7 @@ import logging
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_aws.metric_publication import MetricPublication
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.metrics.metric_snapshot import MetricPoint

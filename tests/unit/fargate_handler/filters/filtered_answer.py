@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters, FilteredAttempt
-from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.base.limits import Limits

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession

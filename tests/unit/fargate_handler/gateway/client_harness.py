@@ -6,15 +6,15 @@ import asyncio
 import json
 from typing import Any
 
-from evenflow.fargate_handler.background import Background
-from evenflow.fargate_handler.gateway.accepted_connections import AcceptedConnections
-from evenflow.fargate_handler.gateway.address_turns import AddressTurns
-from evenflow.fargate_handler.gateway.client_connection import ClientConnection
-from evenflow.fargate_handler.gateway.connection_registry import ConnectionRegistry
-from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.outbox import DeliveryMeasures, Outbox
-from evenflow.fargate_handler.gateway.reconnect_rate import ReconnectRate
-from evenflow.fargate_handler.gateway.requests.reading_work import ReadingWork
+from evenflow.fargate_handler.gateway.bodies.reading_work import ReadingWork
+from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
+from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.connections.connection_registry import ConnectionRegistry
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.outbox import DeliveryMeasures, Outbox
+from evenflow.fargate_handler.gateway.connections.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
 from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
 from evenflow.stream_core.auth.rights import ALL_RIGHTS, TO_READ

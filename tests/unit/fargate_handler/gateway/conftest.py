@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from tests.unit.settle import settle
 
 

@@ -16,7 +16,7 @@ from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.stream_core.auth.session_token import for_peers

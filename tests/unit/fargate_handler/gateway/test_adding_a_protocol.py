@@ -6,7 +6,7 @@ import asyncio
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.call_intake import CallIntake
+from evenflow.fargate_handler.gateway.http.call_intake import CallIntake
 from evenflow.stream_core.auth.rights import Right
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import UpstreamRejected

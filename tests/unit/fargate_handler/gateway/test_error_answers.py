@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.gateway.http_answers import error_answer
-from evenflow.fargate_handler.gateway.requests.senders import _retries
+from evenflow.fargate_handler.gateway.http.answers import error_answer
+from evenflow.fargate_handler.gateway.http.senders import _retries
 from evenflow.stream_core.base.errors import (
     EvenflowError,
     Overloaded,

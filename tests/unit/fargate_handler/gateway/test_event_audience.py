@@ -7,8 +7,8 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from evenflow.fargate_handler.gateway.deadline import Deadline
-from evenflow.fargate_handler.gateway.event_reader import EventReader
+from evenflow.fargate_handler.gateway.connections.deadline import Deadline
+from evenflow.fargate_handler.gateway.sse.event_reader import EventReader
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import LogEncoder
@@ -17,7 +17,7 @@ from evenflow.stream_core.protocols.evenflow.frames import EventEncoder
 from evenflow.stream_core.protocols.openai_chat.encoder import ChunkEncoder
 from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
-from tests.unit.fargate_handler.gateway.test_event_reader import Socket
+from tests.unit.fargate_handler.gateway.sse.test_event_reader import Socket
 from tests.unit.stream_core.delivery.test_response_stream import new_stream
 from tests.unit.stream_core.protocols.readers import ChunkClient, Client, EventClient
 

@@ -5,9 +5,9 @@ import secrets
 import orjson
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
-from evenflow.fargate_handler.gateway.event_stream import EventStream
-from evenflow.fargate_handler.gateway.http_answers import claims_of
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.http.answers import claims_of
+from evenflow.fargate_handler.gateway.sse.event_stream import EventStream
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.base.queue_place import QueuePlace

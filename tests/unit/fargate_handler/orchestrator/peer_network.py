@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
-from evenflow.fargate_handler.gateway.resumption import WakingReader
+from evenflow.fargate_handler.gateway.connections.resumption import WakingReader
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.base.queue_place import QueuePlace

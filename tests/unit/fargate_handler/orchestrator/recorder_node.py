@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream

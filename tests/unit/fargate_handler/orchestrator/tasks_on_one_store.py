@@ -9,12 +9,12 @@ import pytest
 
 from evenflow.fargate_handler.adapters import Stores
 from evenflow.fargate_handler.membership import Membership
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded

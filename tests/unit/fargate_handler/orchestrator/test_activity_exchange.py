@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics.metric_catalogue import EXCHANGE_FAILURES
 from evenflow.stream_core.stores.response_store import StoreUnavailable

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from evenflow.fargate_handler.background import Background
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.runtime.background import Background
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import (
     ModelFinish,

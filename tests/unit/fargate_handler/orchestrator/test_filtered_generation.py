@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
-from evenflow.fargate_handler.metrics import Metrics
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.errors import UpstreamExplained
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.log.response_log import ResponseState

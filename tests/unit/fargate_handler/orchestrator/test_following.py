@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.following import Diverged, Following
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.limits import Limits

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.message_ledger import LARGEST_ITEM_TEXT
 from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED
 from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
 from evenflow.stream_core.base.channel import KEYED_COMPLETION
 from evenflow.stream_core.base.errors import Overloaded, TooLarge
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.session.conversation import Turn
+from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
 from tests.unit.settle import settle

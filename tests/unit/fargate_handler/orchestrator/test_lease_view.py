@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore
 from evenflow.stream_core.stores.response_store import LeaseLost, TaskLease

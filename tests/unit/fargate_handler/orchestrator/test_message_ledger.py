@@ -2,16 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.metrics import Metrics
-from evenflow.fargate_handler.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
 from evenflow.fargate_handler.orchestrator.message_ledger import (
-    LARGEST_ITEM_TEXT,
     KeptTexts,
     MessageLedger,
 )
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Overloaded, is_for_want_of_room
 from evenflow.stream_core.base.limits import Limits
@@ -20,6 +19,7 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore, MemorySessionStore
 from evenflow.stream_core.stores.response_store import Lease
 from evenflow.stream_core.stores.session_store import LedgerEntry, NotAccepted, StoreFull
+from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
-from evenflow.fargate_handler.metrics import Metrics
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.agents import MessageParams, MessageTerms
 from evenflow.stream_core.base.answer import Usage

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.settings import HandlerSettings
-from evenflow.fargate_handler.token_sources.chosen_source import chosen_source
+from evenflow.fargate_handler.chosen_source import chosen_source
+from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from evenflow.stream_core.session.conversation import ToolCall, Turn

@@ -7,7 +7,7 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[4]
 _PROGRAM = """
 import asyncio, sys
-import evenflow.fargate_handler.__main__, fargate_handler.inference.worker
+import evenflow.fargate_handler.__main__, fargate_handler.worker
 from evenflow.fargate_handler.chosen_adapters import open_tracing
 
 async def opened():

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.settings import ConfigurationError
-from evenflow.fargate_handler.tracing.settings import traces_wanted
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError
+from evenflow.fargate_handler.settings.tracing_settings import traces_wanted
 
 _ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 

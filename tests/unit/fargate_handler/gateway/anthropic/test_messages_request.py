@@ -3,7 +3,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from evenflow.fargate_handler.gateway.anthropic.messages_request import MessagesCall, read_call
+from evenflow.fargate_handler.gateway.anthropic.request import MessagesCall, read_call
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.protocols.anthropic.encoder import error_object
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 
 Frame = dict[str, Any]
 

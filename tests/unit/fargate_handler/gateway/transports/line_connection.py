@@ -12,7 +12,7 @@ from typing import cast
 
 import orjson
 
-from evenflow.fargate_handler.gateway.client_connection import ClientConnection
+from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 

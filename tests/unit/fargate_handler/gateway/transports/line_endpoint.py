@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import orjson
 
-from evenflow.fargate_handler.gateway.client_admission import admit_client
-from evenflow.fargate_handler.gateway.client_connection import ClientConnection
-from evenflow.fargate_handler.gateway.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.evenflow.client_admission import admit_client
+from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.stream_core.protocols.evenflow.dialect import Dialect
 from tests.unit.fargate_handler.gateway.transports.line_connection import LineConnection
 

@@ -1,0 +1,1 @@
+"""`/api/chat`, which Vercel's AI SDK calls."""

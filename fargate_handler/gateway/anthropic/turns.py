@@ -1,0 +1,185 @@
+"""Reads the messages of Anthropic's API as turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from evenflow.fargate_handler.gateway.anthropic.blocks import (
+    Part,
+    only_text,
+    part_of,
+    parts_of,
+    unsupported,
+    wrong,
+)
+from evenflow.fargate_handler.gateway.bodies.json_values import check_json
+from evenflow.fargate_handler.gateway.bodies.returned import (
+    Returned,
+    further_fields,
+    returned_by,
+    with_late_fields,
+)
+from evenflow.stream_core.log.entries import MOST_CALLS
+from evenflow.stream_core.log.returned_fields import added, allowed
+from evenflow.stream_core.protocols.anthropic.bodies import (
+    GivenBlock,
+    GivenMessage,
+    MessagesRequest,
+)
+from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
+
+_BLOCKS = TypeAdapter(list[GivenBlock])
+# By type of block: the fields with the thought's text, and with what goes back to the server.
+_THOUGHTS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("", "data")}
+# Fields of this API or its clients in a call or a text. All others come from the model's server.
+_OF_CALLS = frozenset(
+    {"type", "id", "name", "input", "cache_control", "caller", "index", "partial_json"}
+)
+_OF_TEXTS = frozenset({"type", "text", "cache_control", "citations", "index"})
+
+
+def turns_of(request: MessagesRequest) -> tuple[Turn, ...]:
+    """The conversation, with what the system says.
+
+    Raises:
+        InvalidRequest: a message is wrong, or a call has no result.
+    """
+    turns = []
+    if request.system:
+        turns.append(_turn("system", parts_of(request.system, "system")))
+    unanswered, called = set[str](), ""
+    for place, message in enumerate(request.messages):
+        where = f"messages.{place}.content"
+        if not message.content:
+            raise wrong(f"{where} must not be empty", where)
+        if message.role == "assistant":
+            turn = _assistant(message, where)
+            new, results = [turn], set[str]()
+        else:
+            new = list(_heard(message, where))
+            results = _results(new, unanswered, where)
+        if unanswered - results:
+            missing = ", ".join(sorted(unanswered - results))[:100]
+            raise wrong(f"{called} has calls without a tool_result behind it: {missing}", called)
+        unanswered, called = {call.id for turn in new for call in turn.tool_calls}, where
+        turns += new
+    if request.messages[-1].role == "assistant":
+        raise unsupported(
+            "answers that an assistant's message begins", f"messages.{len(request.messages) - 1}"
+        )
+    return tuple(turns)
+
+
+def _results(turns: list[Turn], unanswered: set[str], where: str) -> set[str]:
+    """The calls that these turns answer, each once."""
+    results = [turn.tool_call_id for turn in turns if turn.role == "tool"]
+    for result in results:
+        if result not in unanswered or results.count(result) > 1:
+            raise wrong(
+                f"{where} has a tool_result for {result[:64]!r}, which is no unanswered call of "
+                "the message before",
+                where,
+            )
+    return set(results)
+
+
+def _heard(message: GivenMessage, where: str) -> Iterator[Turn]:
+    """What a user or the system says: the results of tools first, each a turn of its own."""
+    if isinstance(message.content, str):
+        yield _turn(message.role, parts_of(message.content, where))
+        return
+    said = list[Part]()
+    for place, block in enumerate(message.content):
+        within = f"{where}.{place}"
+        if block.type == "tool_result" and message.role == "user":
+            yield _result(block, within)
+        elif block.type == "mid_conv_system":
+            blocks = _blocks(block.model_dump().get("content"), f"{within}.content")
+            yield _turn("system", parts_of(blocks, f"{within}.content"))
+        else:
+            said.append(part_of(block, within))
+    if said:
+        yield _turn(message.role, said)
+
+
+def _result(block: GivenBlock, where: str) -> Turn:
+    match block.model_dump():
+        case {"tool_use_id": str(call), "content": str(text)}:
+            return Turn("tool", text, tool_call_id=call)
+        case {"tool_use_id": str(call), "content": list(given)}:
+            blocks = _blocks(given, f"{where}.content")
+            turn = _turn("tool", parts_of(blocks, f"{where}.content"))
+            return Turn("tool", turn.text, tool_call_id=call, parts=turn.parts)
+        case {"tool_use_id": str(call), **others} if others.get("content") is None:
+            return Turn("tool", "", tool_call_id=call)
+    raise wrong(f"{where} must have a tool_use_id, and content that is text or blocks", where)
+
+
+def _assistant(message: GivenMessage, where: str) -> Turn:
+    if isinstance(message.content, str):
+        return Turn("assistant", message.content)
+    said, calls = list[Part](), list[ToolCall]()
+    extra, next_call = dict[str, Any](), dict[str, Any]()
+    late_fields = dict[str, dict[str, Any]]()
+    for place, block in enumerate(message.content):
+        within = f"{where}.{place}"
+        if block.type == "tool_use":
+            calls.append(_call(block, next_call, within))
+            next_call = {}
+        elif block.type in _THOUGHTS:
+            returned = _thought(block, within)
+            extra = added(extra, returned.fields)
+            if returned.call_id:
+                earlier = late_fields.get(returned.call_id, {})
+                late_fields[returned.call_id] = added(earlier, returned.call)
+            else:
+                next_call = added(next_call, returned.call)
+        else:
+            said.append(part_of(block, within))
+            if block.type == "text":
+                extra = added(extra, _beside_text(block, within))
+    if len({call.id for call in calls}) < len(calls) or len(calls) > MOST_CALLS:
+        raise wrong(f"{where} must have calls with different ids, at most {MOST_CALLS}", where)
+    turn = _turn("assistant", said)
+    whole_calls = tuple(with_late_fields(call, late_fields) for call in calls)
+    return Turn("assistant", turn.text, whole_calls, parts=turn.parts, extra=extra)
+
+
+def _thought(block: GivenBlock, where: str) -> Returned:
+    """The server's fields of a thought, and of the call after it."""
+    fields, (text_field, kept_field) = block.model_dump(), _THOUGHTS[block.type]
+    thought = fields.get(text_field, "")
+    text = thought if isinstance(thought, str) else ""
+    return returned_by(fields.get(kept_field), text, f"{where}.{kept_field}")
+
+
+def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:
+    extra = allowed(further_fields(block.model_dump(), _OF_TEXTS, f"{where}."))
+    return {name: value for name, value in extra.items() if isinstance(value, dict | list)}
+
+
+def _call(block: GivenBlock, before: dict[str, Any], where: str) -> ToolCall:
+    match fields := block.model_dump():
+        case {"id": str(call), "name": str(name), "input": dict(given)} if call and name:
+            check_json(given, f"{where}.input")
+            extra = before | further_fields(fields, _OF_CALLS, f"{where}.")
+            return ToolCall(call, name, orjson.dumps(given).decode(), extra)
+    raise wrong(f"{where} must have an id, a name, and an input that is an object", where)
+
+
+def _turn(role: str, parts: list[Part]) -> Turn:
+    text = only_text(parts)
+    if text is not None:
+        return Turn(role, text)
+    return Turn(role, text_of_parts(parts), parts=tuple(parts))
+
+
+def _blocks(given: object, where: str) -> list[GivenBlock]:
+    try:
+        return _BLOCKS.validate_python(given)
+    except ValidationError:
+        raise wrong(f"{where} must be a list of blocks", where) from None

@@ -1,0 +1,1 @@
+"""Reads what request bodies have in common: JSON values, chat messages, answer lengths."""

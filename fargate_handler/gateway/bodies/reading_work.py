@@ -1,0 +1,144 @@
+"""Reads requests: rate-limited by sender, and large ones in a thread beside the event loop.
+
+There is one thread, and senders take turns. Python runs one thread at a time, so the event loop
+waits for it, but for a millisecond at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from evenflow.fargate_handler.gateway.bodies.request_cache import CacheKey, RequestCache
+from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
+from evenflow.fargate_handler.orchestrator.held_requests import memory_of, memory_of_text
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.address_rates import AddressRates
+from evenflow.stream_core.bounds.memory_account import MemoryPart
+from evenflow.stream_core.protocols.request_bounds import check_bounds
+from evenflow.stream_core.queue.fair_queue import Line
+
+VALUE_BYTES = 100
+"""Reading a JSON value takes about as long as reading 100 bytes of text."""
+_BURST_SECONDS = 16
+_SMALL_BYTES = 131_072
+"""Smaller requests are read by the event loop, in a few milliseconds."""
+_SWITCH_SECONDS = 0.001
+"""How long the event loop waits for the thread, unless that is within one call of a library."""
+
+_T = TypeVar("_T")
+
+
+class ReadingWork:
+    """Reads requests, and limits the bytes a second of each sender.
+
+    Args:
+        monotonic: seconds on a clock that never goes back.
+        memory: the memory for requests.
+    """
+
+    def __init__(self, limits: Limits, monotonic: Callable[[], float], memory: MemoryPart) -> None:
+        self._limits = limits
+        self._monotonic = monotonic
+        rate = limits.request_bytes_per_address_per_second
+        self._rates = AddressRates(rate, burst_seconds=_BURST_SECONDS)
+        self._cache = RequestCache(memory)
+        self._turns = FairSemaphore(1)
+        in_short_turns = partial(sys.setswitchinterval, _SWITCH_SECONDS)
+        self._thread = ThreadPoolExecutor(1, "reading", in_short_turns)
+
+    def check(self, line: Line) -> None:
+        """Check the reading rate of a sender.
+
+        Raises:
+            RateLimited: too many bytes were read for it lately.
+        """
+        seconds = self._rates.empty_for(line.address, line.tenant, self._monotonic())
+        if seconds:
+            raise RateLimited(
+                "too much was read for requests from this address; nothing was accepted, send it "
+                "again later",
+                code="address_bytes",
+                retry_after_ms=math.ceil(seconds * 1000),
+            )
+
+    def count(self, line: Line, size: int) -> None:
+        """Count `size` bytes that are read for a sender."""
+        self._rates.spend(line.address, line.tenant, self._monotonic(), size)
+
+    async def read(
+        self,
+        line: Line,
+        body: bytes | bytearray,
+        parse: Callable[[bytes | bytearray], _T],
+        reserve: Callable[[int], None] = lambda _size: None,
+    ) -> _T:
+        """Check the bounds of a body and parse it. Its bytes are counted already.
+
+        Args:
+            reserve: called with the memory that it takes. It may raise.
+
+        Raises:
+            TooLarge: it has too many values.
+            InvalidRequest: one of its lists is too long.
+        """
+        size = len(body)
+        values, memory = await self.run(line, size, self._measure, body)
+        self.count(line, VALUE_BYTES * values)
+        reserve(memory)
+        return await self.run(line, memory, parse, body)
+
+    async def read_stored(
+        self,
+        line: Line,
+        key: CacheKey,
+        text_of: Callable[[], Awaitable[str | None]],
+        reserve: Callable[[int], None] = lambda _size: None,
+    ) -> WholeRequest | None:
+        """The request of a response, from the cache or its stored text.
+
+        Args:
+            key: the response's id and channel, which the sender may read.
+            text_of: reads the stored text. None: it is no longer stored.
+            reserve: called with the memory that it takes. It may raise.
+
+        Raises:
+            RateLimited: too many bytes were read for the sender lately.
+            Overloaded: the store can't be read.
+        """
+        cached = self._cache.get(key)
+        if cached is not None:
+            request, size = cached
+            reserve(size)
+            return request
+        self.check(line)
+        text = await text_of()
+        if text is None:
+            return None
+        size = memory_of_text(text)
+        self.count(line, size)
+        reserve(size)
+        request = await self.run(line, size, WholeRequest.from_text, text)
+        self._cache.put(key, request, size)
+        return request
+
+    async def run(self, line: Line, size: int, work: Callable[..., _T], *arguments: object) -> _T:
+        """Do work on a request. Work on a large one waits for its sender's turn, and runs in the
+        thread.
+        """
+        if size <= _SMALL_BYTES:
+            return work(*arguments)
+        async with self._turns.turn(line):
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._thread, partial(work, *arguments))
+
+    def _measure(self, body: bytes | bytearray) -> tuple[int, int]:
+        """The number of values in a body, and the memory that it takes once parsed."""
+        return check_bounds(body, self._limits), memory_of(body)

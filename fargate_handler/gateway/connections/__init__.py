@@ -1,0 +1,1 @@
+"""Connections of clients: accepting, addresses, credentials, limits; what endpoints share."""

@@ -1,0 +1,110 @@
+"""The sockets of all clients, and which of them are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import StrEnum
+
+from evenflow.fargate_handler.runtime.metrics import LabelledCounter
+from evenflow.stream_core.bounds.connection_places import ConnectionPlaces
+
+_logger = logging.getLogger(__name__)
+
+
+class Cut(StrEnum):
+    """Why a connection was cut, or its request refused."""
+
+    HEAD = "head"  # no whole head in time
+    BODY = "body"  # its body came too slowly
+    ROOM = "room"  # it waited for longest when another one needed the place
+    FULL = "full"  # no place: all others are served
+
+
+class AcceptedConnections:
+    """All connections that were accepted, whoever has them now.
+
+    Args:
+        cut: counts what was cut or refused, by `Cut`.
+    """
+
+    def __init__(self, places: ConnectionPlaces[asyncio.Transport], cut: LabelledCounter) -> None:
+        self._places = places
+        self._cut = cut
+        self._for_want_of_room = 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def full(self) -> bool:
+        """Whether requests are refused for want of connections."""
+        return self._places.full
+
+    def accept(self, transport: asyncio.Transport) -> None:
+        """A connection was accepted. Cuts another one where there are too many."""
+        goes = self._places.accept(transport)
+        if goes is not None:
+            self.cut(goes, Cut.FULL if goes is transport else Cut.ROOM)
+
+    def serve(self, transport: asyncio.Transport) -> bool:
+        """A request has come. Returns whether it has a place."""
+        return self._places.serve(transport)
+
+    def refuses(self, transport: asyncio.Transport | None) -> bool:
+        """Whether there is no place for the request that came over this connection. Counted."""
+        if not self._places.full or transport is None or self._places.serves(transport):
+            return False
+        self._count(Cut.FULL)
+        return True
+
+    def wait_for_body(self, transport: asyncio.Transport, sender: str) -> None:
+        """The body of its request has not come. Cuts another one where there are too many."""
+        goes = self._places.wait_for_body(transport, sender)
+        if goes is not None:
+            self.cut(goes, Cut.ROOM)
+
+    def wait_for_request(self, transport: asyncio.Transport) -> None:
+        """Its request was answered."""
+        self._places.wait_for_request(transport)
+
+    def cut_oldest_body(self) -> bool:
+        """Cut the one that has been sending a body for longest, of who sends most of them.
+
+        Returns:
+            False where nobody sends one.
+        """
+        goes = self._places.oldest_body()
+        if goes is None:
+            return False
+        self.cut(goes, Cut.ROOM)
+        return True
+
+    def cut(self, transport: asyncio.Transport, why: Cut) -> None:
+        """Disconnect a client at once."""
+        self._count(why)
+        self._places.remove(transport)
+        transport.abort()
+
+    def count_slow_body(self) -> None:
+        """A body came too slowly. Its client is told."""
+        self._count(Cut.BODY)
+
+    def remove(self, transport: asyncio.Transport) -> None:
+        """A connection is gone."""
+        self._places.remove(transport)
+
+    def log(self) -> None:
+        """Say what was cut or refused for want of room since the last call, if anything was."""
+        if self._for_want_of_room:
+            _logger.warning(
+                "%d connections were cut or refused for want of room, the longest idle first: "
+                "raise the limit of open files (ulimit -n), EVENFLOW_REQUESTS_PER_NODE, or, where "
+                "they were sending bodies, EVENFLOW_BODIES_PER_NODE",
+                self._for_want_of_room,
+            )  # fmt: skip
+            self._for_want_of_room = 0
+
+    def _count(self, why: Cut) -> None:
+        self._cut.count(why)
+        self._for_want_of_room += why in (Cut.ROOM, Cut.FULL)

@@ -1,0 +1,72 @@
+"""Identifies the callers whose calls are counted together, and delays calls that come too fast."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+
+from aiohttp import web
+
+from evenflow.fargate_handler.gateway.connections.context import ClientContext
+from evenflow.stream_core.auth.rights import Right
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.client_address import is_of_this_machine
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.bounds.call_rates import Caller, cost_of_answer
+
+CALLER = web.RequestKey("caller", Caller)
+"""The caller of a request, once the intake has identified it."""
+# A client that ignores a rejection would repeat its call at once.
+_REJECTION_DELAY_SECONDS = 1.0
+
+
+def anonymous_caller(address: str) -> Caller:
+    """The caller at an address that has shown no credential.
+
+    An address of this machine is not counted: all clients of a local proxy that sends no
+    `X-Forwarded-For` share it.
+    """
+    return Caller(sender=None if is_of_this_machine(address) else address)
+
+
+def session_caller(session: Hashable, tenant: str, address: str, context: ClientContext) -> Caller:
+    """The caller with a token of a session. Its tenant's calls from its address count, too.
+
+    Args:
+        session: what its calls are counted by: the session, and more for a token that many have.
+        tenant: of the session.
+    """
+    sender = anonymous_caller(address).sender
+    if sender is not None and not context.tenants.open_to_all:
+        sender = tenant, address
+    return Caller(session, sender)
+
+
+def token_caller(claims: SessionClaims, address: str, context: ClientContext) -> Caller:
+    """The caller with a session's token, a share or a ticket. Many may have one of the latter."""
+    session: Hashable = claims.channel
+    if claims.only_for is not None or Right.WRITE not in claims.may:
+        session = (claims.channel, claims.only_for, claims.user, address)
+    return session_caller(session, claims.channel.tenant, address, context)
+
+
+async def pace(context: ClientContext, caller: Caller, cost: float) -> None:
+    """Charge a call, and wait until the caller's earlier calls are paid off.
+
+    Raises:
+        RateLimited: it would have to wait too long.
+    """
+    try:
+        wait = context.calls.charge(caller, cost, context.monotonic())
+    except RateLimited:
+        await asyncio.sleep(_REJECTION_DELAY_SECONDS)
+        raise
+    if wait:
+        await asyncio.sleep(wait)
+
+
+def charge_answer(request: web.Request, context: ClientContext, size: int) -> None:
+    """Charge an answer of `size` bytes to the caller of a request."""
+    caller = request.get(CALLER)
+    if caller is not None:
+        context.calls.add(caller, cost_of_answer(size), context.monotonic())

@@ -1,0 +1,204 @@
+"""Accepts connections. The first head of each decides whether picows or aiohttp has it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import cast
+
+from evenflow.fargate_handler.gateway.connections.accepted_connections import (
+    AcceptedConnections,
+    Cut,
+)
+from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.connections.handshake import LONGEST_HEAD
+
+# Bursts of thousands of connections wait here, instead of a second for another SYN.
+_BACKLOG = 8192
+
+# aiohttp refuses heads whose lines end without a carriage return, but it must get them.
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
+_ASKS_FOR_WEBSOCKET = re.compile(rb"\nupgrade:[^\n]*websocket", re.IGNORECASE)
+
+# It is filled and emptied within one call of the loop, so that one does for all.
+_BUFFER = bytearray(65_536)
+
+WebSocketTaking = Callable[[asyncio.Transport, bytes], bytes | None]
+"""Takes a connection from the bytes of its first head on, or returns an answer that refuses it."""
+
+HttpTaking = Callable[[asyncio.Transport, bytes, float], None]
+"""Takes a connection from its first bytes on, whose head must be whole by a time of the loop."""
+
+
+class Listener:
+    """Accepts connections.
+
+    Args:
+        websockets: takes connections that begin with a WebSocket's handshake.
+        http: takes all others.
+        accepted: has each connection until it is lost.
+        turns: of handshakes, by their address.
+        head_seconds: how long a first head may take.
+    """
+
+    def __init__(
+        self,
+        websockets: WebSocketTaking,
+        http: HttpTaking,
+        accepted: AcceptedConnections,
+        turns: AddressTurns,
+        head_seconds: float,
+    ) -> None:
+        self._websockets = websockets
+        self._http = http
+        self._accepted = accepted
+        self._turns = turns
+        self._head_seconds = head_seconds
+        self._servers: dict[int | None, list[asyncio.Server]] = {}
+        self._undecided: set[HeadFirst] = set()
+
+    async def start(self, sockets: Iterable[socket.socket], of: int | None = None) -> None:
+        """Listen on these sockets, which are bound.
+
+        Args:
+            of: the number of another process whose sockets they are.
+        """
+        loop, servers = asyncio.get_running_loop(), self._servers.setdefault(of, [])
+        for listening in sockets:
+            servers.append(await loop.create_server(self._first, sock=listening, backlog=_BACKLOG))
+
+    def stop(self, of: int) -> None:
+        """Leave the sockets of another process to it."""
+        for server in self._servers.pop(of, ()):
+            server.close()
+
+    def stop_accepting(self) -> None:
+        """Refuse new connections, and close those without a head. The others stay."""
+        for server in chain(*self._servers.values()):
+            server.close()
+        for connection in tuple(self._undecided):
+            connection.abort()
+
+    def _first(self) -> HeadFirst:
+        return HeadFirst(
+            self._websockets,
+            self._http,
+            self._accepted,
+            self._turns,
+            self._undecided,
+            self._head_seconds,
+        )
+
+
+class HeadFirst(asyncio.BufferedProtocol):
+    """Reads the first head of a connection, and gives the connection to who serves such heads.
+
+    Then this object is gone. It is a buffered protocol, as picows' is: of a plain one uvloop would
+    keep `data_received`, and so the object, as long as the WebSocket is open. A head that is too
+    long or not HTTP's is aiohttp's to refuse.
+
+    Args:
+        undecided: has this connection until it is given away or lost.
+    """
+
+    __slots__ = ("_accepted", "_deadline", "_head_seconds", "_http", "_received", "_refused",
+                 "_transport", "_turns", "_undecided", "_websockets")  # fmt: skip
+
+    def __init__(
+        self,
+        websockets: WebSocketTaking,
+        http: HttpTaking,
+        accepted: AcceptedConnections,
+        turns: AddressTurns,
+        undecided: set[HeadFirst],
+        head_seconds: float,
+    ) -> None:
+        self._websockets = websockets
+        self._http = http
+        self._accepted = accepted
+        self._turns = turns
+        self._undecided = undecided
+        self._head_seconds = head_seconds
+        self._received = b""
+        self._refused = False
+        self._transport: asyncio.Transport
+        self._deadline: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection was accepted."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._undecided.add(self)
+        self._deadline = asyncio.get_running_loop().call_later(self._head_seconds, self._late)
+        self._accepted.accept(self._transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection ended before it was given away."""
+        self._forget()
+        self._accepted.remove(self._transport)
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """The buffer for the next bytes."""
+        return _BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` bytes have come."""
+        if self._refused:
+            # A socket that is closed with unread bytes is reset, which may lose the answer.
+            return  # so the client closes, or its time ends
+        # RFC 9112, 2.2: a client may send empty lines first.
+        self._received = received = (self._received + _BUFFER[:nbytes]).lstrip(b"\r\n")
+        end = _END_OF_HEAD.search(received, 0, LONGEST_HEAD)
+        if end is None and len(received) < LONGEST_HEAD and _may_be_http(received):
+            return
+        is_handshake = (
+            end is not None
+            and received.startswith(b"GET ")
+            and _ASKS_FOR_WEBSOCKET.search(received, 0, end.start()) is not None
+        )
+        if not is_handshake:
+            self._http(self._transport, received, self._deadline.when())
+            self._forget()
+            return
+        # Its head arrived in time. Any further wait is the node's.
+        self._deadline.cancel()
+        peer = self._transport.get_extra_info("peername")
+        self._turns.call(peer[0] if isinstance(peer, tuple) else "", self._upgrade)
+        if self in self._undecided and not self._refused:
+            self._transport.pause_reading()  # until its turn
+
+    def _upgrade(self) -> None:
+        if self not in self._undecided:
+            return  # it was lost meanwhile
+        if not self._transport.is_reading():
+            self._transport.resume_reading()
+        answer = self._websockets(self._transport, self._received)
+        if answer is None:
+            self._forget()
+            return
+        self._refused = True
+        self._deadline = asyncio.get_running_loop().call_later(self._head_seconds, self._late)
+        self._transport.write(answer)
+        self._transport.write_eof()
+
+    def _late(self) -> None:
+        if self._refused:
+            self.abort()
+        else:
+            self._accepted.cut(self._transport, Cut.HEAD)
+
+    def _forget(self) -> None:
+        self._deadline.cancel()
+        self._undecided.discard(self)
+        self._received = b""
+
+
+def _may_be_http(received: bytes) -> bool:
+    # TLS begins with another byte.
+    return not received or received[:1].isalpha()

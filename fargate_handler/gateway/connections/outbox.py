@@ -1,0 +1,85 @@
+"""Frames on their way to sockets, and what is measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from evenflow.fargate_handler.runtime.metrics import Counter, Metrics, Ratio
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.metric_snapshot import Distribution
+
+
+class DeliveryMeasures:
+    """The metrics of the hot path, looked up once."""
+
+    __slots__ = (
+        "acknowledged",
+        "delivered",
+        "due",
+        "event_streams",
+        "frames",
+        "jitter",
+        "lagging",
+        "too_slow",
+        "waiting_polls",
+    )
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.event_streams = self.waiting_polls = 0
+        """How many are open, and how many wait."""
+        metrics.gauge(catalogue.EVENT_STREAMS, lambda: self.event_streams)
+        metrics.gauge(catalogue.WAITING_POLLS, lambda: self.waiting_polls)
+        self.jitter: Distribution = metrics.distribution(catalogue.DELIVERY_JITTER)
+        self.due: Ratio = metrics.ratio(catalogue.BACKPRESSURE_DROPS)
+        self.frames: Counter = metrics.frames_sent
+        self.delivered: Counter = metrics.counter(catalogue.DELTAS_DELIVERED)
+        self.acknowledged: Counter = metrics.counter(catalogue.DELTAS_ACKNOWLEDGED)
+        self.lagging: Counter = metrics.counter(catalogue.READERS_LAGGING)
+        self.too_slow: Counter = metrics.counter(catalogue.READERS_TOO_SLOW)
+
+    @contextmanager
+    def waiting_poll(self) -> Iterator[None]:
+        """Count a poll that waits."""
+        self.waiting_polls += 1
+        try:
+            yield
+        finally:
+            self.waiting_polls -= 1
+
+
+SendText = Callable[[bytes], None]
+"""`ClientTransport.send_text` of one client."""
+
+
+class Outbox(list[tuple[SendText, bytes]]):
+    """The deltas of one step of the delivery clock.
+
+    Whoever adds the first one must call `flush_soon`. A frame that goes out another way must
+    `flush` first, to keep the order.
+
+    Args:
+        call_soon: the event loop's. It flushes what nobody else does.
+        measures: counts the frames. Each is a delta delivered with its interval.
+    """
+
+    def __init__(
+        self, call_soon: Callable[[Callable[[], None]], object], measures: DeliveryMeasures
+    ) -> None:
+        super().__init__()
+        self._call_soon = call_soon
+        self._measures = measures
+
+    def flush_soon(self) -> None:
+        """Flush at the end of this turn of the event loop."""
+        self._call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send everything to the transports."""
+        if self:
+            frames = self.copy()
+            self.clear()
+            self._measures.frames.value += len(frames)
+            self._measures.due.whole += len(frames)
+            for send_text, frame in frames:
+                send_text(frame)

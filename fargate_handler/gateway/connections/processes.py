@@ -1,0 +1,216 @@
+"""The sockets of the processes that serve one port, and what one of them knows of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from itertools import chain
+
+from pydantic import BaseModel, ConfigDict
+
+from evenflow.fargate_handler.gateway.connections.listening_socket import (
+    listening_socket,
+    listening_sockets,
+)
+from evenflow.fargate_handler.runtime.leave import Leave
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.peer_log import PeerUnreachable
+
+SERVING = b"serving\n"
+"""What a process says on the line when it serves."""
+
+LEAVE = b"leave\n"
+"""What a process says on the line when somebody asks that all leave."""
+
+STAND_IN = b"stand-in"
+"""What the supervisor says, with the number of a process that has ended."""
+
+STAND_DOWN = b"stand-down"
+"""What the supervisor says, with the number of a process that serves again."""
+
+_LINE_BYTES = 65_536
+_LOOPBACK = "127.0.0.1"
+
+
+class Place(BaseModel):
+    """Which of several processes this one is.
+
+    Args:
+        number: its number, from 0.
+        ports: by number, where each process alone is reached on the loopback.
+        line: the descriptor of the line to the supervisor.
+        listening: by number, the descriptors of each process' sockets with the shared port.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    ports: tuple[int, ...]
+    line: int = -1
+    listening: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def own_port(self) -> int:
+        """Where this process alone is reached on the loopback."""
+        return self.ports[self.number]
+
+    @property
+    def own_address(self) -> str:
+        """The same, as the others call it."""
+        return _address(self.own_port)
+
+    @property
+    def siblings(self) -> list[str]:
+        """The addresses of the others."""
+        return [_address(port) for port in self.ports if port != self.own_port]
+
+    def sockets(self, limits: Limits) -> list[socket.socket]:
+        """The sockets on which this process listens: its part of the shared port, and its own."""
+        own = listening_socket(_LOOPBACK, self.own_port, limits, shares=True)
+        return [*self.sockets_of(self.number), own]
+
+    def sockets_of(self, number: int) -> list[socket.socket]:
+        """A process' part of the shared port."""
+        # They may be closed and had again.
+        return [socket.socket(fileno=os.dup(descriptor)) for descriptor in self.listening[number]]
+
+
+def reserved_ports(count: int, limits: Limits) -> list[socket.socket]:
+    """Sockets that keep ports of the loopback for processes. They don't listen.
+
+    So a connection to a process that has ended is refused at once.
+    """
+    return [listening_socket(_LOOPBACK, 0, limits, shares=True) for _ in range(count)]
+
+
+def public_addresses(settings: HandlerSettings) -> str:
+    """Where clients reach this machine, for the log."""
+    addresses = f"http://{settings.http_host}:{settings.http_port}"
+    if settings.has_page:
+        addresses += " with the chat page"
+    if settings.ws_port is not None:
+        addresses += f" (WebSocket ws://{settings.http_host}:{settings.ws_port}/ws)"
+    if settings.metrics_port is not None:
+        addresses += f" (metrics http://{settings.http_host}:{settings.metrics_port}/metrics)"
+    return addresses
+
+
+def public_sockets(settings: HandlerSettings) -> list[list[socket.socket]]:
+    """Bind the sockets on which clients reach each of the processes.
+
+    Raises:
+        ConfigurationError: a port can't be used. The message names the variable.
+    """
+    sockets = _bound(settings, "HTTP_PORT", settings.http_port)
+    others = {"WS_PORT": settings.ws_port, "METRICS_PORT": settings.metrics_port}
+    for name, port in others.items():
+        if port is None:
+            continue
+        try:
+            more = _bound(settings, name, port)
+        except ConfigurationError:
+            for listening in chain(*sockets):
+                listening.close()
+            raise
+        sockets = [[*of_both] for of_both in map(chain, sockets, more)]
+    return sockets
+
+
+def _bound(settings: HandlerSettings, name: str, port: int) -> list[list[socket.socket]]:
+    host = settings.http_host
+    try:
+        return listening_sockets(host, port, settings, settings.processes)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise ConfigurationError(
+                f"EVENFLOW_HTTP_HOST={host} (EVENFLOW_{name}={port}): cannot listen there "
+                f"({error.strerror or error})"
+            ) from error
+        raise ConfigurationError(
+            f"EVENFLOW_{name}={port}: cannot listen on {host}:{port} "
+            f"({error.strerror or error}); choose another, e.g. `make run {name}={port + 100}`"
+        ) from error
+
+
+class SupervisorLine:
+    """The line from a process to its supervisor. When it ends, the process leaves at once."""
+
+    def __init__(self, descriptor: int, leave: Leave) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.setblocking(False)
+        self._leave = leave
+        self._orders: dict[bytes, Callable[[int], None]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._read)
+
+    def serve(self, stand_in: Callable[[int], None], stand_down: Callable[[int], None]) -> None:
+        """Say that this process serves, so that it may be asked to accept for others.
+
+        Args:
+            stand_in, stand_down: called with the number of one that has ended, or serves again.
+        """
+        self._orders = {STAND_IN: stand_in, STAND_DOWN: stand_down}
+        self._say(SERVING)
+
+    def ask_to_leave(self) -> None:
+        """Ask that all processes leave."""
+        self._say(LEAVE)
+
+    def _read(self) -> None:
+        # Each is written at once, and so short that it comes whole.
+        said = self._socket.recv(_LINE_BYTES)
+        for what, _, number in (line.partition(b" ") for line in said.splitlines()):
+            self._orders[what](int(number))
+        if not said:
+            self._loop.remove_reader(self._socket)
+            self._leave.at_once()
+
+    def _say(self, what: bytes) -> None:
+        with suppress(OSError):  # the line has ended
+            self._socket.send(what)
+
+
+class Siblings:
+    """What the processes beside this one measure.
+
+    Args:
+        page: reads the metrics of the process at an address.
+    """
+
+    def __init__(self, place: Place, page: Callable[[str], Awaitable[bytes]]) -> None:
+        self._place = place
+        self._page = page
+
+    def is_own_address(self, address: tuple[str, int]) -> bool:
+        """Whether who calls this address, a host and a port, means this process alone."""
+        return address[1] == self._place.own_port
+
+    async def metrics_page(self, own: bytes) -> bytes:
+        """The metrics of all processes, those of this one given. One that is silent is left out."""
+        pages = await asyncio.gather(*map(self._read, self._place.siblings))
+        return joined_pages([own, *pages])
+
+    async def _read(self, address: str) -> bytes:
+        try:
+            return await self._page(address)
+        except PeerUnreachable:
+            return b""
+
+
+def joined_pages(pages: Iterable[bytes]) -> bytes:
+    """One page of Prometheus' text format from several, whose samples have different labels."""
+    samples: dict[bytes, list[bytes]] = {}
+    for page in pages:
+        for family in page.split(b"# HELP ")[1:]:
+            meaning, kind, lines = family.split(b"\n", 2)
+            samples.setdefault(b"# HELP %b\n%b\n" % (meaning, kind), []).append(lines)
+    return b"".join(head + b"".join(lines) for head, lines in samples.items())
+
+
+def _address(port: int) -> str:
+    return f"http://{_LOOPBACK}:{port}"

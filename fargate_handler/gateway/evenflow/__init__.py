@@ -1,0 +1,1 @@
+"""Evenflow's own protocol: `/ws`, `/session`, `/chat/…`, `/usage`."""

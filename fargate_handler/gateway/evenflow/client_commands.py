@@ -1,0 +1,351 @@
+"""What each message of a client does, with the orchestrator and the client's readers."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from evenflow.fargate_handler.gateway.bodies.reading_work import VALUE_BYTES
+from evenflow.fargate_handler.gateway.connections.callers import pace
+from evenflow.fargate_handler.gateway.connections.resumption import Progress, Resumption, resume
+from evenflow.fargate_handler.gateway.evenflow.client_reader import (
+    ClientReader,
+    ReadingClient,
+    start_frame,
+)
+from evenflow.fargate_handler.gateway.evenflow.client_readers import ClientReaders
+from evenflow.fargate_handler.gateway.evenflow.other_connections import tell_others
+from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.runtime.event_log import log_event
+from evenflow.stream_core.auth.rights import check_right
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.errors import (
+    AuthenticationFailed,
+    EvenflowError,
+    InvalidRequest,
+    NotFound,
+)
+from evenflow.stream_core.delivery.paced_cursor import Pace
+from evenflow.stream_core.delivery.presence import Listener
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.http.http_contract import internal_error
+from evenflow.stream_core.log.response_log import ResumePoint, resume_point
+from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, ids_of, refusal_frame
+from evenflow.stream_core.protocols.evenflow.messages import (
+    ChatMessageFrame,
+    ClientMessage,
+    NearLimit,
+    PresenceSubscribe,
+    PresenceUnsubscribe,
+    ResponseAck,
+    ResponseCancel,
+    ResponseContinue,
+    ResponseCredit,
+    ResponsePause,
+    ResponseResume,
+    ToolCancel,
+    ToolResult,
+    right_for,
+)
+from evenflow.stream_core.queue.fair_queue import Line
+from evenflow.stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
+from evenflow.stream_core.tenants.charges import Payer
+
+_logger = logging.getLogger(__name__)
+_ENTRY_BYTES = 4 * VALUE_BYTES
+"""The work of reading a message or tool in a payload: it has at least four JSON values."""
+
+
+class CommandingClient(ReadingClient, Listener, Protocol):
+    """A client's connection, as commands see it."""
+
+    readers: ClientReaders
+    sender: tuple[str, str]
+
+
+def act(client: CommandingClient, message: ClientMessage) -> None:
+    """Do what the client asks for. What may need the store or another task is done later.
+
+    A failure is answered with a frame that names the message or the response.
+    """
+    now = client.context.monotonic()
+    try:
+        _check_allowed(client.session.claims, message)
+        match message:
+            case ChatMessageFrame() | ResponseCancel() | ToolResult() | ToolCancel():
+                _in_background(client, _change(client, message), message)
+            case ResponseResume():
+                # Earlier replays may have left a debt.
+                if client.context.calls.charge(client.caller, 0.0, now):
+                    _in_background(client, _resume_later(client, message), message)
+                else:
+                    _resume(client, message, now)
+            case ResponsePause():
+                _reader(client, message.response_id).pause(now)
+            case ResponseContinue():
+                _reader(client, message.response_id).resume(now)
+            case ResponseCredit():
+                _add_credit(client, message, now)
+            case ResponseAck():
+                _acknowledge(client, message)
+            case PresenceSubscribe() | PresenceUnsubscribe():
+                _listen_or_stop(client, message)
+    except EvenflowError as error:
+        _refuse(client, error, message)
+
+
+def find_again(client: CommandingClient, reader: ClientReader) -> None:
+    """Resume at another copy of the response: the reader's own has ended."""
+    if client.readers.get(reader.stream.response_id) is not reader:
+        return
+    message = ResponseResume(
+        type="response.resume",
+        response_id=reader.stream.response_id,
+        after=reader.next_index - 1,
+        epoch=reader.epoch,
+    )
+    client.context.background.run(_find_again(client, message))
+
+
+async def _find_again(client: CommandingClient, message: ResponseResume) -> None:
+    try:
+        await _find_and_resume(client, message, client.context.monotonic(), keeps_pace=True)
+    except Exception as error:
+        if not isinstance(error, EvenflowError):
+            _logger.exception(
+                "response %s could not be resumed at another copy", message.response_id
+            )
+        client.close(
+            CloseCode.GOING_AWAY, "a response has changed owners; connect again and resume it"
+        )
+
+
+def listen_again(client: CommandingClient, response_id: str) -> None:
+    """Tell the client who reads at another copy of the response: its own has ended."""
+    message = PresenceSubscribe(type="presence.subscribe", response_id=response_id)
+    _in_background(client, _listen(client, response_id), message)
+
+
+def _check_allowed(claims: SessionClaims, message: ClientMessage) -> None:
+    """Check that the client's token may do what the message asks for.
+
+    Raises:
+        NotPermitted: it lacks the right.
+        AuthenticationFailed: it is a ticket for another response.
+    """
+    check_right(right_for(message), claims.may)
+    if claims.only_for not in (None, ids_of(message)[1]):
+        raise AuthenticationFailed(
+            f"this ticket reads {claims.only_for} and does nothing else; nothing was changed",
+            code="token_invalid",
+        )
+
+
+# -- in the background -----------------------------------------------------------------------------
+
+
+def _in_background(
+    client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage
+) -> None:
+    client.context.background.run(_answered(client, work, message))
+
+
+async def _answered(
+    client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage
+) -> None:
+    """Do the work. If it fails, refuse `message`."""
+    try:
+        await work
+    except EvenflowError as error:
+        _refuse(client, error, message)
+    except Exception:
+        _logger.exception("a frame could not be handled")
+        _refuse(client, internal_error(), message)
+
+
+def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
+    log_event(RefusalRecord.of(error, client.transport.name, message.type, client.channel.tenant))
+    client.tell(refusal_frame(error, *ids_of(message)))
+
+
+# -- messages and responses ------------------------------------------------------------------------
+
+
+def _change(
+    client: CommandingClient,
+    message: ChatMessageFrame | ResponseCancel | ToolResult | ToolCancel,
+) -> Coroutine[Any, Any, None]:
+    """Run a command that changes a conversation or an answer."""
+    match message:
+        case ChatMessageFrame():
+            return _submit(client, message)
+        case ResponseCancel():
+            return _cancel(client, message)
+        case ToolResult():
+            return _take_result(client, message, message.text)
+        case ToolCancel():
+            return _take_result(client, message, CANCELLED_CALL)
+
+
+async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
+    context, readers, line = client.context, client.readers, Line(*client.sender)
+    await pace(context, client.caller, 0.0)  # a repeated message replays its answer
+    context.work.check(line)
+    brought = brought_by(message.payload)
+    if brought is not None:
+        context.work.count(line, _ENTRY_BYTES * (len(brought.turns) + len(brought.options.tools)))
+    event = IngestEvent.of_chat(client.session.claims, message, client.sender, brought=brought)
+    stream, duplicate = await context.orchestrator.submit(event)
+    if not duplicate:
+        tell_others(context.registry, event, stream.response_id, client)
+        _hint(client, event.payer)
+    if client.session.over:
+        return  # the client left while its message was accepted: the response waits for it
+    reader = readers.get(stream.response_id)
+    if reader is not None:
+        client.tell(start_frame(stream, reader.next_index, reader.number, duplicate=duplicate))
+    else:
+        readers.read(
+            client, stream, ResumePoint(0), Pace(credit=message.credit), duplicate=duplicate
+        )
+
+
+def _hint(client: CommandingClient, payer: Payer) -> None:
+    """Tell the client which of its bounds are nearly used."""
+    context = client.context
+    for state in context.quotas.hints(payer, context.monotonic()):
+        client.tell(
+            NearLimit(
+                type="near_limit",
+                limit=state.limit,
+                most=state.most,
+                remaining=state.remaining,
+                resets_in_ms=math.ceil(state.resets_in * 1000),
+            )
+        )
+
+
+def _resume(client: CommandingClient, message: ResponseResume, now: float) -> None:
+    stream = client.context.orchestrator.responses.here(message.response_id, client.channel)
+    point = resume_point(stream.log, message.after, message.epoch) if stream is not None else None
+    if stream is None or point is None:
+        _in_background(client, _find_and_resume(client, message, now), message)
+    else:
+        _resume_at(client, Resumption(stream, point), now, Pace(credit=message.credit))
+
+
+async def _resume_later(client: CommandingClient, message: ResponseResume) -> None:
+    await pace(client.context, client.caller, 0.0)
+    await _find_and_resume(client, message, client.context.monotonic())
+
+
+async def _find_and_resume(
+    client: CommandingClient, message: ResponseResume, now: float, *, keeps_pace: bool = False
+) -> None:
+    progress = Progress(message.after, message.epoch, "after")
+    found = await resume(client.context, message.response_id, client.channel, progress)
+    if not client.session.over:
+        earlier = client.readers.get(found.stream.response_id)
+        asked = earlier.pace if keeps_pace and earlier is not None else Pace(credit=message.credit)
+        _resume_at(client, found, now, asked)
+
+
+def _resume_at(client: CommandingClient, found: Resumption, now: float, pace: Pace) -> None:
+    context, readers = client.context, client.readers
+    earlier = readers.get(found.stream.response_id)
+    if earlier is not None:
+        readers.leave(earlier)
+    readers.read(client, found.stream, found.point, pace, duplicate=True)
+    resumed = context.monotonic() - now
+    context.metrics.distribution(catalogue.RESUME).record(resumed * 1000)
+
+
+async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
+    orchestrator = client.context.orchestrator
+    await orchestrator.cancel(await orchestrator.find(message.response_id, client.channel))
+    reader = client.readers.get(message.response_id)
+    if reader is not None:
+        # A client that pauses or grants no credit, and then cancels, still wants the end.
+        reader.let_go(client.context.monotonic())
+
+
+async def _take_result(
+    client: CommandingClient, message: ToolResult | ToolCancel, text: str
+) -> None:
+    orchestrator = client.context.orchestrator
+    stream = await orchestrator.find(message.response_id, client.channel)
+    await orchestrator.take_result(stream, message.call_id, text)
+
+
+# -- presence --------------------------------------------------------------------------------------
+
+
+def _listen_or_stop(
+    client: CommandingClient, message: PresenceSubscribe | PresenceUnsubscribe
+) -> None:
+    if isinstance(message, PresenceSubscribe):
+        _in_background(client, _listen(client, message.response_id), message)
+        return
+    client.context.orchestrator.presence.leave(_stream(client, message.response_id), client)
+
+
+async def _listen(client: CommandingClient, response_id: str) -> None:
+    stream = await client.context.orchestrator.find(response_id, client.channel)
+    if not client.session.over:
+        shared = client.session.claims.shared
+        client.context.orchestrator.presence.listen(stream, client, shared=shared)
+
+
+# -- readers ---------------------------------------------------------------------------------------
+
+
+def _add_credit(client: CommandingClient, message: ResponseCredit, now: float) -> None:
+    if (
+        message.response_id not in client.readers
+        and _stream(client, message.response_id).log.closed
+    ):
+        return  # the credit came after the end
+    _reader(client, message.response_id).add_credit(message.n, now)
+
+
+def _acknowledge(client: CommandingClient, message: ResponseAck) -> None:
+    reader = client.readers.get(message.response_id)
+    stream = reader.stream if reader is not None else _stream(client, message.response_id)
+    client.context.measures.acknowledged.value += _acknowledged(stream, message.index)
+    if reader is not None:
+        took = reader.acknowledged(message.index, client.context.monotonic())
+        if took is not None:
+            client.context.metrics.distribution(catalogue.ACKNOWLEDGEMENT).record(took * 1000)
+
+
+def _acknowledged(stream: ResponseStream, index: int) -> int:
+    """Note that the client has everything up to `index`. Returns how many deltas that adds."""
+    last_index = stream.log.next_index - 1
+    if index <= last_index:
+        return stream.acknowledge(index)
+    if stream.epoch > 1 or stream.via != "owner":
+        return 0  # not all that it had from an earlier owner is on record
+    raise InvalidRequest(
+        f"`index` is {index}, but the response's last index is {last_index}",
+        code="invalid_field",
+        param="index",
+    )
+
+
+def _stream(client: CommandingClient, response_id: str) -> ResponseStream:
+    return client.context.orchestrator.responses.get(response_id, client.channel)
+
+
+def _reader(client: CommandingClient, response_id: str) -> ClientReader:
+    reader = client.readers.get(response_id)
+    if reader is None:
+        _stream(client, response_id)
+        raise NotFound(
+            "this connection doesn't read that response; resume it first", code="response_not_found"
+        )
+    return reader

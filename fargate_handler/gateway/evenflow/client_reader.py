@@ -1,0 +1,336 @@
+"""The reader of a client that has a connection. `deliver` is the hot path."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from evenflow.fargate_handler.gateway.connections.connection_registry import OpenConnection
+from evenflow.fargate_handler.gateway.connections.context import ClientContext
+from evenflow.fargate_handler.gateway.sse.live_reader import LiveReader
+from evenflow.fargate_handler.gateway.websocket.client_transport import ClientTransport
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.queue_place import QueuePlace
+from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.delivery.delta_encoder import EntryEncoder
+from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
+from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.log.entries import Part
+from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.close_codes import (
+    queued_frame,
+    restart_frame,
+    terminal_frame,
+)
+from evenflow.stream_core.protocols.evenflow.messages import LagNotice, ResponseStart, ServerMessage
+
+
+class ReadingClient(OpenConnection, Protocol):
+    """A client's connection, as its readers see it."""
+
+    caller: Caller
+    context: ClientContext
+    session: ClientSession
+    transport: ClientTransport
+
+    @property
+    def channel(self) -> Channel:
+        """The session's channel."""
+
+    def tell(self, message: ServerMessage) -> None:
+        """Send any frame but a delta. Ignored once the connection is closing."""
+
+    def leave(self, reader: ClientReader) -> None:
+        """Remove a reader that has given everything."""
+
+    def find_again(self, reader: ClientReader) -> None:
+        """Resume at another copy of the response: the reader's own has ended."""
+
+
+class ClientReader(LiveReader):
+    """Delivers a response to a client that has a connection.
+
+    Nothing goes out while the client pauses, or has used up its credit.
+
+    Args:
+        next_index: the first index to deliver.
+        number: replaces the ids in the compact subprotocol.
+        pace: the client's pause and credit.
+
+    Raises:
+        InvalidRequest: more credit than may be granted.
+    """
+
+    __slots__ = (
+        "_asked_to_pause",
+        "_client",
+        "_encoder",
+        "_paced",
+        "_send",
+        "_session",
+        "_unacknowledged",
+        "number",
+    )
+
+    def __init__(
+        self,
+        client: ReadingClient,
+        stream: ResponseStream,
+        next_index: int,
+        encoder: EntryEncoder,
+        number: int | None,
+        pace: Pace,
+    ) -> None:
+        limits = client.context.limits
+        self._paced = PacedCursor(
+            stream.log,
+            next_index,
+            limits.frame_characters,
+            credit=pace.credit,
+            most_credit=limits.credit_window,
+        )
+        super().__init__(
+            client.context,
+            stream,
+            self._paced,
+            client.session.dialect.name,
+            client.transport.name,
+        )
+        self._client = client
+        self._session = client.session
+        self._send = client.transport.send_text
+        self._encoder = encoder
+        self.number = number
+        self._flows = not client.session.blocked and pace.credit is None
+        self._asked_to_pause = False
+        # The last index that it had been given at a moment: then it is looked for.
+        self._unacknowledged: tuple[int, float] | None = None
+
+    @property
+    def user(self) -> str:
+        """The user of the client's token."""
+        return self._session.claims.user
+
+    @property
+    def transport(self) -> Transport:
+        """A WebSocket."""
+        return "websocket"
+
+    @property
+    def holds_model(self) -> bool:
+        """Whether it pauses, and the log is the pause window ahead of it."""
+        return self._flow.holds_model(self._log.text_bytes)
+
+    def deliver(self, now: float, jitter: float | None) -> None:
+        """Deliver what is new. Called up to 100,000 times a second, so it avoids calls."""
+        if not self._flows:
+            self._deliver_late(now)
+            return
+        entries, cursor = self._entries, self._cursor
+        index, head = cursor.next_index, len(entries)
+        if index < head:
+            if not self._steady:
+                self._steady = True
+            elif jitter is not None:
+                self._measures.jitter.record(jitter * 1000)
+            entry = entries[index]
+            if index + 1 == head and isinstance(entry, str):
+                cursor.next_index = head
+                outbox = self._outbox
+                outbox.append((self._send, self._encoder.delta(entry, index, index)))
+                if len(outbox) == 1:
+                    outbox.flush_soon()
+            else:
+                self._give_joined()
+                if self._waits:
+                    self._fell_behind(now)
+                    return
+        if self._log.state is not None:
+            self._finish()
+
+    def block(self) -> None:
+        """The transport takes no more."""
+        self._flows = False
+
+    @property
+    def pace(self) -> Pace:
+        """The client's pause and credit."""
+        return Pace(self._asked_to_pause, self._paced.credit)
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that this reader was told of."""
+        return self._log.epoch_at(self.next_index - 1)
+
+    def acknowledged(self, index: int, now: float) -> float | None:
+        """Note that the client has everything up to `index`.
+
+        Returns:
+            How many seconds it took, from an earlier call, until it had all that it had been given
+            by then. None: it has not all of that yet, or there was no such call.
+        """
+        awaited = self._unacknowledged
+        if awaited is not None and index < awaited[0]:
+            return None
+        last = self.next_index - 1
+        self._unacknowledged = (last, now) if index < last else None
+        return None if awaited is None else now - awaited[1]
+
+    def lost(self) -> None:
+        """This copy of the response has ended: find another one."""
+        self._flows = False
+        self._lost = True
+        self._client.find_again(self)
+
+    def queued(self, place: QueuePlace) -> None:
+        """Tell the client where the response waits."""
+        self._client.tell(queued_frame(self.stream, place))
+
+    def start_again(self) -> None:
+        """Tell the client how the answer begins."""
+        self._client.tell(start_frame(self.stream, self.next_index, self.number, duplicate=False))
+
+    def pause(self, now: float) -> None:
+        """Pause the delivery to this reader."""
+        self._asked_to_pause = True
+        self._hold(now)
+
+    def resume(self, now: float) -> None:
+        """End the pause. The delivery goes on as far as the credit reaches."""
+        self._asked_to_pause = False
+        self._go_on(now)
+
+    def add_credit(self, credit: int, now: float) -> None:
+        """Let `credit` more entries be delivered.
+
+        Raises:
+            InvalidRequest: that is more than may be granted ahead. Nothing was changed.
+        """
+        self._paced.grant(credit)
+        self._flows = False
+        self._go_on(now)
+
+    def let_go(self, now: float) -> None:
+        """Deliver everything from now on, without pause and credit."""
+        self._paced.lift()
+        self.resume(now)
+
+    def leave(self) -> None:
+        """Stop reading this response."""
+        self._end_pause()
+        super().leave()
+
+    def look(self, now: float) -> FlowEvent | None:
+        """Tell the client if it lags. Returns EXCEED when it must go, also after a long pause."""
+        if self._flow.end_long_pause(now, self.stream.parked_at):
+            self._stop_holding()
+            self._exceeded()
+            return FlowEvent.EXCEED
+        return super().look(now)
+
+    @property
+    def _blocked(self) -> bool:
+        return self._session.blocked
+
+    def _tell_lag(self, lag: Lag) -> None:
+        self._client.tell(
+            LagNotice(
+                type="lag",
+                session_id=self.stream.channel.session,
+                response_id=self.stream.response_id,
+                behind_deltas=lag.deltas,
+                behind_ms=int(lag.seconds * 1000),
+                last_index=self.next_index - 1,
+            )
+        )
+
+    def _give_all(self) -> None:
+        self._outbox.flush()
+        cursor = self._paced
+        while (taken := cursor.take()) is not None:
+            if isinstance(taken, str):
+                self._send(self._encoder.delta(taken, cursor.first, cursor.last))
+            elif isinstance(taken, Part):
+                self._send(self._encoder.event(taken, cursor.first, cursor.last))
+            else:
+                told = restart_frame(self.stream, taken, cursor.last)
+                self._send(self._session.dialect.write(told))
+            self._measures.frames.value += 1
+            if self._session.blocked:
+                return
+
+    def _deliver_late(self, now: float) -> None:
+        """Deliver what did not go out with its interval, if the transport takes it now."""
+        self._steady = False
+        if self._lost or not self._flow.may_send:
+            self._finish_without_credit()
+            return
+        self._give_late()
+        if self._paced.starved and not self._paced.at_end:
+            self._hold(now)
+            return
+        self._settle(now)
+        self._flows = self._flows and self._paced.credit is None
+
+    def _watch(self) -> None:
+        self._context.registry.slow.add(self._client)
+
+    def _hold(self, now: float) -> None:
+        # With credit, what is ahead counts from the reader's place: it may stop again with each
+        # grant.
+        unread = 0 if self._paced.credit is None else self._paced.unread_bytes
+        if self._flow.pause(now, self._log.text_bytes - unread):
+            self._flows = False
+            self.stream.paused_readers += 1
+            self.stream.hold_or_release()
+            self._watch()
+
+    def _go_on(self, now: float) -> None:
+        if self._paced.starved:
+            self._finish_without_credit()
+        elif not self._asked_to_pause and self._end_pause():
+            self.deliver(now, None)
+
+    def _finish_without_credit(self) -> None:
+        """Deliver the end, which needs no credit. A client that asked for a pause gets nothing."""
+        if (
+            self._flow.state is FlowState.PAUSED
+            and self._paced.at_end
+            and not (self._lost or self._asked_to_pause)
+        ):
+            self._finish()
+
+    def _end_pause(self) -> bool:
+        if not self._flow.resume():
+            return False
+        self._stop_holding()
+        return True
+
+    def _stop_holding(self) -> None:
+        self.stream.paused_readers -= 1
+        self.stream.hold_or_release()
+
+    def _finish(self) -> None:
+        self._client.tell(terminal_frame(self.stream))
+        self._client.leave(self)
+
+
+def start_frame(
+    stream: ResponseStream, next_index: int, number: int | None, *, duplicate: bool
+) -> ResponseStart:
+    """`chat.response.start`. `number` replaces the response's id in the compact subprotocol."""
+    return ResponseStart(
+        type="chat.response.start",
+        session_id=stream.channel.session,
+        response_id=stream.response_id,
+        message_id=stream.message_id,
+        status=stream.state,
+        next_index=next_index,
+        duplicate=duplicate,
+        stream=number,
+        epoch=stream.log.epoch_at(next_index - 1),
+        via=stream.via,
+        history_dropped=stream.history_dropped,
+        history_dropped_by=stream.history_dropped_by,
+    )

@@ -1,0 +1,153 @@
+"""`GET /chat/message/{response_id}/presence`: who reads a response, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.evenflow.presence_notice import presence_notice
+from evenflow.fargate_handler.gateway.http.answers import GRANT, claims_of
+from evenflow.fargate_handler.gateway.http.call_intake import READERS_OF_TASK
+from evenflow.fargate_handler.gateway.sse.event_reader import STILL_HERE
+from evenflow.fargate_handler.gateway.sse.event_stream import EVENT_STREAM_HEADERS
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded
+from evenflow.stream_core.delivery.presence import Present
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+
+# A task that sends nothing for 2.5 s counts as lost.
+_TASK_HEARTBEAT_SECONDS = 1.0
+
+
+class PresenceEndpoint:
+    """Streams the readers of a response, while it runs."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """The readers now, and after each change."""
+        context = self._context
+        is_task = READERS_OF_TASK in request.query
+        stream = (
+            self._for_task(request)
+            if is_task
+            else await context.orchestrator.find(
+                request.match_info["response_id"], claims_of(request).channel
+            )
+        )
+        if stream.log.closed:
+            return web.Response(status=204)  # an EventSource doesn't come again
+        beat = _TASK_HEARTBEAT_SECONDS if is_task else context.limits.sse_heartbeat_seconds
+        answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS)
+        with self._listening(stream, request) as listener:
+            context.measures.event_streams += 1
+            try:
+                await answer.prepare(request)
+                await self._write(request, stream, listener, answer, beat)
+            except ConnectionError:
+                pass  # the client has left
+            except EvenflowError:
+                pass  # its credential is no longer valid; the next request is answered with why
+            finally:
+                context.measures.event_streams -= 1
+        return answer
+
+    def _for_task(self, request: web.Request) -> ResponseStream:
+        """The response that another task asks about.
+
+        Raises:
+            NotFound, Gone: it is not here.
+            Overloaded: this task is not its owner, so it does not know all readers.
+        """
+        channel = claims_of(request).channel
+        stream = self._context.orchestrator.responses.get(
+            request.match_info["response_id"], channel
+        )
+        if request.query[READERS_OF_TASK] != "here" and stream.via != "owner":
+            raise Overloaded(
+                "this task is not the response's owner; ask that one",
+                code="response_elsewhere",
+                retry_after_ms=1000,
+            )
+        return stream
+
+    @contextmanager
+    def _listening(self, stream: ResponseStream, request: web.Request) -> Iterator[_Listener]:
+        of = request.query.get(READERS_OF_TASK)
+        listener, presence = _Listener(), self._context.orchestrator.presence
+        if of == "here":
+            stream.listen(listener)
+        else:
+            shared = claims_of(request).shared
+            presence.listen(stream, listener, for_task=of is not None, shared=shared)
+        try:
+            yield listener
+        finally:
+            presence.leave(stream, listener)
+            if stream.readers.presence is not None:
+                stream.readers.presence.leave(listener)
+
+    async def _write(
+        self,
+        request: web.Request,
+        stream: ResponseStream,
+        listener: _Listener,
+        answer: web.StreamResponse,
+        beat: float,
+    ) -> None:
+        """Write each change, as fast as the client takes it. What it is too slow for is skipped.
+
+        Ends with the response or its copy here. The client may reconnect.
+
+        Raises:
+            EvenflowError: the client's credential is no longer valid.
+        """
+        context, responses = self._context, self._context.orchestrator.responses
+        channel, response_id = stream.channel, stream.response_id
+        grant, claims = request.get(GRANT), claims_of(request)
+        sees_names = claims.of_task or claims.sees_names
+        while not (stream.log.closed or listener.is_over):
+            present = await listener.news(beat)
+            if grant is not None:  # otherwise another task listens
+                context.check_grant(grant)
+            if present is not None:
+                notice = presence_notice(context, channel, response_id, present, sees_names)
+                await answer.write(b"event: presence\ndata: %b\n\n" % notice.to_json())
+            elif responses.held(stream.response_id) is stream:
+                await answer.write(STILL_HERE)
+            else:
+                return  # nobody reads it here any more, so it is no longer copied
+
+
+class _Listener:
+    """A client of presence. It keeps the newest readers only."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._newest: Present | None = None
+        self._news = asyncio.Event()
+
+    def present(self, _response_id: str, present: Present) -> None:
+        """The readers have changed."""
+        self._newest = present
+        self._news.set()
+
+    def presence_lost(self, _response_id: str) -> None:
+        """This copy has ended."""
+        self.is_over = True
+        self._news.set()
+
+    async def news(self, seconds: float) -> Present | None:
+        """The newest readers, once they have changed. None: they have not for `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return None
+        self._news.clear()
+        newest, self._newest = self._newest, None
+        return newest

@@ -1,0 +1,1 @@
+"""HTTP: connections, the intake of calls, senders, error shapes, cookies, CORS."""

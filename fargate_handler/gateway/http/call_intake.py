@@ -1,0 +1,151 @@
+"""The intake of HTTP calls: identity, right, rate and concurrency, before an endpoint is called."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+from aiohttp import web
+
+from evenflow.fargate_handler.gateway.connections.callers import (
+    CALLER,
+    anonymous_caller,
+    charge_answer,
+    pace,
+    token_caller,
+)
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.http.answers import (
+    API_KEY,
+    CLAIMS,
+    PROTOCOL,
+    RequestHandler,
+    address_of,
+    number_of_query,
+    peer_claims,
+    reader_claims,
+    verified_claims,
+)
+from evenflow.fargate_handler.gateway.http.cookies import EVENTS_COOKIE
+from evenflow.fargate_handler.gateway.http.senders import (
+    SENDER,
+    caller_of,
+    verified_sender,
+)
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.http.routes import (
+    EVENTS,
+    NOT_SERVED,
+    PRESENCE,
+    Bound,
+    Credential,
+    Route,
+    Terms,
+)
+from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
+from evenflow.stream_core.protocols.evenflow.session_init import bearer
+
+READERS_OF_TASK = "readers"
+"""The query parameter by which another task asks for readers: `all` at the owner of a response,
+`here` at a task that copies it.
+"""
+
+
+class CallIntake:
+    """Admits calls by the terms of their routes, before the endpoints are called."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    def admitted(self, route: Route, endpoint: RequestHandler) -> RequestHandler:
+        """The endpoint of a route, called only for admitted calls."""
+        terms = route.terms
+        if terms.bound is Bound.MACHINE:
+            return self.paced(endpoint)
+        requests = self._context.metrics.labelled(HTTP_REQUESTS)
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            requests.count(route.protocol)
+            request[PROTOCOL] = route.protocol
+            caller = request[CALLER] = await self._identify(request, route)
+            await pace(self._context, caller, terms.cost)
+            with self._stream_slot(caller, terms):
+                response = await endpoint(request)
+            if isinstance(response, web.Response) and isinstance(response.body, bytes):
+                charge_answer(request, self._context, len(response.body))
+            return response
+
+        return answer
+
+    def paced(self, endpoint: RequestHandler) -> RequestHandler:
+        """An endpoint without terms, such as one that only says what to call instead."""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            await self.pace_anonymous(request)
+            return await endpoint(request)
+
+        return answer
+
+    async def pace_anonymous(self, request: web.Request) -> None:
+        """Charge a call to its address alone, such as one of an unknown path.
+
+        Raises:
+            RateLimited: it would have to wait too long.
+        """
+        await pace(self._context, self._anonymous(request), NOT_SERVED.cost)
+
+    async def _identify(self, request: web.Request, route: Route) -> Caller:
+        """Identify the caller.
+
+        Raises:
+            AuthenticationFailed: the request has no valid credential.
+            NotPermitted: the credential lacks the right, or is for something else.
+            RateLimited: as for `pace_anonymous`. A rejected call is charged to its address.
+        """
+        try:
+            return await self._verify(request, route)
+        except EvenflowError:
+            await self.pace_anonymous(request)
+            raise
+
+    async def _verify(self, request: web.Request, route: Route) -> Caller:
+        context, terms = self._context, route.terms
+        if terms.right is None or terms.bound is Bound.SOCKET:
+            return self._key_caller(request)  # a plain request to a WebSocket path is rejected
+        if terms.credential is Credential.SENDER:
+            sender = request[SENDER] = await verified_sender(request, context, terms.right)
+            return caller_of(sender, context)
+        if terms.credential is Credential.SESSION:
+            claims = verified_claims(request, context, terms.right)
+        elif _is_by_task(request, route):
+            request[CLAIMS] = peer_claims(request, context)
+            return Caller()
+        else:
+            cookie = request.cookies.get(EVENTS_COOKIE) if route is EVENTS else None
+            claims = reader_claims(request, context, terms.right, cookie)
+        request[CLAIMS] = claims
+        return token_caller(claims, address_of(request, context), context)
+
+    def _key_caller(self, request: web.Request) -> Caller:
+        """The caller of a route that needs no right, by its key if it has one."""
+        context, headers = self._context, request.headers
+        credential = bearer(headers.get("Authorization")) or headers.get(API_KEY)
+        known = context.tenants.with_key(credential, context.wall_time())
+        if known is None:
+            return self._anonymous(request)
+        return Caller(sender=(known.tenant.id, known.key.id))
+
+    def _anonymous(self, request: web.Request) -> Caller:
+        return anonymous_caller(address_of(request, self._context))
+
+    def _stream_slot(self, caller: Caller, terms: Terms) -> AbstractContextManager[None]:
+        if terms.bound is Bound.STREAM:
+            return self._context.calls.streaming(caller)
+        return nullcontext()
+
+
+def _is_by_task(request: web.Request, route: Route) -> bool:
+    """Whether another task calls that copies the response."""
+    if route is EVENTS:
+        return number_of_query(request, "joined", 1) == 0
+    return route is PRESENCE and READERS_OF_TASK in request.query

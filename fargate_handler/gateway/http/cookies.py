@@ -1,0 +1,88 @@
+"""The cookies that a task sets: one for load balancers, one for the events of a response.
+
+`EventSource` needs the second one, since it can't send a token in a header.
+"""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from functools import lru_cache
+from http.cookies import Morsel
+
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.http.routes import EVENTS
+
+STICKY_COOKIE = "WSID"
+STICKY_SECONDS = 3_600
+"""As long as the load balancer's stickiness."""
+EVENTS_COOKIE = "evenflow-events"
+
+
+def sticky_cookie(context: GatewayContext) -> str:
+    """The `Set-Cookie` that brings a client back here. An ALB reads `Expires`, not `Max-Age`."""
+    return _sticky_cookie(context.node_id, int(context.wall_time()), context.cookie_secure)
+
+
+# Thousands of clients that come back within a second are given the same one.
+@lru_cache(maxsize=4)
+def _sticky_cookie(node_id: str, now: int, secure: bool) -> str:
+    return _cookie(secure, STICKY_COOKIE, node_id, now + STICKY_SECONDS, "/", "Lax")
+
+
+def released_cookie(context: GatewayContext) -> str:
+    """The `Set-Cookie` that releases a client: its next try may reach any task."""
+    return _cookie(context.cookie_secure, STICKY_COOKIE, "", 0.0, "/", "Lax")
+
+
+def events_cookie(
+    context: GatewayContext, claims: SessionClaims, response_id: str, path_prefix: str
+) -> str:
+    """The `Set-Cookie` that opens one response's events. It is valid as long as the token.
+
+    Args:
+        path_prefix: the prefix of this server's paths in the client's URL.
+    """
+    ticket, expires_at = ticket_of(context, claims, response_id)
+    return _cookie(
+        context.cookie_secure,
+        EVENTS_COOKIE,
+        ticket,
+        expires_at,
+        path_prefix + EVENTS.with_names(response_id=response_id),
+        "Strict",
+    )
+
+
+def ticket_of(context: GatewayContext, claims: SessionClaims, response_id: str) -> tuple[str, int]:
+    """A token that opens one response, to be read. It is valid as long as the session's token.
+
+    Returns:
+        The ticket, and when it expires, in seconds since the epoch.
+    """
+    now = context.wall_time()
+    return context.tokens.issue(
+        claims.channel,
+        now,
+        claims.expires_at - int(now),
+        only_for=response_id,
+        key=claims.key,
+    )
+
+
+def _cookie(
+    secure: bool,
+    name: str,
+    value: str,
+    expires_at: float,
+    path: str,
+    same_site: str,
+) -> str:
+    cookie: Morsel[str] = Morsel()
+    cookie.set(name, value, value)
+    cookie["expires"] = formatdate(expires_at, usegmt=True)
+    cookie["path"] = path
+    cookie["samesite"] = same_site
+    cookie["httponly"] = True
+    cookie["secure"] = secure
+    return cookie.OutputString()

@@ -1,0 +1,94 @@
+"""Errors that no endpoint has answered, each in the shape of the API that was called."""
+
+from __future__ import annotations
+
+import logging
+
+from aiohttp import web
+
+from evenflow.fargate_handler.gateway.http.answers import (
+    CLIENT,
+    ERROR_CODE,
+    TENANT,
+    RequestHandler,
+    error_answer,
+)
+from evenflow.fargate_handler.gateway.http.anthropic_errors import is_of_anthropic, refusal
+from evenflow.fargate_handler.runtime.event_log import log_event
+from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest
+from evenflow.stream_core.http.http_contract import (
+    allow_header,
+    internal_error,
+    method_not_allowed,
+    path_not_found,
+)
+from evenflow.stream_core.records.connection_records import RefusalRecord
+
+_logger = logging.getLogger(__name__)
+
+
+def error_in_shape(request: web.Request, error: EvenflowError) -> web.Response:
+    """The answer for an error: Anthropic's clients know theirs, all others know Evenflow's."""
+    return refusal(error) if is_of_anthropic(request.path, request.headers) else error_answer(error)
+
+
+@web.middleware
+async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
+    """Turn every error, ours or aiohttp's, into an answer, and log each that is refused."""
+    answer = await _answered(request, handler)
+    code = answer.get(ERROR_CODE)
+    if code is not None:
+        resource = request.match_info.route.resource
+        route = "of no path" if resource is None else resource.canonical
+        client = request.get(CLIENT)
+        log_event(
+            RefusalRecord(
+                code=code,
+                status=answer.status,
+                transport="http",
+                what=f"{request.method} {route}",
+                tenant=request.get(TENANT),
+                unnamed_proxy=client.unnamed_proxy or None if client else None,
+            )
+        )
+    return answer
+
+
+async def _answered(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except EvenflowError as error:
+        return error_in_shape(request, error)
+    except web.HTTPException as refused:
+        if refused.status < 400:
+            raise
+        return _refused_by_http(request, refused)
+    except web.RequestPayloadError:
+        # The body doesn't match its headers.
+        return _refused_by_http(
+            request, web.HTTPBadRequest(reason="the body cannot be decoded; nothing was accepted")
+        )
+    except Exception:
+        _logger.exception("%s %s failed", request.method, request.path)
+        return error_in_shape(request, internal_error())
+
+
+async def expectation(request: web.Request) -> web.StreamResponse | None:
+    """Answer `Expect`: tell the client to go on, or refuse."""
+    if request.headers.get("Expect", "").lower() != "100-continue":
+        return _refused_by_http(request, web.HTTPExpectationFailed())
+    if request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return None
+
+
+def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Response:
+    if isinstance(refused, web.HTTPNotFound):
+        return error_in_shape(request, path_not_found(request.path))
+    if isinstance(refused, web.HTTPMethodNotAllowed):
+        answer = error_in_shape(request, method_not_allowed(request.method, request.path))
+        answer.headers.update(allow_header(refused.allowed_methods))
+        return answer
+    answer = error_in_shape(request, InvalidRequest(refused.reason, code="bad_request"))
+    answer.set_status(refused.status)
+    return answer

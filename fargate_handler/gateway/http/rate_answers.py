@@ -1,0 +1,36 @@
+"""Tells callers of `/v1` how much they have left, where they have bounds."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.http.answers import payer_of
+from evenflow.fargate_handler.gateway.http.anthropic_errors import is_of_anthropic
+from evenflow.stream_core.tenants.rate_headers import anthropic_rate_headers, openai_rate_headers
+
+_API = "/v1/"
+_READABLE = "Access-Control-Expose-Headers"
+
+
+class RateAnswers:
+    """Adds the headers of rates to answers, in the form of the API that was called."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
+        """Add the headers to an answer that is about to be sent."""
+        payer = payer_of(request, self._context)
+        if payer is None or not request.path.startswith(_API):
+            return
+        states = self._context.quotas.states(payer, self._context.monotonic())
+        if not states:
+            return
+        if is_of_anthropic(request.path, request.headers):
+            headers = anthropic_rate_headers(states, self._context.wall_time())
+        else:
+            headers = openai_rate_headers(states)
+        answer.headers.update(headers)
+        if _READABLE in answer.headers:  # a page of another origin has called
+            answer.headers[_READABLE] = ", ".join((answer.headers[_READABLE], *headers))

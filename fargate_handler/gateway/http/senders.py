@@ -1,0 +1,249 @@
+"""The senders of requests, by their verified credentials, and what their requests count for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from math import inf
+from typing import NamedTuple
+
+from aiohttp import web
+
+from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.callers import anonymous_caller, session_caller
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.http.answers import (
+    API_KEY,
+    GRANT,
+    PAYER,
+    TENANT,
+    address_of,
+    host_of,
+)
+from evenflow.stream_core.auth.rights import ALL_RIGHTS, Right, check_right
+from evenflow.stream_core.auth.session_token import SessionClaims
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import AuthenticationFailed
+from evenflow.stream_core.base.trace_context import TRACEPARENT, known_traceparent
+from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.http.http_contract import whole_number
+from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT, bearer
+from evenflow.stream_core.queue.fair_queue import Line
+from evenflow.stream_core.tenants.access import check_scope
+from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.tenant import Scope
+
+TTFT_HEADER = "x-slo-ttft-ms"
+_LONGEST_WAIT_MS = 86_400_000
+# Clients that retry after 408, 409, 429 and 5xx: the SDKs of OpenAI and Anthropic, Vercel's AI SDK,
+# and Codex.
+_RETRYING_HEADERS = ("x-stainless-lang", "x-stainless-retry-count")
+_RETRYING_AGENTS = ("ai-sdk/", "codex_")
+
+
+class Sender(NamedTuple):
+    """The sender of a request: a tenant, and what its verified credential says of it.
+
+    `session`: the session of its token. None: it has no session's token.
+    `known`: whether it has a key or a token. Otherwise only its address is known.
+    `traceparent`: the trace of its request. Empty: none.
+    `key`: the id of the tenant's key. Empty: none.
+    `slo_ttft_ms`: within how many milliseconds the first token is wanted.
+    `identified`: whether an identity provider names the user. Then names that the user chooses are
+    unique to the user, also within the tenant.
+    `retries`: whether its client retries by itself after each failure.
+    `expires_at`: when its token expires, in seconds since the epoch.
+    `may`: the rights of the session's token. Those of a tenant's key are in its scopes.
+    """
+
+    tenant: str
+    address: str
+    session: Channel | None = None
+    user: str = ""
+    known: bool = True
+    traceparent: str = ""
+    key: str = ""
+    slo_ttft_ms: int | None = None
+    identified: bool = False
+    retries: bool = False
+    may: frozenset[Right] = ALL_RIGHTS
+    expires_at: float = inf
+
+    @property
+    def grant(self) -> AccessGrant:
+        """Its verified credential."""
+        return AccessGrant(self.tenant, self.key, self.session, self.expires_at)
+
+    @property
+    def payer(self) -> Payer:
+        """The tenant, key and user that its requests are counted for."""
+        return Payer(self.tenant, self.key, self.user)
+
+    def own(self, name: str) -> str:
+        """A name that the sender chooses, made unique to the user where that is identified."""
+        if not self.identified:
+            return name
+        # Two pairs never have the same text: the last line is the user, or empty.
+        user = self.user if "\n" not in self.user else f"{text_digest(self.user)}\n"
+        return f"{name}\n{user}"
+
+    def own_digest(self, digest: str) -> str:
+        """A digest in an id that the sender received, made unique likewise."""
+        return text_digest(self.own(digest)) if self.identified else digest
+
+    def user_or(self, named: str) -> str:
+        """The user, who may be `named` by a backend. A page with a session's token names no user:
+        it could use up the limits of another one.
+        """
+        return self.user or ("" if self.session else named)
+
+    def named_in(self, terms: MessageTerms) -> MessageTerms:
+        """The terms of a request with the user, the key and the wanted time to the first token."""
+        user = self.user_or(terms.user)
+        update = {"user": user, "key": self.key, "slo_ttft_ms": self.slo_ttft_ms}
+        return terms.model_copy(update=update)
+
+
+SENDER = web.RequestKey("sender", Sender)
+"""The sender of a request, once the intake has verified it."""
+
+
+def sender_of(request: web.Request) -> Sender:
+    """The sender of a request, which the intake has verified."""
+    sender: Sender = request[SENDER]
+    return sender
+
+
+async def verified_sender(request: web.Request, context: GatewayContext, right: Right) -> Sender:
+    """Verify the sender of a request by its `Authorization` header, or `x-api-key` in its place.
+
+    Raises:
+        InvalidRequest: a header is wrong.
+        NotPermitted: the session's token lacks the right, or the key the scope.
+        Gone: the session was ended.
+        OriginNotAllowed: the tenant does not allow the page that calls.
+        EvenflowError: as for `sender_with`.
+    """
+    credential = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
+    if context.identities is not None:
+        await context.identities.prepare(credential)
+    needed = Scope.READ if right is Right.READ else Scope.API
+    sender = sender_with(credential, address_of(request, context), context, needed)
+    request[TENANT] = sender.tenant
+    request[PAYER] = sender.payer
+    # An answer that was requested before the expiry is delivered to its end.
+    expires_at = sender.expires_at if right is Right.READ else inf
+    request[GRANT] = sender.grant._replace(expires_at=expires_at)
+    if sender.session is not None:
+        await context.orchestrator.ended_sessions.check_in_store(sender.session)
+    check_right(right, sender.may)
+    context.check_origin(sender.tenant, request.headers.get("Origin"), host_of(request, context))
+    return sender._replace(
+        traceparent=known_traceparent(request.headers.get(TRACEPARENT)),
+        slo_ttft_ms=first_token_ms(request),
+        retries=_retries(request.headers),
+    )
+
+
+def caller_of(sender: Sender, context: GatewayContext) -> Caller:
+    """The caller that a sender's calls are counted for."""
+    if sender.session is not None:
+        can_write = Right.WRITE in sender.may
+        many_have_it = (sender.session, sender.may, sender.address)
+        session = sender.session if can_write else many_have_it
+        return session_caller(session, sender.tenant, sender.address, context)
+    if sender.key:
+        return Caller(sender=(sender.tenant, sender.key))
+    if sender.identified:
+        return Caller((sender.tenant, sender.user))
+    return anonymous_caller(sender.address)
+
+
+def _retries(headers: Mapping[str, str]) -> bool:
+    agent = headers.get("User-Agent", "")
+    known = any(name in agent for name in _RETRYING_AGENTS)
+    return known or any(name in headers for name in _RETRYING_HEADERS)
+
+
+def note_user(request: web.Request, sender: Sender, named: str) -> None:
+    """Note which user a request of this sender names."""
+    request[PAYER] = request[PAYER]._replace(user=sender.user_or(named))
+
+
+def sender_with(
+    credential: str | None, address: str, context: GatewayContext, needed: Scope = Scope.API
+) -> Sender:
+    """The sender with a key or token.
+
+    If no tenant ever had a key, it is the open tenant: OpenAI's clients always send some key. If
+    this task doesn't know the tenants' keys, a session's token is needed.
+
+    Raises:
+        AuthenticationFailed: the key is wrong, or the token is not valid.
+        NotPermitted: the key lacks the `needed` scope, or the tenant was removed.
+        Gone: the session is known to have been ended.
+        Overloaded: the keys of the identity provider cannot be fetched.
+    """
+    known = context.tenants.with_key(credential, context.wall_time())
+    if known is not None:
+        check_scope(known.key, needed)
+        return Sender(known.tenant.id, address, key=known.key.id)
+    try:
+        claims = context.tokens.verify_any(credential, context.wall_time())
+    except AuthenticationFailed as refused:
+        if refused.code == "token_expired":
+            raise
+    else:
+        sender = _sender_by(claims, address)
+        context.check_grant(sender.grant)
+        return sender
+    if context.identities is not None:
+        identity = context.identities.tokens.verify(credential, context.wall_time())
+        if identity is not None:
+            context.tenants.check_served(identity.tenant)
+            tenant, user, expires_at = identity
+            return Sender(tenant, address, user=user, identified=True, expires_at=expires_at)
+    if context.tenants.open_to_all:
+        return Sender(OPEN_TENANT, address, known=False)
+    raise AuthenticationFailed(
+        "this needs a tenant's key, or a token, as `Authorization: Bearer <key>`; "
+        "nothing was generated",
+        code="invalid_api_key",
+    )
+
+
+def _sender_by(claims: SessionClaims, address: str) -> Sender:
+    # A ticket opens its response at Evenflow's own paths only, so a sender with one has no rights.
+    may = claims.may if claims.only_for is None else frozenset[Right]()
+    channel, user, key = claims.channel, claims.known_user, claims.key
+    expires_at = claims.expires_at
+    return Sender(channel.tenant, address, channel, user, key=key, may=may, expires_at=expires_at)
+
+
+def reading_line(context: GatewayContext, sender: Sender) -> Line:
+    """The queue in which a sender's requests wait to be read, and whose rate they use."""
+    return Line(*context.sender(sender.tenant, sender.address))
+
+
+def first_token_ms(request: web.BaseRequest) -> int | None:
+    """Within how many milliseconds the first token is wanted. None: when it can come.
+
+    Raises:
+        InvalidRequest: the header is no whole number from 1 on.
+    """
+    header = request.headers.get(TTFT_HEADER)
+    if header is None:
+        return None
+    return min(whole_number(TTFT_HEADER, header, 0, lowest=1), _LONGEST_WAIT_MS)
+
+
+def digest_of(key: str, sender: Sender) -> str:
+    """The digest that names the channel of an `Idempotency-Key`: 40 hexadecimal digits."""
+    # It is bound to its sender: a guessed key gives no other sender's answer.
+    return text_digest(sender.own(key) if sender.known else f"{key}\n{sender.address}")
+
+
+def text_digest(text: str) -> str:
+    """The SHA-256 digest of a text, shortened to 40 hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]

@@ -1,0 +1,63 @@
+"""`GET /v1/models`: all models, or one by name, in the form of OpenAI's or Anthropic's API."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.http.answers import json_answer
+from evenflow.fargate_handler.gateway.http.anthropic_errors import is_of_anthropic
+from evenflow.fargate_handler.gateway.http.senders import sender_of
+from evenflow.fargate_handler.gateway.requests.known_models import check_model
+
+_OWNER = "evenflow"
+# Fields of Anthropic's API whose values are unknown here.
+_UNKNOWN = ("capabilities", "deprecated_at", "line", "max_input_tokens", "max_tokens", "retires_at")
+
+
+class ModelsEndpoint:
+    """Lists the names by which clients may ask for the model."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+        self._created = int(context.wall_time())
+
+    async def list(self, request: web.Request) -> web.Response:
+        """All names that the caller may use."""
+        sender = sender_of(request)
+        names = self._context.models_of(sender.tenant)
+        if not is_of_anthropic(request.path, request.headers):
+            return json_answer({"object": "list", "data": [self._object(name) for name in names]})
+        models = [self._anthropic_object(name) for name in names]
+        first, last = (names[0], names[-1]) if names else (None, None)
+        ends = {"first_id": first, "last_id": last}
+        return json_answer({"data": models, "has_more": False, **ends})
+
+    async def get(self, request: web.Request) -> web.Response:
+        """The name in the path."""
+        sender = sender_of(request)
+        name = request.match_info["model"]
+        check_model(name, self._context, sender.tenant)
+        shape = (
+            self._anthropic_object
+            if is_of_anthropic(request.path, request.headers)
+            else self._object
+        )
+        return json_answer(shape(name))
+
+    def _object(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": self._created, "owned_by": _OWNER}
+
+    def _anthropic_object(self, name: str) -> dict[str, Any]:
+        created = datetime.fromtimestamp(self._created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {
+            "type": "model",
+            "id": name,
+            "display_name": name,
+            "created_at": created,
+            "lifecycle": "active",
+            **dict.fromkeys(_UNKNOWN),
+        }

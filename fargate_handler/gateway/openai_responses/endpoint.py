@@ -1,0 +1,176 @@
+"""`/v1/responses`: OpenAI's Responses API over HTTP."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.deadline import Deadline
+from evenflow.fargate_handler.gateway.connections.resumption import reading
+from evenflow.fargate_handler.gateway.http.answers import (
+    check_room_for_text,
+    error_answer,
+    json_answer,
+)
+from evenflow.fargate_handler.gateway.http.senders import note_user, sender_of
+from evenflow.fargate_handler.gateway.openai_responses.known_responses import (
+    EarlierResponses,
+    KnownResponse,
+    find_response,
+)
+from evenflow.fargate_handler.gateway.openai_responses.listed_items import listed_items
+from evenflow.fargate_handler.gateway.openai_responses.places import (
+    check_can_resume,
+    last_number,
+    resumed_after,
+)
+from evenflow.fargate_handler.gateway.openai_responses.request import (
+    ResponseCall,
+    echoed,
+    read_call,
+)
+from evenflow.fargate_handler.gateway.openai_responses.submitting import submit
+from evenflow.fargate_handler.gateway.requests.submission import (
+    IDEMPOTENCY_KEY,
+    checked_key,
+    leave_response,
+    read_request,
+    timeout_ms,
+)
+from evenflow.fargate_handler.gateway.sse.event_stream import EventStream
+from evenflow.fargate_handler.gateway.sse.whole_answer import WholeAnswer
+from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder
+from evenflow.stream_core.encoding.blocks import SealingBlocks
+from evenflow.stream_core.protocols.openai_responses.encoder import ResponseEvents, ServerSentEvents
+from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
+
+_REQUEST_ID = "x-request-id"
+_CANCEL_SECONDS = 5.0
+# This API's name of a field, by its name in chat completions.
+_FIELDS = {
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+    "verbosity": "text.verbosity",
+}
+
+
+class ResponsesEndpoint:
+    """Makes responses, and gives those that were made."""
+
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        """A new response: as one object, as a stream of events, or in the background."""
+        context = self._context
+        sender = sender_of(request)
+        key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
+        check_can_resume(request, has_key=key is not None)
+        with context.orchestrator.held_requests.reading() as held:
+            call = await read_request(request, sender, context, held, read_call)
+            note_user(request, sender, call.terms.user)
+            deadline = Deadline(timeout_ms(request, call.request.timeout_ms), context.monotonic)
+            earlier = EarlierResponses(context, sender, held)
+            known, stays = await submit(context, sender, call, earlier, key)
+        try:
+            return await self._answer(request, call, known, deadline)
+        except EvenflowError as error:
+            error.name_param(_FIELDS)
+            return error_answer(error)
+        finally:
+            if not stays:
+                leave_response(context, known.stream)
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """A response as it is now, or with `stream=true` its events from a number on."""
+        known = await self._known(request)
+        if request.query.get("stream") == "true":
+            return await self._stream(request, known, Deadline(None, self._context.monotonic))
+        return self._object(known)
+
+    async def cancel(self, request: web.Request) -> web.StreamResponse:
+        """Stop a response. One that has ended stays unchanged."""
+        context, known = self._context, await self._known(request)
+        await context.orchestrator.cancel(known.stream)
+        if not known.stream.log.closed:
+            await _end_of(context, known.stream)
+        return self._object(known)
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        """Stop a response, and keep nothing of it."""
+        known = await self._known(request)
+        await self._context.orchestrator.end_session(known.stream.channel)
+        return json_answer({"id": str(known.id), "object": "response", "deleted": True})
+
+    async def input_items(self, request: web.Request) -> web.StreamResponse:
+        """The items of a response's input."""
+        known = await self._known(request)
+        return json_answer(listed_items(known.id, known.asked, request.query))
+
+    async def _known(self, request: web.Request) -> KnownResponse:
+        context = self._context
+        with context.orchestrator.held_requests.reading() as held:
+            response_id = request.match_info["response_id"]
+            return await find_response(context, sender_of(request), response_id, held)
+
+    async def _answer(
+        self, request: web.Request, call: ResponseCall, known: KnownResponse, deadline: Deadline
+    ) -> web.StreamResponse:
+        if call.stream:
+            return await self._stream(request, known, deadline, fails=not call.background)
+        if call.background:
+            return self._object(known)
+        about, headers = about_response(self._context, known), {_REQUEST_ID: str(known.id)}
+        answer = WholeAnswer(
+            self._context,
+            request,
+            about.at_present,
+            deadline,
+            headers,
+            make_error=lambda error: about.failed(error.to_object()),
+        )
+        return await answer.write(known.stream)
+
+    async def _stream(
+        self, request: web.Request, known: KnownResponse, deadline: Deadline, *, fails: bool = False
+    ) -> web.StreamResponse:
+        """The events of a response.
+
+        Args:
+            fails: whether an error before anything of the answer is the request's. Otherwise the
+                stream begins at once, and all errors are events.
+        """
+        context, after = self._context, last_number(request)
+        stream, point = await resumed_after(context, known.stream, after)
+        about = about_response(context, known)
+        events = ResponseEvents(about, ServerSentEvents(), after, raises=fails)
+        most = context.limits.frame_characters
+        encoder = BlockEncoder(events, stream, point, most, SealingBlocks)
+        headers = {_REQUEST_ID: str(known.id)}
+        answer = EventStream(
+            context, request, encoder, headers, at_once=not fails, deadline=deadline
+        )
+        return await answer.write(stream)
+
+    def _object(self, known: KnownResponse) -> web.Response:
+        check_room_for_text(self._context, known.stream)
+        return json_answer(about_response(self._context, known).at_present(known.stream))
+
+
+async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
+    """Wait until a copy of a cancelled response has its end, but not for long."""
+    give_up_at = context.monotonic() + _CANCEL_SECONDS
+    with reading(stream, "http") as reader:
+        in_time = True
+        while in_time and not (stream.log.closed or reader.left_behind):
+            in_time = await reader.wait(give_up_at - context.monotonic())
+
+
+def about_response(context: GatewayContext, known: KnownResponse) -> ResponseObject:
+    """What makes the object of a response."""
+    stream: ResponseStream = known.stream
+    created = int(context.wall_time() - (context.monotonic() - stream.created_at))
+    return ResponseObject(known.id, created, echoed(known.asked))

@@ -1,0 +1,228 @@
+"""Reads the body of `POST /v1/responses`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evenflow.fargate_handler.gateway.bodies.answer_length import take_length
+from evenflow.fargate_handler.gateway.bodies.carried_parameters import check_carried
+from evenflow.fargate_handler.gateway.bodies.json_values import check_json
+from evenflow.fargate_handler.gateway.openai_responses.refusals import unsupported, wrong
+from evenflow.fargate_handler.gateway.openai_responses.tools import (
+    chat_choice,
+    chat_tools,
+    has_other_types,
+    kept_tools,
+    told_tools,
+)
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.base.agents import MessageTerms
+from evenflow.stream_core.protocols.evenflow.messages import parse
+from evenflow.stream_core.protocols.openai_chat.bodies import SERVICE_TIER, class_of_tier
+from evenflow.stream_core.protocols.openai_responses.bodies import RESPONSE_REQUEST, ResponseRequest
+from evenflow.stream_core.session.conversation import Turn
+
+_IGNORED = frozenset(
+    {
+        "access_programs",
+        "background_options",
+        "client_metadata",
+        "image",
+        "max_tool_calls",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        SERVICE_TIER,
+        "stream_options",
+        "truncation",
+    }
+)
+"""What does not change the answer here. Each is told again as OpenAI's default."""
+_REFUSED = {
+    "context_management": "conversations are not shortened here",
+    "conversation": "conversations are not kept here; give `previous_response_id`, or all items",
+    "moderation": "there is no moderation here",
+    "n": "a response is one answer",
+    "prompt": "prompts are not kept here; give `instructions` and `input`",
+}
+_LOGPROBS = "message.output_text.logprobs"
+_ECHOED = (
+    *("model", "previous_response_id", "max_output_tokens", "temperature", "top_p"),
+    *("user", "background", "store", "parallel_tool_calls"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseCall:
+    """A checked request, before its input is read. `kept` is false with `store: false`."""
+
+    request: ResponseRequest
+    options: ModelOptions
+    terms: MessageTerms
+    stream: bool
+    background: bool
+    kept: bool
+
+    def of_model(self, model: str) -> ResponseCall:
+        """The same request for the model `model`."""
+        named = {"model": model}
+        terms = self.terms.model_copy(update=named)
+        return replace(self, request=self.request.model_copy(update=named), terms=terms)
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The items of the input."""
+        given = self.request.input
+        if isinstance(given, str):
+            return [{"type": "message", "role": "user", "content": given}]
+        return given
+
+    def asked(self, before: tuple[Turn, ...], own: tuple[Turn, ...]) -> WholeRequest:
+        """The whole request to the model.
+
+        Args:
+            before: the turns of the earlier response.
+            own: the turns of this request's input.
+
+        Raises:
+            InvalidRequest: there is nothing to answer.
+        """
+        if not (before or own):
+            raise wrong("input must be a text, or have items", "input")
+        instructions = self.request.instructions
+        first = (Turn("system", instructions),) if instructions else ()
+        echo = _echo(self.request) | {"own_turns": len(own)}
+        return WholeRequest((*first, *before, *own), self.options, echo=echo)
+
+
+def read_call(body: bytes | bytearray) -> ResponseCall:
+    """Read the body of a request, without its input.
+
+    Raises:
+        InvalidRequest: it is not JSON, a field is wrong, or would change the answer and can't be
+            done here.
+    """
+    request = parse(RESPONSE_REQUEST, body)
+    return ResponseCall(
+        request=request,
+        options=_options(request),
+        terms=MessageTerms(
+            model=request.model or "",
+            user=request.user or "",
+            metadata=request.metadata or {},
+            service_class=class_of_tier((request.model_extra or {}).get(SERVICE_TIER)),
+        ),
+        stream=bool(request.stream),
+        background=bool(request.background),
+        kept=request.store is not False or bool(request.background),
+    )
+
+
+def echoed(asked: WholeRequest) -> dict[str, Any]:
+    """The parameters of a request that its response tells again."""
+    options, echo = asked.options, asked.echo
+    return {
+        **{name: echo.get(name) for name in _ECHOED},
+        "background": bool(echo.get("background")),
+        "store": echo.get("store") is not False,
+        "instructions": asked.turns[0].text if echo.get("instructed") else None,
+        "metadata": echo.get("metadata", {}),
+        "parallel_tool_calls": echo.get("parallel_tool_calls") is not False,
+        "reasoning": {"effort": None, "summary": None, **echo.get("reasoning", {})},
+        "service_tier": "default",
+        "text": {"format": {"type": "text"}, **echo.get("text", {})},
+        "tool_choice": echo.get("tool_choice", "auto"),
+        "tools": echo.get("tools") or told_tools(options.tools),
+        "top_logprobs": options.passed.get("top_logprobs", 0),
+        "truncation": "disabled",
+    }
+
+
+def is_stored(asked: WholeRequest) -> bool:
+    """Whether a response may be asked for by its id."""
+    echo = asked.echo
+    return echo.get("store") is not False or bool(echo.get("background"))
+
+
+def own_turns(asked: WholeRequest) -> tuple[Turn, ...]:
+    """The turns of a request's own input."""
+    return asked.turns[len(asked.turns) - asked.echo["own_turns"] :]
+
+
+def continued_turns(asked: WholeRequest) -> tuple[Turn, ...]:
+    """The turns that a later request continues. Instructions are those of each request."""
+    return asked.turns[1:] if asked.echo.get("instructed") else asked.turns
+
+
+def _echo(request: ResponseRequest) -> dict[str, Any]:
+    """What of a request can't be told again from the model's options."""
+    tools = kept_tools(request.tools or [])
+    echo: dict[str, Any] = {name: getattr(request, name) for name in _ECHOED}
+    echo |= {
+        "instructed": bool(request.instructions) or None,
+        "metadata": request.metadata or None,
+        "tools": tools if has_other_types(tools) else None,
+        "tool_choice": request.tool_choice,
+        "reasoning": request.reasoning and request.reasoning.model_dump(exclude_unset=True),
+        "text": request.text and request.text.model_dump(exclude_unset=True, exclude_none=True),
+    }
+    told = {name: value for name, value in echo.items() if value is not None}
+    for name, value in told.items():
+        check_json(value, name)
+    return told
+
+
+def _options(request: ResponseRequest) -> ModelOptions:
+    tools = chat_tools(request.tools or ())
+    names = {tool[tool["type"]]["name"] for tool in tools}
+    choice = chat_choice(request.tool_choice, names)
+    passed = _passed(request)
+    return ModelOptions(
+        max_completion_tokens=take_length(passed, {"max_output_tokens": request.max_output_tokens}),
+        temperature=request.temperature,
+        top_p=request.top_p,
+        tools=tools,
+        tool_choice=choice if tools else None,
+        parallel_tool_calls=request.parallel_tool_calls if tools else None,
+        passed=passed,
+    )
+
+
+def _passed(request: ResponseRequest) -> dict[str, Any]:
+    """The parameters that only the model reads, by the names of chat completions."""
+    passed: dict[str, Any] = {}
+    for name, value in (request.model_extra or {}).items():
+        if value is None or name in _IGNORED:
+            continue
+        if name in _REFUSED:
+            raise unsupported(f"{name} is not served: {_REFUSED[name]}", name)
+        passed[name] = value
+    if request.user is not None:
+        passed["user"] = request.user
+    if request.reasoning is not None and request.reasoning.effort is not None:
+        passed["reasoning_effort"] = request.reasoning.effort
+    if request.text is not None:
+        passed |= _text_parameters(request.text.format, request.text.verbosity)
+    if request.top_logprobs or _LOGPROBS in (request.include or ()):
+        passed |= {"logprobs": True, "top_logprobs": request.top_logprobs or 0}
+    check_carried(passed)
+    for name, value in passed.items():
+        check_json(value, name)
+    return passed
+
+
+def _text_parameters(form: Mapping[str, Any] | None, verbosity: str | None) -> dict[str, Any]:
+    told = {} if verbosity is None else {"verbosity": verbosity}
+    match form:
+        case None | {"type": "text"}:
+            return told
+        case {"type": "json_object"}:
+            return told | {"response_format": {"type": "json_object"}}
+        case {"type": "json_schema"}:
+            schema = {name: value for name, value in form.items() if name != "type"}
+            return told | {"response_format": {"type": "json_schema", "json_schema": schema}}
+    raise wrong("text.format.type must be text, json_object or json_schema", "text.format.type")

@@ -1,0 +1,75 @@
+"""The request to the model: what the client sent, and what the agent of its session adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from evenflow.fargate_handler.gateway.bodies.chat_messages import tool_options
+from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.http.senders import Sender
+from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.token_sources.port import ModelOptions
+from evenflow.stream_core.base.agents import Agent, MessageTerms
+from evenflow.stream_core.base.errors import InvalidRequest
+from evenflow.stream_core.protocols.openai_chat.parameters import AnswerParameters
+from evenflow.stream_core.session.conversation import Turn
+
+
+class AgentRequest(NamedTuple):
+    """A request to the model, and the terms of its answer."""
+
+    whole: WholeRequest
+    terms: MessageTerms
+
+
+def agent_request_of(
+    context: GatewayContext, sender: Sender, turns: Sequence[Turn], parameters: AnswerParameters
+) -> AgentRequest:
+    """The request to the model for a conversation.
+
+    The agent is that of the sender's session, otherwise the default one.
+
+    Raises:
+        NotFound: there is no such model, or the agent no longer exists.
+        InvalidRequest: there is nothing to answer, or a tool is wrong.
+    """
+    if not turns:
+        raise InvalidRequest(
+            "messages has nothing to answer; nothing was generated, send at least one message "
+            "with content",
+            code="invalid_field",
+            param="messages",
+        )
+    if parameters.model is not None:
+        check_model(parameters.model, context, sender.tenant)
+    agents, session = context.agents, sender.session
+    agent = agents.find(
+        session.agent
+        if session is not None
+        else agents.chosen(None, context.tenants.of(sender.tenant).agents)
+    )
+    instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
+    terms = MessageTerms(
+        timeout_ms=None if agent.deadline_seconds is None else int(agent.deadline_seconds * 1000),
+        metadata=parameters.metadata or {},
+        user=parameters.user or "",
+        model=parameters.model or agent.model or "",
+    )
+    whole = WholeRequest((*instructions, *turns), _options(agent, parameters))
+    return AgentRequest(whole, sender.named_in(terms))
+
+
+def _options(agent: Agent, parameters: AnswerParameters) -> ModelOptions:
+    """The request's options, otherwise the agent's. Of two lengths the shorter one counts."""
+    effort = parameters.reasoning_effort
+    return ModelOptions(
+        max_tokens=parameters.max_tokens,
+        temperature=agent.temperature if parameters.temperature is None else parameters.temperature,
+        top_p=parameters.top_p,
+        stop=tuple(parameters.stop or ()),
+        seed=parameters.seed,
+        passed={} if effort is None else {"reasoning_effort": effort},
+        **tool_options(parameters),
+    ).within(agent.max_tokens)

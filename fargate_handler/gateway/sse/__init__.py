@@ -1,0 +1,1 @@
+"""Answers over HTTP: server-sent events, and whole answers."""

@@ -1,0 +1,221 @@
+"""What all readers have in common that are delivered to in the turns of the delivery clock."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from evenflow.fargate_handler.gateway.connections.context import ClientContext
+from evenflow.fargate_handler.runtime.event_log import log_event
+from evenflow.stream_core.base.answer import Transport
+from evenflow.stream_core.base.queue_place import QueuePlace
+from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag, ReaderFlow
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.log.response_log import Cursor
+from evenflow.stream_core.records.connection_records import SlowReaderRecord
+from evenflow.stream_core.records.event_record import milliseconds
+from evenflow.stream_core.records.reader_record import Left, ReaderFigures
+
+
+class LiveReader(ABC):
+    """Delivers a response to one client, as fast as its socket takes it.
+
+    Deltas go out with their interval if the socket takes them, otherwise later and joined. Nothing
+    waits but in the log. Each kind of client has its own `deliver`, the hot path. What is rare is
+    here, the same for all.
+
+    Args:
+        cursor: the reader's place in the log of `stream`.
+        protocol, transport: how it reads, for the log.
+    """
+
+    __slots__ = (
+        "_context",
+        "_counted",
+        "_cursor",
+        "_entries",
+        "_figures",
+        "_flow",
+        "_flows",
+        "_log",
+        "_lost",
+        "_measures",
+        "_outbox",
+        "_steady",
+        "stream",
+    )
+
+    def __init__(
+        self,
+        context: ClientContext,
+        stream: ResponseStream,
+        cursor: Cursor,
+        protocol: str,
+        transport: str,
+    ) -> None:
+        self.stream = stream
+        self._context = context
+        self._measures = context.measures
+        self._outbox = context.outbox
+        self._cursor = cursor
+        self._log = stream.log
+        self._entries = stream.log.entries
+        self._flow = ReaderFlow(context.limits)
+        self._figures = ReaderFigures(
+            stream, protocol, transport, cursor.next_index, context.monotonic()
+        )
+        # Whether `deliver` may take its short way: nothing is missing, and nothing blocked.
+        self._flows = False
+        self._lost = False
+        # How many deltas were counted as due. Those before the reader came were due in no interval.
+        self._counted = stream.log.next_index
+        # Whether the last delivery was in time: only then the next gap is measured.
+        self._steady = False
+
+    @property
+    def next_index(self) -> int:
+        """The next index to deliver."""
+        return self._cursor.next_index
+
+    @property
+    def current(self) -> bool:
+        """Whether it needs no attention: it keeps up and doesn't pause."""
+        return self._flow.state is FlowState.CURRENT
+
+    def leave(self) -> None:
+        """Stop reading this response."""
+        stream, next_index = self.stream, self._cursor.next_index
+        self._measures.delivered.value += next_index - self._cursor.began_at
+        stream.detach(self)
+        now = self._context.monotonic()
+        log_event(self._figures.left(stream, next_index, now, self._why_left))
+
+    def look(self, now: float) -> FlowEvent | None:
+        """Compare its lag with the limits. Called once a second while it is behind or pauses.
+
+        Returns:
+            LAG once when it was told that it lags, EXCEED when it must go, else None.
+        """
+        lag = self._flow.measure(now, self._cursor.behind, self._log.text_bytes)
+        event = self._flow.check(lag)
+        if event is FlowEvent.LAG:
+            self._measures.lagging.value += 1
+            self._figures.lags += 1
+        elif event is FlowEvent.EXCEED:
+            self._exceeded()
+        if event is not None:
+            self._tell_lag(lag)
+            self._log_lag(lag)
+        return event
+
+    @property
+    @abstractmethod
+    def transport(self) -> Transport:
+        """How it is delivered to."""
+
+    @property
+    @abstractmethod
+    def user(self) -> str | None:
+        """Whose reader it is. None: another task's."""
+
+    @property
+    @abstractmethod
+    def holds_model(self) -> bool:
+        """Whether it pauses, and the log is the pause window ahead of it."""
+
+    @abstractmethod
+    def deliver(self, now: float, jitter: float | None) -> None:
+        """Deliver what is new. Called up to 100,000 times a second."""
+
+    @abstractmethod
+    def queued(self, place: QueuePlace) -> None:
+        """Tell the client where the response waits for the model, if its protocol can."""
+
+    def start_again(self) -> None:
+        """Tell the client how the answer begins, if its protocol does."""
+        return
+
+    @abstractmethod
+    def lost(self) -> None:
+        """This copy of the response has ended: find another one."""
+
+    @property
+    @abstractmethod
+    def _blocked(self) -> bool:
+        """Whether the socket takes no more."""
+
+    @property
+    def _why_left(self) -> Left | None:
+        """Why it leaves, unless it has everything or was too slow."""
+        return Left.MOVED if self._lost else None
+
+    def _exceeded(self) -> None:
+        """It lags so far that it must go."""
+        self._measures.too_slow.value += 1
+        self._figures.too_slow = True
+
+    def _log_lag(self, lag: Lag) -> None:
+        stream, figures = self.stream, self._figures
+        log_event(
+            SlowReaderRecord(
+                tenant=stream.channel.tenant,
+                session=stream.channel.session_digest,
+                response_id=stream.response_id,
+                transport=figures.transport,
+                let_go=figures.too_slow,
+                behind_entries=lag.deltas,
+                behind_ms=milliseconds(lag.seconds),
+            )
+        )
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the client lacks something that it could be given."""
+        return self._cursor.next_index < len(self._entries)
+
+    @abstractmethod
+    def _give_all(self) -> None:
+        """Send as much as the socket takes, and at least one frame."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """The response has ended, and the client has everything before its end."""
+
+    @abstractmethod
+    def _watch(self) -> None:
+        """See to it that `look` is called once a second."""
+
+    @abstractmethod
+    def _tell_lag(self, lag: Lag) -> None:
+        """Tell the client that it lags, if its protocol can."""
+
+    def _give_joined(self) -> None:
+        """Send in their interval several entries that came together."""
+        index = max(self._cursor.next_index, self._counted)
+        self._give_all()
+        self._measures.due.whole += max(0, self._cursor.next_index - index)
+
+    def _give_late(self) -> None:
+        """Send what the socket takes, after its interval, and count what was due."""
+        head = len(self._entries)
+        new = max(0, head - max(self._counted, self._cursor.next_index))
+        self._counted = head
+        self._measures.due.whole += new
+        if self._blocked:
+            self._measures.due.part += new
+        else:
+            self._give_all()
+
+    def _settle(self, now: float) -> None:
+        """Note whether the client has everything by now."""
+        if self._waits:
+            self._fell_behind(now)
+            return
+        self._flow.caught_up()
+        self._flows = not self._blocked
+        if self._log.closed:
+            self._finish()
+
+    def _fell_behind(self, now: float) -> None:
+        self._steady = self._flows = False
+        self._flow.fell_behind(now, self._log.text_bytes)
+        self._watch()

@@ -1,0 +1,58 @@
+"""picows' protocol, which reads a bounded part of a socket before others get their turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from picows.picows import WSProtocol  # type: ignore[attr-defined]
+
+from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
+from evenflow.fargate_handler.gateway.websocket.websocket_connection import WebSocketConnection
+
+# The smallest frames of a client have six bytes. picows parses all that it is given at once.
+READ_BYTES = 4_096
+
+
+class WebSocketProtocol(WSProtocol):  # type: ignore[misc]
+    """Reads a WebSocket. Its listener's `stopped` says whether nothing more is to be read.
+
+    Without this libuv would read 32 times in a turn of the loop, each time all that picows' buffer
+    has room for.
+    """
+
+    __slots__ = ("_room", "accepted")
+
+    accepted: AcceptedConnections
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self.accepted.remove(self.transport.underlying_transport)
+        super().connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """The buffer for the next bytes."""
+        window: memoryview = super().get_buffer(sizehint)[:READ_BYTES]
+        self._room = len(window)
+        return window
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` bytes have come. Where there may be more, they come in the loop's next turn."""
+        super().buffer_updated(nbytes)
+        if isinstance(self.listener, WebSocketConnection):
+            self._note_arrival(self.listener, nbytes)
+        # picows tells its listener nothing until the socket is gone. One that takes no more stays.
+        if self.transport.is_close_frame_sent and isinstance(self.listener, WebSocketConnection):
+            self.listener.client.malformed(self.transport.close_handshake.sent.code)
+        if nbytes == self._room:
+            self.transport.underlying_transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _note_arrival(self, connection: WebSocketConnection, nbytes: int) -> None:
+        """Report the size of a large frame, since picows' buffer for it only grows."""
+        connection.arrived += nbytes
+        if connection.arrived > READ_BYTES:
+            connection.client.arriving(connection.arrived)
+
+    def _read_on(self) -> None:
+        if self.listener is None or not self.listener.stopped:
+            self.transport.underlying_transport.resume_reading()

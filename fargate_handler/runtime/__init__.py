@@ -1,0 +1,1 @@
+"""What every process needs: metrics, the log, background tasks, memory."""

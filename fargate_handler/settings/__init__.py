@@ -1,0 +1,1 @@
+"""Settings: environment variables `EVENFLOW_…`, and the files that they name."""
