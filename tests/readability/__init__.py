@@ -1,0 +1,1 @@
+"""Measures how the product reads: sizes, circles between folders, names and phrases."""
