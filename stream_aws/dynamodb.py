@@ -24,7 +24,7 @@ _CONNECT_SECONDS = 1.0
 _READ_SECONDS = 2.0
 # Full jitter: the longest pause before the second, third … attempt, in seconds.
 _LONGEST_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
-# No attempt begins later than this. Who waits for the call has something else to do by then.
+# No attempt begins later than this: by then the caller has given the call up.
 _LAST_ATTEMPT_SECONDS = 5.0
 
 _MOST_READS = 100  # in one BatchGetItem
@@ -46,7 +46,7 @@ _TRANSIENT = frozenset(
     }
 )
 UNREACHABLE = (BotoCoreError, ResponseParserError, aiohttp.ClientError, OSError, TimeoutError)
-"""What the SDK raises when nobody answers, or something else does, such as a proxy on the way."""
+"""The errors of the SDK when no reply comes, or a proxy on the way replies."""
 
 
 def client_config(connections: int) -> AioConfig:
@@ -58,7 +58,7 @@ def client_config(connections: int) -> AioConfig:
         max_pool_connections=connections,
         # The SDK makes its own anew for each call, which costs a tenth of the call.
         user_agent="evenflow",
-        # Checking the attributes, whose types we know, would be half of what a write costs.
+        # The attributes' types are known. Checking them would take half the CPU time of a write.
         parameter_validation=False,
     )
 
@@ -192,12 +192,12 @@ async def write_all(
         ClientError: the call failed in another way.
     """
     for first in range(0, len(writes), _MOST_WRITES):
-        left = {table: [*writes[first : first + _MOST_WRITES]]}
+        unwritten = {table: [*writes[first : first + _MOST_WRITES]]}
 
         async def write() -> None:
-            nonlocal left
-            answer = await client.batch_write_item(RequestItems=left)
-            if left := answer.get("UnprocessedItems", {}):
+            nonlocal unwritten
+            answer = await client.batch_write_item(RequestItems=unwritten)
+            if unwritten := answer.get("UnprocessedItems", {}):
                 raise TimeoutError
 
         await repeated(write, on_retry)

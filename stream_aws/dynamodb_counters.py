@@ -169,7 +169,7 @@ class DynamoDBCounters:
         puts: list[Item] = [{"TableName": self._table, "Item": item} for item in items]
         puts[0]["ConditionExpression"] = "attribute_not_exists(committed)"
         try:
-            await self._client.transact_write_items(TransactItems=[{"Put": put} for put in puts])
+            await self._client.transact_write_items(TransactItems=[{"Put": item} for item in puts])
         except Exception as error:
             if passes(error):
                 # Most likely other tasks create it, too. The next read shows whether one has.

@@ -30,7 +30,7 @@ _MOST_TENANTS = 16_384
 
 
 @dataclass(slots=True)
-class _KeptOfTenant:
+class _TenantBytes:
     """The bytes of one tenant as this task knows them, by the day on which they expire."""
 
     stored: Counter[str] = field(default_factory=Counter)
@@ -67,7 +67,7 @@ class DynamoDBKeptBytes:
         self._table = table
         self._on_retry = on_retry
         self._most_bytes = most_bytes
-        self._tenants: dict[str, _KeptOfTenant] = {}
+        self._tenants: dict[str, _TenantBytes] = {}
         self._exchanges: set[asyncio.Task[None]] = set()
 
     def check(self, tenant: str, size: int, now: float) -> None:
@@ -76,48 +76,51 @@ class DynamoDBKeptBytes:
         Raises:
             StoreFull: the tenant would exceed its bound.
         """
-        kept = self._tenants.get(tenant)
-        if kept is not None and kept.bytes_from(day_of(now)) + size > self._most_bytes:
-            self._begin_exchange(tenant, kept, now)
+        tenant_bytes = self._tenants.get(tenant)
+        if (
+            tenant_bytes is not None
+            and tenant_bytes.bytes_from(day_of(now)) + size > self._most_bytes
+        ):
+            self._begin_exchange(tenant, tenant_bytes, now)
             raise StoreFull
 
     def add(self, tenant: str, size: int, expires_at: float, now: float) -> None:
         """Add the bytes of an accepted message until it expires. Deleted bytes are less than 0."""
-        kept = self._tenants.pop(tenant, None) or _KeptOfTenant()
-        self._tenants[tenant] = kept
-        kept.unsent[day_of(expires_at)] += size
-        self._begin_exchange(tenant, kept, now)
+        tenant_bytes = self._tenants.pop(tenant, None) or _TenantBytes()
+        self._tenants[tenant] = tenant_bytes
+        tenant_bytes.unsent[day_of(expires_at)] += size
+        self._begin_exchange(tenant, tenant_bytes, now)
         if len(self._tenants) > _MOST_TENANTS:
             del self._tenants[next(iter(self._tenants))]
 
-    def _begin_exchange(self, tenant: str, kept: _KeptOfTenant, now: float) -> None:
-        is_much = kept.unsent.total() > self._most_bytes // _UNSENT_PART
-        is_due = is_much or now - kept.exchanged_at >= _EXCHANGE_SECONDS
-        if kept.is_exchanging or not is_due:
+    def _begin_exchange(self, tenant: str, tenant_bytes: _TenantBytes, now: float) -> None:
+        is_much = tenant_bytes.unsent.total() > self._most_bytes // _UNSENT_PART
+        is_due = is_much or now - tenant_bytes.exchanged_at >= _EXCHANGE_SECONDS
+        if tenant_bytes.is_exchanging or not is_due:
             return
-        kept.is_exchanging, kept.exchanged_at = True, now
-        exchange = asyncio.get_running_loop().create_task(self._exchange(tenant, kept, now))
+        tenant_bytes.is_exchanging, tenant_bytes.exchanged_at = True, now
+        exchange = asyncio.get_running_loop().create_task(self._exchange(tenant, tenant_bytes, now))
         self._exchanges.add(exchange)
         exchange.add_done_callback(self._exchanges.discard)
 
-    async def _exchange(self, tenant: str, kept: _KeptOfTenant, now: float) -> None:
-        unsent, kept.unsent = kept.unsent, Counter()
-        kept.stored.update(unsent)
+    async def _exchange(self, tenant: str, tenant_bytes: _TenantBytes, now: float) -> None:
+        unsent, tenant_bytes.unsent = tenant_bytes.unsent, Counter()
+        tenant_bytes.stored.update(unsent)
         try:
             for day, size in [*unsent.items()]:
                 await self._add(tenant, day, size)
                 del unsent[day]
-            kept.stored = await self._read(tenant, now)
+            tenant_bytes.stored = await self._read(tenant, now)
         except Exception as error:
-            kept.stored.subtract(unsent)
-            kept.unsent.update(unsent)
+            tenant_bytes.stored.subtract(unsent)
+            tenant_bytes.unsent.update(unsent)
             _logger.warning(
                 "the bytes that tenants have in the store can't be exchanged between tasks; they "
                 "are counted here, and the next exchange adds them: %s",
                 error,
             )
         finally:
-            kept.is_exchanging = False
+            tenant_bytes.is_exchanging = False
 
     async def _add(self, tenant: str, day: str, size: int) -> None:
         day_begins_at = datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()

@@ -30,9 +30,9 @@ class DynamoDBLeases:
         self._client = client
         self._table = table
         self._on_retry = on_retry
-        self._taken: set[str] = set()
+        self._renewed_owners: set[str] = set()
         self.known_lost: set[str] = set()
-        """Owners whose lease is known to be lost. That is final, so it is not read again."""
+        """Owners that have lost their lease. That is final, so it is not read again."""
 
     async def renew(self, owner: str, until: float, address: str | None) -> None:
         item = {
@@ -45,7 +45,7 @@ class DynamoDBLeases:
         # A renewal that was delayed on its way must not shorten a later one.
         condition = "owned_until <= :until AND attribute_not_exists(lost)"
         # If this task took the lease and it is gone, then it was lost and has been forgotten.
-        if owner not in self._taken:
+        if owner not in self._renewed_owners:
             condition = f"attribute_not_exists(owned_until) OR ({condition})"
         request = {
             "TableName": self._table,
@@ -59,10 +59,10 @@ class DynamoDBLeases:
         except ClientError as error:
             if not condition_failed(error):
                 raise
-            found = error.response.get("Item")
-            if found is None or _read(found).lost:
+            stored_item = error.response.get("Item")
+            if stored_item is None or _read(stored_item).lost:
                 raise LeaseLost(f"the lease of {owner} is lost; take another name") from error
-        self._taken.add(owner)
+        self._renewed_owners.add(owner)
 
     async def release(self, owner: str) -> None:
         await self._update(

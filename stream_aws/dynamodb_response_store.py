@@ -43,7 +43,7 @@ from evenflow.stream_core.stores.response_store import (
     gapless,
 )
 
-_MOST_NOTED = 10_000
+_MOST_RECORDED_FORMS = 10_000
 
 
 class DynamoDBResponseStore:
@@ -70,33 +70,34 @@ class DynamoDBResponseStore:
         self._on_retry = on_retry
         self._leases = DynamoDBLeases(client, table, on_retry)
         self._updates = GroupedUpdates(client, on_retry)
-        self._noted: dict[tuple[str, int], None] = {}
-        """The responses and epochs whose form was noted last."""
+        self._recorded_forms: dict[tuple[str, int], None] = {}
+        """The responses and epochs of the forms that were recorded last."""
 
     async def append(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         # Each request is made once: the caller will have more to write the next time.
-        left = await self._note_forms(chunks)
-        if left:
-            chunks = [chunk for chunk in chunks if chunk not in left]
+        unwritten = await self._record_forms(chunks)
+        if unwritten:
+            chunks = [chunk for chunk in chunks if chunk not in unwritten]
         refused: list[tuple[Chunk, Exception]] = []
         for first in range(0, len(chunks), self.chunks_per_write):
-            left += await self._append(chunks[first : first + self.chunks_per_write], refused)
+            unwritten += await self._append(chunks[first : first + self.chunks_per_write], refused)
         if refused:
-            raise Unwritable([chunk for chunk, _ in refused], left) from refused[0][1]
-        return left
+            raise Unwritable([chunk for chunk, _ in refused], unwritten) from refused[0][1]
+        return unwritten
 
-    async def _note_forms(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Note the forms of chunks. Returns those that must not be written yet."""
+    async def _record_forms(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """Record the forms of chunks. Returns the chunks that must not be written yet."""
         new = {
             (chunk.response_id, chunk.epoch): chunk
             for chunk in chunks
-            if chunk.form > TEXT_FORM and (chunk.response_id, chunk.epoch) not in self._noted
+            if chunk.form > TEXT_FORM
+            and (chunk.response_id, chunk.epoch) not in self._recorded_forms
         }
-        outcomes = await asyncio.gather(*map(self._note_form, new.values()))
-        failed = {key for key, noted in zip(new, outcomes, strict=True) if not noted}
+        outcomes = await asyncio.gather(*map(self._record_form, new.values()))
+        failed = {key for key, is_recorded in zip(new, outcomes, strict=True) if not is_recorded}
         return [chunk for chunk in chunks if (chunk.response_id, chunk.epoch) in failed]
 
-    async def _note_form(self, chunk: Chunk) -> bool:
+    async def _record_form(self, chunk: Chunk) -> bool:
         try:
             await self._updates.update(requests.note_form(self._table, chunk))
         except ClientError as error:
@@ -105,9 +106,9 @@ class DynamoDBResponseStore:
             # Another task owns the response now: what this one writes no longer counts.
         except StoreUnavailable:
             return False
-        if len(self._noted) >= _MOST_NOTED:
-            del self._noted[next(iter(self._noted))]
-        self._noted[chunk.response_id, chunk.epoch] = None
+        if len(self._recorded_forms) >= _MOST_RECORDED_FORMS:
+            del self._recorded_forms[next(iter(self._recorded_forms))]
+        self._recorded_forms[chunk.response_id, chunk.epoch] = None
         return True
 
     async def _append(
@@ -123,7 +124,11 @@ class DynamoDBResponseStore:
                 return chunks
             if len(chunks) > 1 and _is_of_one_item(error):
                 # One bad chunk must not keep the others out.
-                return [left for chunk in chunks for left in await self._append([chunk], refused)]
+                return [
+                    unwritten
+                    for chunk in chunks
+                    for unwritten in await self._append([chunk], refused)
+                ]
             refused += [(chunk, error) for chunk in chunks]
             return ()
         keys = {
@@ -139,8 +144,8 @@ class DynamoDBResponseStore:
         except ClientError as error:
             if not condition_failed(error):
                 raise
-            found = error.response.get("Item")
-            if found is None or read_head(found).lease != lease:
+            stored_item = error.response.get("Item")
+            if stored_item is None or read_head(stored_item).lease != lease:
                 raise LeaseLost(
                     f"response {lease.response_id} has another owner; its ending was not written"
                 ) from error
@@ -183,12 +188,12 @@ class DynamoDBResponseStore:
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
         # Three calls: the earlier owner's lease is nearly always known to be lost.
         lost = self._leases.known_lost - {owner}
-        found = await self._claim(response_id, owner, lost, now)
-        if found is not None and found != owner:
-            if not await self._leases.declare_lost(found, None, now):
+        earlier_owner = await self._claim(response_id, owner, lost, now)
+        if earlier_owner is not None and earlier_owner != owner:
+            if not await self._leases.declare_lost(earlier_owner, None, now):
                 return None
-            found = await self._claim(response_id, owner, {found}, now)
-        if found != owner:
+            earlier_owner = await self._claim(response_id, owner, {earlier_owner}, now)
+        if earlier_owner != owner:
             return None
         head, chunks = await self._read(response_id, 0, now)
         if head is None or head.ending is not None or head.owner != owner:
@@ -258,21 +263,24 @@ class DynamoDBResponseStore:
         `chunks` were read after the claim. From then on nothing that an earlier owner writes
         counts: they are all.
         """
-        left = gapless(replace(head, epoch=max(head.starts)), chunks, 0)
+        valid_entries = gapless(replace(head, epoch=max(head.starts)), chunks, 0)
         try:
-            await self._updates.update(requests.begin(self._table, head.lease, left.next_index))
+            await self._updates.update(
+                requests.begin(self._table, head.lease, valid_entries.next_index)
+            )
         except ClientError as error:
             if not condition_failed(error):
                 raise
-            found = error.response.get("Item")
-            if found is None or read_head(found).lease != head.lease:
+            stored_item = error.response.get("Item")
+            if stored_item is None or read_head(stored_item).lease != head.lease:
                 return None  # another task has taken it over from us since, or it has expired
             # We have begun already without knowing: what an earlier owner wrote since doesn't
             # count.
             _, chunks = await self._read(head.response_id, 0, now)
-            return gapless(read_head(found), chunks, 0)
+            return gapless(read_head(stored_item), chunks, 0)
         return replace(
-            left, head=replace(head, starts={**head.starts, head.epoch: left.next_index})
+            valid_entries,
+            head=replace(head, starts={**head.starts, head.epoch: valid_entries.next_index}),
         )
 
     async def _read(

@@ -61,7 +61,7 @@ class DynamoDBSessionStore:
         client: an aiobotocore client made with `client_config`.
         on_retry: called before each retry.
         lifetime: how long messages of chats are kept, in seconds.
-        kept: counts the bytes of each tenant. None: nothing is counted or bounded.
+        kept_bytes: counts the bytes of each tenant. None: nothing is counted or bounded.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class DynamoDBSessionStore:
         tables: TableNames,
         on_retry: Callable[[], None],
         lifetime: float = LIFETIME_SECONDS,
-        kept: DynamoDBKeptBytes | None = None,
+        kept_bytes: DynamoDBKeptBytes | None = None,
     ) -> None:
         self._client = client
         self._tables = tables
         self._on_retry = on_retry
         self._lifetime = lifetime
-        self._kept = kept
+        self._kept_bytes = kept_bytes
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         for look in count(1):
@@ -124,16 +124,18 @@ class DynamoDBSessionStore:
         keys = [{"channel": text(str(channel))} for channel in channels]
         table = self._tables.sessions
         items = await get_all(self._client, table, keys, self._on_retry, consistent=False)
-        ended = {item["channel"]["S"] for item in items if "ended" in item and alive(item, now)}
-        return frozenset(channel for channel in channels if str(channel) in ended)
+        ended_channels = {
+            item["channel"]["S"] for item in items if "ended" in item and alive(item, now)
+        }
+        return frozenset(channel for channel in channels if str(channel) in ended_channels)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         expires_at = now + kept_seconds(entry, self._lifetime)
-        if self._kept is not None:
-            self._kept.check(channel.tenant, _size(entry), now)
+        if self._kept_bytes is not None:
+            self._kept_bytes.check(channel.tenant, _size(entry), now)
         lease = await self._accept(channel, entry, now)
-        if self._kept is not None:
-            self._kept.add(channel.tenant, _size(entry), expires_at, now)
+        if self._kept_bytes is not None:
+            self._kept_bytes.add(channel.tenant, _size(entry), expires_at, now)
         return lease
 
     async def _accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
@@ -214,10 +216,10 @@ class DynamoDBSessionStore:
         items = await self._ledger(channel)
         keys = [{name: item[name] for name in ("channel", "message_id")} for item in items]
         await delete_all(self._client, self._tables.ledger, keys, self._on_retry)
-        if self._kept is not None:
+        if self._kept_bytes is not None:
             for item in items:
                 expires_at = float(item[TTL_ATTRIBUTE]["N"])
-                self._kept.add(channel.tenant, -_size_of_item(item), expires_at, now)
+                self._kept_bytes.add(channel.tenant, -_size_of_item(item), expires_at, now)
         return _read_entries(items)
 
     async def _item(self, table: str, key: Item, now: float) -> Item | None:
@@ -230,7 +232,7 @@ class DynamoDBSessionStore:
         """Make this the session's last message, if the message that it names is the last one."""
         names = {"#expires": TTL_ATTRIBUTE}
         changes = "SET last_message_id = :message, #expires = :expires"
-        gone = "ended"
+        removed_names = "ended"
         values = {
             ":message": text(entry.message_id),
             ":now": number(now),
@@ -241,7 +243,7 @@ class DynamoDBSessionStore:
                 "attribute_not_exists(last_message_id) AND attribute_not_exists(ended) "
                 "OR #expires <= :now"
             )
-            gone += ", has_versions"
+            removed_names += ", has_versions"
         else:
             condition = "last_message_id = :previous AND #expires > :now"
             values[":previous"] = text(entry.previous_message_id)
@@ -251,7 +253,7 @@ class DynamoDBSessionStore:
         return {
             "TableName": self._tables.sessions,
             "Key": {"channel": text(str(channel))},
-            "UpdateExpression": f"{changes} REMOVE {gone}",
+            "UpdateExpression": f"{changes} REMOVE {removed_names}",
             "ConditionExpression": condition,
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": values,
@@ -332,12 +334,12 @@ def _size_of_item(item: Item) -> int:
 
 def _has_been_done(error: ClientError, entry: LedgerEntry) -> bool:
     """Whether the ledger has this entry: an earlier call succeeded, and its answer was lost."""
-    found = [
+    stored_entries = [
         reason["Item"]
         for reason in error.response.get("CancellationReasons", ())
         if "Item" in reason
     ]
-    return any(item["response_id"]["S"] == entry.response_id for item in found)
+    return any(item["response_id"]["S"] == entry.response_id for item in stored_entries)
 
 
 def _text_key(channel: Channel, entry: LedgerEntry) -> Item:

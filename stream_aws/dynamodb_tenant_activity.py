@@ -38,10 +38,10 @@ class DynamoDBTenantActivity:
         await write_all(self._client, self._table, writes, self._on_retry)
 
     async def of(self, tenants: Sequence[str], now: float) -> Sequence[Activity]:
-        found = await asyncio.gather(*(self._of_one(tenant) for tenant in set(tenants)))
+        items_by_tenant = await asyncio.gather(*(self._of_one(tenant) for tenant in set(tenants)))
         return [
             _read(item)
-            for items in found
+            for items in items_by_tenant
             for item in items
             if float(item[TTL_ATTRIBUTE]["N"]) > now
         ]

@@ -61,7 +61,7 @@ _LONGEST_RESERVE_PAUSE, _LONGEST_SETTLE_PAUSE = 0.2, 1.0
 _TRIES = 20
 
 
-class _Ended(NamedTuple):
+class _EndedAnswer(NamedTuple):
     record: UsageRecord
     counters: tuple[str, ...]
 
@@ -102,10 +102,10 @@ class DynamoDBUsageStore:
         self._reserving: GroupedCalls[Ask, str | None] = GroupedCalls(
             self._reserve, _ASKS_AT_ONCE, self._reserve_pauses.next
         )
-        self._settling: GroupedCalls[_Ended, None] = GroupedCalls(
+        self._settling: GroupedCalls[_EndedAnswer, None] = GroupedCalls(
             self._settle, _READ_AT_ONCE, self._settle_pauses.next
         )
-        # Who takes over what a lost task answered asks for hundreds.
+        # A failover of a lost task reads hundreds of reservations.
         self._finding: GroupedCalls[str, Reservation | None] = GroupedCalls(
             self._find, _ROWS_OF_A_BATCH
         )
@@ -114,7 +114,7 @@ class DynamoDBUsageStore:
         return await self._reserving.do(ask.wanted.tenant, ask)
 
     async def settle(self, record: UsageRecord, counters: Iterable[str] = ()) -> None:
-        await self._settling.do(record.tenant, _Ended(record, tuple(counters)))
+        await self._settling.do(record.tenant, _EndedAnswer(record, tuple(counters)))
 
     async def release(self, tenant: str, response_id: str) -> None:
         row = RESERVED + response_id
@@ -150,8 +150,8 @@ class DynamoDBUsageStore:
         self, tenant: str, first_day: str, last_day: str, user: str | None = None
     ) -> Sequence[DayTotals]:
         owner, days = (tenant, user), days_between(first_day, last_day)
-        found = self._ended_days.find(owner, days)
-        missing = [day for day in days if day not in found]
+        totals_by_day = self._ended_days.find(owner, days)
+        missing = [day for day in days if day not in totals_by_day]
         if missing:
             if user is None:
                 totals = await self._totals_of_tenant(tenant, missing)
@@ -159,8 +159,8 @@ class DynamoDBUsageStore:
                 totals = await self._totals_of_user(tenant, missing, user)
             read = by_day(totals, missing)
             self._ended_days.remember(owner, read)
-            found |= read
-        return [each for day in days for each in found[day]]
+            totals_by_day |= read
+        return [each for day in days for each in totals_by_day[day]]
 
     async def records(self, tenant: str, day: str) -> Sequence[UsageRecord]:
         return await self._records(tenant, first_of_records(day))
@@ -293,8 +293,8 @@ class DynamoDBUsageStore:
                 return places[:count]
         return places
 
-    async def _settle(self, tenant: str, ended: Sequence[_Ended]) -> Sequence[None]:
-        pending = list(ended)
+    async def _settle(self, tenant: str, answers: Sequence[_EndedAnswer]) -> Sequence[None]:
+        pending = list(answers)
         tries = 0
         while pending:
             rows = await self._rows([key for each in pending for key in _keys_read(each.record)])
@@ -308,19 +308,19 @@ class DynamoDBUsageStore:
             tries += 1
             if tries == _TRIES:
                 raise _contended(tenant)
-        return [None] * len(ended)
+        return [None] * len(answers)
 
     def _settlements(
-        self, tenant: str, ended: Sequence[_Ended], stored: Mapping[str, Item]
+        self, tenant: str, answers: Sequence[_EndedAnswer], stored: Mapping[str, Item]
     ) -> tuple[int, list[Item]]:
         """The actions that settle the first ones, as many as fit, and how many these are."""
         changes: Counter[str] = Counter()
         totals: list[DayTotals] = []
         writes: list[Item] = []
-        expires_at = ended[0].record.ended_at + self._kept_seconds
+        expires_at = answers[0].record.ended_at + self._kept_seconds
         actions: list[Item] = []
-        for count, (record, counters) in enumerate(ended):
-            if record.response_id in {each.record.response_id for each in ended[:count]}:
+        for count, (record, counters) in enumerate(answers):
+            if record.response_id in {each.record.response_id for each in answers[:count]}:
                 return count, actions  # a transaction has an item once
             reserved = stored.get(RESERVED + record.response_id)
             rows = [key["row"]["S"] for key in keys_of_record(record)]
@@ -334,15 +334,17 @@ class DynamoDBUsageStore:
                     amounts_of(reserved, "amounts"),
                     amounts_of(before, "counted"),
                 )
-                kept = record.in_place_of(earlier)
+                replacement = record.in_place_of(earlier)
                 changes.update(settled.changes)
-                totals.append(totals_of(kept))
+                totals.append(totals_of(replacement))
                 if earlier is not None:
                     emptied = DayTotals(earlier.day, earlier.model)
                     totals.append(emptied.plus(totals_of(earlier), times=-1))
                 if reserved is not None:
                     writes.append(delete_reservation(self._table, reserved))
-                writes.append(put_record(self._table, kept, settled.counted, before, expires_at))
+                writes.append(
+                    put_record(self._table, replacement, settled.counted, before, expires_at)
+                )
             now = record.ended_at
             together = [
                 *writes,
@@ -355,7 +357,7 @@ class DynamoDBUsageStore:
             if len(together) > _ROWS_OF_A_TRANSACTION:
                 return count, actions
             actions = together
-        return len(ended), actions
+        return len(answers), actions
 
     async def _made(self, tenant: str, actions: list[Item]) -> bool:
         """Make these writes. False if a row was not as it was read."""
@@ -405,9 +407,9 @@ class DynamoDBUsageStore:
         return [item for items in pages for item in items]
 
 
-def _counters_of(ended: Sequence[_Ended], rows: Mapping[str, Item]) -> dict[str, int]:
+def _counters_of(answers: Sequence[_EndedAnswer], rows: Mapping[str, Item]) -> dict[str, int]:
     """The counters that these answers may change."""
-    names = {name for each in ended for name in each.counters}
+    names = {name for each in answers for name in each.counters}
     for item in rows.values():
         for attribute in item.keys() & {"amounts", "counted"}:
             names |= (amounts_of(item, attribute) or {}).keys()
@@ -421,8 +423,8 @@ def _keys_read(record: UsageRecord) -> list[Item]:
 def _found_instead(ask: Ask, item: Item | None) -> ReservationGone | None:
     """What it means that another reservation is there. None: it is this one, by an earlier try."""
     if item is not None and int(item["step"]["N"]) == ask.wanted.step:
-        found = reservation_of(item)
-        if (found.owner, found.amounts) == (ask.wanted.owner, ask.wanted.amounts):
+        reservation = reservation_of(item)
+        if (reservation.owner, reservation.amounts) == (ask.wanted.owner, ask.wanted.amounts):
             return None
     return ReservationGone(f"the reservation of {ask.wanted.response_id} is another one")
 

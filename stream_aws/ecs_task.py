@@ -122,7 +122,7 @@ class TaskProtection:
         self._url = f"{agent_uri}/task-protection/v1/state"
 
     async def protect(self, minutes: int) -> None:
-        """Protect the task for so many minutes: neither scale-in nor a deployment ends it.
+        """Protect the task for `minutes`: neither scale-in nor a deployment ends it.
 
         Raises:
             ProtectionUnchanged: the protection was not changed. The reason is `DEPLOYMENT_BLOCKED`
@@ -144,23 +144,23 @@ class TaskProtection:
                 aiohttp.ClientSession(timeout=_TIMEOUT) as http,
                 http.put(self._url, json=state) as answer,
             ):
-                said = await answer.json()
+                reply = await answer.json()
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise ProtectionUnchanged(
                 f"the ECS agent did not answer: {type(error).__name__} {error}"
             ) from error
         # ECS reports a failure with status 200.
-        if not isinstance(said, dict) or said.get("protection") is None:
+        if not isinstance(reply, dict) or reply.get("protection") is None:
             raise ProtectionUnchanged(
-                f"ECS did not change the protection of this task: {_reason(said)}"
+                f"ECS did not change the protection of this task: {_reason(reply)}"
             )
 
 
-def _reason(said: Any) -> str:
-    match said:
+def _reason(reply: Any) -> str:
+    match reply:
         case {"failure": {"Reason": reason}}:
             return str(reason)
         case {"error": {"Code": code, "Message": message}}:
             return f"{code}: {message}"
         case _:
-            return f"{str(said)[:200]!r} is not an answer of an ECS agent"
+            return f"{str(reply)[:200]!r} is not an answer of an ECS agent"

@@ -34,12 +34,12 @@ class EndedDays:
 
     def find(self, owner: Owner, days: Iterable[str]) -> dict[str, Sequence[DayTotals]]:
         """The totals of these days, without the days that are not remembered."""
-        found: dict[str, Sequence[DayTotals]] = {}
+        remembered: dict[str, Sequence[DayTotals]] = {}
         for day in days:
             if (totals := self._totals.get((owner, day))) is not None:
-                found[day] = totals
+                remembered[day] = totals
                 self._totals.move_to_end((owner, day))
-        return found
+        return remembered
 
     def remember(self, owner: Owner, totals: Mapping[str, Sequence[DayTotals]]) -> None:
         """Remember the totals of these days, without the days that may change."""

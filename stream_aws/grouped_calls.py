@@ -1,4 +1,4 @@
-"""Calls for one partition, of which those that wait are made together."""
+"""Joins the pending calls for one partition into one call."""
 
 from __future__ import annotations
 
@@ -8,78 +8,80 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
-Asked = TypeVar("Asked")
+Request = TypeVar("Request")
 Outcome = TypeVar("Outcome")
 
 
 @dataclass(eq=False, slots=True)
-class _Waiting(Generic[Asked, Outcome]):
-    asked: Asked
+class _PendingCall(Generic[Request, Outcome]):
+    request: Request
     outcome: Outcome | Exception | None = None
     done: bool = False
 
 
 @dataclass(slots=True)
-class _Line(Generic[Asked, Outcome]):
-    """What waits for one partition, in its order."""
+class _Partition(Generic[Request, Outcome]):
+    """The pending calls for one partition, in their order."""
 
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: list[_Waiting[Asked, Outcome]] = field(default_factory=list)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    pending: list[_PendingCall[Request, Outcome]] = field(default_factory=list)
 
 
-class GroupedCalls(Generic[Asked, Outcome]):
-    """Makes one call at a time for each partition, for all that waits there.
+class GroupedCalls(Generic[Request, Outcome]):
+    """Makes one call at a time for each partition, for all that is pending there.
 
-    All of them change the same rows, so calls at once would only be in each other's way.
+    All calls for a partition change the same rows, so concurrent ones would conflict.
 
     Args:
-        call: is given a partition and what waits there. Returns an outcome for each, or its error.
-        most: how many a call may be given.
-        pause: seconds before a partition's next call. It takes what comes meanwhile.
+        call: takes a partition and its pending requests. Returns an outcome or error for each.
+        most: the largest number of requests in a call.
+        pause: seconds before a partition's next call. It includes the requests that come meanwhile.
     """
 
     def __init__(
         self,
-        call: Callable[[str, Sequence[Asked]], Awaitable[Sequence[Outcome | Exception]]],
+        call: Callable[[str, Sequence[Request]], Awaitable[Sequence[Outcome | Exception]]],
         most: int,
         pause: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
         self._call = call
         self._most = most
         self._pause = pause
-        self._lines: defaultdict[str, _Line[Asked, Outcome]] = defaultdict(_Line)
+        self._partitions: defaultdict[str, _Partition[Request, Outcome]] = defaultdict(_Partition)
 
-    async def do(self, partition: str, asked: Asked) -> Outcome:
-        """Do it with what else waits. Returns its outcome.
+    async def do(self, partition: str, request: Request) -> Outcome:
+        """Make the call together with other pending ones. Returns its outcome.
 
         Raises:
             Exception: its own error, or that of the call.
         """
-        line, own = self._lines[partition], _Waiting[Asked, Outcome](asked)
-        line.waiting.append(own)
+        partition_calls, call = self._partitions[partition], _PendingCall[Request, Outcome](request)
+        partition_calls.pending.append(call)
         try:
-            async with line.turn:
-                # Whoever had the turn before may have done this one too.
-                while not own.done:
-                    await self._do_first(partition, line)
+            async with partition_calls.lock:
+                # The previous holder of the lock may have made this call too.
+                while not call.done:
+                    await self._do_first(partition, partition_calls)
         finally:
-            if own in line.waiting:
-                line.waiting.remove(own)
-            if not line.waiting and not line.turn.locked():
-                self._lines.pop(partition, None)
-        if isinstance(own.outcome, Exception):
-            raise own.outcome
-        return cast("Outcome", own.outcome)
+            if call in partition_calls.pending:
+                partition_calls.pending.remove(call)
+            if not partition_calls.pending and not partition_calls.lock.locked():
+                self._partitions.pop(partition, None)
+        if isinstance(call.outcome, Exception):
+            raise call.outcome
+        return cast("Outcome", call.outcome)
 
-    async def _do_first(self, partition: str, line: _Line[Asked, Outcome]) -> None:
+    async def _do_first(
+        self, partition: str, partition_calls: _Partition[Request, Outcome]
+    ) -> None:
         if seconds := self._pause(partition):
             await asyncio.sleep(seconds)
-        group = line.waiting[: self._most]
+        group = partition_calls.pending[: self._most]
         outcomes: Sequence[Outcome | Exception]
         try:
-            outcomes = await self._call(partition, [each.asked for each in group])
+            outcomes = await self._call(partition, [each.request for each in group])
         except Exception as error:
             outcomes = [error] * len(group)
         for each, outcome in zip(group, outcomes, strict=True):
             each.outcome, each.done = outcome, True
-        line.waiting = [each for each in line.waiting if not each.done]
+        partition_calls.pending = [each for each in partition_calls.pending if not each.done]

@@ -70,7 +70,7 @@ class GroupedUpdates:
         return list(group.values())
 
     async def _make(self, group: list[_Update]) -> None:
-        """Make a group, or learn whose conditions fail."""
+        """Make a group of updates, or learn which conditions fail."""
         error: Exception | None = None
         try:
             if len(group) == 1:
@@ -85,7 +85,7 @@ class GroupedUpdates:
 
 
 def _note(updates: list[_Update], error: Exception | None) -> None:
-    """Note the outcome of a request. What a failed condition of others kept back is not done."""
+    """Record the outcome of a request. If a condition of others failed, it stays pending."""
     reasons: list[dict[str, Any]] = []
     if isinstance(error, ClientError) and condition_failed(error):
         reasons = error.response.get("CancellationReasons", [])

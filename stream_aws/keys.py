@@ -31,7 +31,7 @@ def parse_key_object(secret_string: str, *, called: str, shortest: int) -> dict[
         raise KeysUnreadable(f"the secret with the {called} is not a JSON object of names and keys")
     keys: dict[str, str] = {}
     for position, (name, key) in enumerate(pairs, start=1):
-        # Without the name: somebody may have swapped name and key, and the key would be in a log.
+        # Without the name: if name and key are swapped, the key would be in a log.
         entry = f"entry {position} of the {called}"
         if not name or name in keys:
             raise KeysUnreadable(

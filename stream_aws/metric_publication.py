@@ -160,7 +160,7 @@ class MetricPublication:
                     continue
                 self._unsent.appendleft(minute)
                 self._drop_oldest()
-                _log_kept(minute, len(self._unsent), error)
+                _log_unsent(minute, len(self._unsent), error)
                 return
 
     def _keep(self, minute: _Minute) -> None:
@@ -181,14 +181,14 @@ def _is_permanent(error: Exception) -> bool:
     return isinstance(error, ClientError) and error.response["Error"]["Code"].startswith(_PERMANENT)
 
 
-def _log_kept(minute: _Minute, kept: int, error: Exception) -> None:
-    known = isinstance(error, (BotoCoreError, ClientError))
+def _log_unsent(minute: _Minute, unsent: int, error: Exception) -> None:
+    is_expected = isinstance(error, (BotoCoreError, ClientError))
     _logger.warning(
         "CloudWatch did not take the metrics of %s (%s: %s); %d minutes are kept and sent with "
         "the next",
         minute,
         type(error).__name__,
         error,
-        kept,
-        exc_info=None if known else error,
+        unsent,
+        exc_info=None if is_expected else error,
     )

@@ -101,14 +101,14 @@ class Redriving:
         Raises:
             StoreUnavailable, ClientError, BotoCoreError: AWS refuses or can't be reached.
         """
-        taken: list[Item] = []
+        received: list[Item] = []
         try:
             async for messages in self._received(limit):
-                taken += messages
+                received += messages
                 for message in messages:
                     yield await self._look_at(message)
         finally:
-            for message in taken:
+            for message in received:
                 await self._sqs.change_message_visibility(
                     QueueUrl=self._queue_url,
                     ReceiptHandle=message["ReceiptHandle"],

@@ -1,4 +1,4 @@
-"""Large texts of messages in an S3 bucket, whose rules delete them."""
+"""Large texts of messages in an S3 bucket. The bucket's lifecycle rules delete them."""
 
 from __future__ import annotations
 

@@ -116,25 +116,25 @@ def totals_in(item: Item) -> DayTotals:
 
 def put_reservation(table: str, ask: Ask) -> Item:
     """The action that makes a reservation, or lets it grow."""
-    wanted = ask.wanted
-    put: dict[str, Any] = {
+    reservation = ask.wanted
+    action: dict[str, Any] = {
         "TableName": table,
-        "Item": key_of(wanted.tenant, RESERVED + wanted.response_id)
+        "Item": key_of(reservation.tenant, RESERVED + reservation.response_id)
         | {
-            "owner": text(wanted.owner),
-            "created_at": number(wanted.created_at),
-            "amounts": text(orjson.dumps(dict(wanted.amounts)).decode()),
-            "step": number(wanted.step),
+            "owner": text(reservation.owner),
+            "created_at": number(reservation.created_at),
+            "amounts": text(orjson.dumps(dict(reservation.amounts)).decode()),
+            "step": number(reservation.step),
         },
         "ExpressionAttributeNames": {"#step": "step"},
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
     if ask.before is None:
-        put["ConditionExpression"] = "attribute_not_exists(#step)"
+        action["ConditionExpression"] = "attribute_not_exists(#step)"
     else:
-        put["ConditionExpression"] = "#step = :before"
-        put["ExpressionAttributeValues"] = {":before": number(ask.before.step)}
-    return {"Put": put}
+        action["ConditionExpression"] = "#step = :before"
+        action["ExpressionAttributeValues"] = {":before": number(ask.before.step)}
+    return {"Put": action}
 
 
 def delete_reservation(table: str, item: Item) -> Item:
@@ -153,28 +153,28 @@ def delete_reservation(table: str, item: Item) -> Item:
 def put_record(
     table: str,
     record: UsageRecord,
-    counted: Mapping[str, int],
+    counted_amounts: Mapping[str, int],
     before: Item | None,
     expires_at: float,
 ) -> Item:
     """The action that writes a record, if the one that it replaces is as it was read."""
-    put: dict[str, Any] = {
+    action: dict[str, Any] = {
         "TableName": table,
         "Item": keys_of_record(record)[0]
         | {
             "epoch": number(record.epoch),
             "record": text(record.to_text()),
-            "counted": text(orjson.dumps(dict(counted)).decode()),
+            "counted": text(orjson.dumps(dict(counted_amounts)).decode()),
             TTL_ATTRIBUTE: seconds(expires_at),
         },
         "ExpressionAttributeNames": {"#epoch": "epoch"},
     }
     if before is None:
-        put["ConditionExpression"] = "attribute_not_exists(#epoch)"
+        action["ConditionExpression"] = "attribute_not_exists(#epoch)"
     else:
-        put["ConditionExpression"] = "#epoch = :before"
-        put["ExpressionAttributeValues"] = {":before": before["epoch"]}
-    return {"Put": put}
+        action["ConditionExpression"] = "#epoch = :before"
+        action["ExpressionAttributeValues"] = {":before": before["epoch"]}
+    return {"Put": action}
 
 
 def add_to_totals(table: str, tenant: str, shard: int, added: DayTotals, expires_at: float) -> Item:

@@ -96,22 +96,22 @@ class Accepting(NamedTuple):
 def accept_all(connection: Connection, messages: Sequence[Accepting]) -> list[Lease | NotAccepted]:
     """Put messages on record, each with its response. Returns the outcome of each."""
     outcomes: dict[int, Lease | NotAccepted] = {}
-    left = dict(enumerate(messages))
-    while left:
+    pending = dict(enumerate(messages))
+    while pending:
         # A session's second one may follow the first.
         firsts: dict[str, int] = {}
-        for number, message in left.items():
+        for number, message in pending.items():
             firsts.setdefault(message.channel, number)
-        outcomes |= _accept(connection, {number: left.pop(number) for number in firsts.values()})
+        outcomes |= _accept(connection, {number: pending.pop(number) for number in firsts.values()})
     return [outcomes[number] for number in range(len(messages))]
 
 
 def _accept(
     connection: Connection, messages: Mapping[int, Accepting]
 ) -> dict[int, Lease | NotAccepted]:
-    """Put messages on record of which no two are of one session."""
-    known = _known_or_next(connection, messages)
-    following = [messages[number] for number, is_known in known.items() if not is_known]
+    """Put messages on record, at most one of each session."""
+    known_numbers = _known_or_next(connection, messages)
+    following = [messages[number] for number, is_known in known_numbers.items() if not is_known]
     if following:
         _write(connection, _RESPONSES, map(_response, following))
         _write(connection, _SESSIONS, map(_session, following))
@@ -119,7 +119,7 @@ def _accept(
         _write(connection, _MESSAGES, map(_message, following))
         _write_texts(connection, following)
     return {
-        number: message.head.lease if number in known else _not_accepted(message)
+        number: message.head.lease if number in known_numbers else _not_accepted(message)
         for number, message in messages.items()
     }
 
@@ -130,8 +130,8 @@ def _known_or_next(connection: Connection, messages: Mapping[int, Accepting]) ->
         (number, channel, entry.message_id, entry.previous_message_id, entry.response_id, now)
         for number, (channel, entry, now, *_) in messages.items()
     ]
-    found = connection.execute(_KNOWN_OR_NEXT.format(rows=_marks(rows)), _flat(rows)).fetchone()
-    return {number: bool(is_known) for number, is_known in orjson.loads(found[0])}
+    row = connection.execute(_KNOWN_OR_NEXT.format(rows=_marks(rows)), _flat(rows)).fetchone()
+    return {number: bool(is_known) for number, is_known in orjson.loads(row[0])}
 
 
 def _write(connection: Connection, insert: str, rows: Iterable[tuple[object, ...]]) -> None:

@@ -19,7 +19,7 @@ _SPARE_BYTES = 4_194_304
 # Pages given back in one transaction. The last pages of the file are moved first, so each of these
 # is a write.
 _PAGES_AT_ONCE = 256
-# The tables whose expired rows are counted, or measured, as they are deleted.
+# When expired rows of these tables are deleted, they are counted or measured.
 _COUNTED = ("messages", "responses", "usage_records", "large_texts")
 
 

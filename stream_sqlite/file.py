@@ -217,7 +217,7 @@ EXPIRING = (
     *("responses", "leases", "sessions", "messages", "large_texts", "dead_letters"),
     *("tenant_activity", "budget_counters", "usage_records", "usage_totals", "task_calls"),
 )
-"""The tables whose rows expire."""
+"""The tables with rows that expire."""
 
 
 BUSY_SECONDS = 2.0
@@ -361,7 +361,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check(connection: sqlite3.Connection) -> int:
-    """Check whose file it is. Returns the version of its tables."""
+    """Check that the file is a store. Returns the version of its tables."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise FileUnusable("it is another program's database; name another file")
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -63,27 +63,27 @@ class FileWatch:
         """
         if self.is_lost:
             return self._open_again(needs_tenants=needs_tenants) if now >= self._again_at else None
-        found = self._found()
-        gone = [suffix for suffix, file in self._used.items() if found.get(suffix) != file]
-        if gone:
-            self._lose(gone, now)
+        files = self._present_files()
+        changed = [suffix for suffix, file in self._used.items() if files.get(suffix) != file]
+        if changed:
+            self._lose(changed, now)
         else:
-            self._used = found
+            self._used = files
             self._keep_lock()
         return None
 
     def _begin(self) -> None:
         # SQLite may create the others only with the first transaction.
-        self._used = {suffix: file for suffix, file in self._found().items() if not suffix}
+        self._used = {suffix: file for suffix, file in self._present_files().items() if not suffix}
         self._again_at = inf
 
-    def _found(self) -> dict[str, FileId]:
-        found = {suffix: file_id(Path(f"{self._path}{suffix}")) for suffix in _SUFFIXES}
-        return {suffix: file for suffix, file in found.items() if file is not None}
+    def _present_files(self) -> dict[str, FileId]:
+        files = {suffix: file_id(Path(f"{self._path}{suffix}")) for suffix in _SUFFIXES}
+        return {suffix: file for suffix, file in files.items() if file is not None}
 
-    def _lose(self, gone: list[str], now: float) -> None:
+    def _lose(self, changed: list[str], now: float) -> None:
         self._again_at = now + _PAUSE_SECONDS
-        names = " and ".join(f"{self._path.name}{suffix}" for suffix in gone)
+        names = " and ".join(f"{self._path.name}{suffix}" for suffix in changed)
         what = f"EVENFLOW_STORE_PATH={self._path}: {names} deleted or replaced while in use"
         _logger.error(
             "%s; until there is a file again nothing is kept, new messages are refused and /health "

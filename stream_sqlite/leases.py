@@ -46,8 +46,8 @@ def declare_lost(connection: Connection, owner: str, until: float | None, now: f
     Returns:
         Whether it is lost.
     """
-    known = lease(connection, owner)
-    if known is not None and not known.lost and known.until != until:
+    current = lease(connection, owner)
+    if current is not None and not current.lost and current.until != until:
         return False
     connection.execute(
         "INSERT INTO leases (owner, owned_until, lost, expires_at) VALUES (?, 0, 1, ?)"
@@ -64,7 +64,7 @@ def ended_processes(connection: Connection, is_gone: Callable[[str], bool]) -> l
 
 
 def lose_all(connection: Connection, processes: Sequence[str]) -> None:
-    """Declare the leases of these processes lost, so that nobody waits until they run out."""
+    """Declare the leases of these processes lost at once, before they run out."""
     connection.executemany(
         "UPDATE leases SET lost = 1 WHERE process = ?", [(process,) for process in processes]
     )

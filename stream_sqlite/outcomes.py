@@ -1,4 +1,4 @@
-"""Hands the outcomes of calls to those who wait for them."""
+"""Sets the results of calls on the futures of their callers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outcomes:
         self._failing = False
 
     def hand_out(self, answer: asyncio.Future[Any], outcome: object) -> None:
-        """Give a call its result or its exception, unless nobody waits for it any more."""
+        """Set a call's result or exception, unless the caller has given up."""
         self._note(outcome)
         if answer.done():
             return
@@ -34,7 +34,7 @@ class Outcomes:
             answer.set_result(outcome)
 
     def _note(self, outcome: object) -> None:
-        # Of its kinds only this one is the file's.
+        # Subclasses have other causes than the file.
         failing = type(outcome) is StoreUnavailable
         if failing and not self._failing:
             _logger.error(

@@ -1,7 +1,7 @@
 """What goes through the pipe to the process that writes, and back. No I/O.
 
-A frame is a pickled object behind its length. Both ends are this program, and nobody else has the
-pipe.
+A frame is a pickled object behind its length. Both ends are this program, and no other
+process has the pipe.
 """
 
 from __future__ import annotations

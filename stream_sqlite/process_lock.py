@@ -21,10 +21,10 @@ FileId = tuple[int, int]
 def file_id(path: Path) -> FileId | None:
     """The identity of the file that has this name now. None: there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 class ProcessLock:
@@ -61,9 +61,9 @@ class ProcessLock:
         """
         if file_id(self._path) is not None:
             return False
-        made = self._make()
+        descriptor = self._make()
         os.close(self.descriptor)
-        self.descriptor = made
+        self.descriptor = descriptor
         return True
 
     def release(self) -> None:

@@ -16,13 +16,13 @@ from evenflow.stream_sqlite.transactions import Call, Operation, T, Transactions
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PendingRead:
     call: Call
-    answer: asyncio.Future[Any]
+    future: asyncio.Future[Any]
 
 
 class Reads:
-    """One connection and its thread. All reads that wait share the next transaction.
+    """One connection and its thread. All pending reads share the next transaction.
 
     All calls must come from one event loop.
 
@@ -33,7 +33,7 @@ class Reads:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._outcomes = Outcomes(path)
-        self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._queue: SimpleQueue[_PendingRead | None] = SimpleQueue()
         self.open()
 
     def open(self) -> None:
@@ -52,45 +52,45 @@ class Reads:
         """
         if self._closed is not None:
             raise StoreUnavailable(self._closed)
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._asked.put(_Asked(Call(single(operation)), answer))
-        return await answer
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put(_PendingRead(Call(single(operation)), future))
+        return await future
 
     def close(self, why: str | None = None) -> None:
-        """Finish the reads that wait, and close the connection.
+        """Finish the pending reads, and close the connection.
 
         Args:
             why: the error of later reads.
         """
         if self._closed is None:
-            self._asked.put(None)
+            self._queue.put(None)
             self._thread.join()
         self._closed = why or f"{self._path} is closed"
 
     def _work(self) -> None:
         going_on = True
         while going_on:
-            together = self._all_asked()
-            going_on = None not in together
-            if asked := [it for it in together if it is not None]:
-                self._answer(asked)
+            batch = self._next_reads()
+            going_on = None not in batch
+            if reads := [read for read in batch if read is not None]:
+                self._run_batch(reads)
         self._transactions.close()
 
-    def _all_asked(self) -> list[_Asked | None]:
-        """All reads that wait, one at least. None: there are no more."""
-        together = [self._asked.get()]
+    def _next_reads(self) -> list[_PendingRead | None]:
+        """All pending reads, one at least. None: `close` was called."""
+        batch = [self._queue.get()]
         with suppress(Empty):
             while True:
-                together.append(self._asked.get_nowait())
-        return together
+                batch.append(self._queue.get_nowait())
+        return batch
 
-    def _answer(self, asked: list[_Asked]) -> None:
-        """Wake the event loop once for all of them."""
-        outcomes = self._transactions.run([it.call for it in asked])
-        # The loop may have ended meanwhile, and then nobody waits.
+    def _run_batch(self, reads: list[_PendingRead]) -> None:
+        """Run the reads, and wake the event loop once for all of them."""
+        outcomes = self._transactions.run([read.call for read in reads])
+        # The loop may have ended meanwhile; then the results are not needed.
         with suppress(RuntimeError):
-            asked[0].answer.get_loop().call_soon_threadsafe(self._hand_out, asked, outcomes)
+            reads[0].future.get_loop().call_soon_threadsafe(self._hand_out, reads, outcomes)
 
-    def _hand_out(self, asked: list[_Asked], outcomes: list[object]) -> None:
-        for it, outcome in zip(asked, outcomes, strict=True):
-            self._outcomes.hand_out(it.answer, outcome)
+    def _hand_out(self, reads: list[_PendingRead], outcomes: list[object]) -> None:
+        for read, outcome in zip(reads, outcomes, strict=True):
+            self._outcomes.hand_out(read.future, outcome)

@@ -117,11 +117,11 @@ class SQLiteResponseStore:
         return await self._reads.run(partial(leases.lease, owner=owner))
 
     async def leases(self) -> Sequence[TaskLease]:
-        ended = await self._reads.run(
+        ended_processes = await self._reads.run(
             partial(leases.ended_processes, is_gone=self._process.is_gone)
         )
-        if ended:
-            await self._writes.run(partial(leases.lose_all, processes=ended))
+        if ended_processes:
+            await self._writes.run(partial(leases.lose_all, processes=ended_processes))
         return await self._reads.run(leases.leases)
 
     async def unfinished(self, owner: str) -> Sequence[str]:

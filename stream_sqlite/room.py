@@ -115,9 +115,9 @@ class Room:
         state, on_record = await self._reads.run(partial(_read_state, holder=holder))
         self._update_state(state, written)
         most, used = self._bounds()
-        kept = [*map(add, on_record, in_flight)]
-        if not has_room(most, used - size, size, *kept):
-            self._log_refusal(holder, kept, most, used)
+        used_by_holder = [*map(add, on_record, in_flight)]
+        if not has_room(most, used - size, size, *used_by_holder):
+            self._log_refusal(holder, used_by_holder, most, used)
             raise StoreFull
 
     def _update_state(self, state: FileState, written: int) -> None:
@@ -159,13 +159,13 @@ class Room:
         Raises:
             OSError: the file is gone.
         """
-        state, taken = self._state, self._in_flight + self._written - self._written_in_state
-        used = state.used_bytes + taken
+        state, in_flight = self._state, self._in_flight + self._written - self._written_in_state
+        used = state.used_bytes + in_flight
         length = self._path.stat().st_size
         log_bytes = _size(self._path.with_name(f"{self._path.name}-wal"))
         # What is written takes the disk twice: in the write-ahead log, and later in the file.
         to_write = max(0, state.bytes - length) + max(0, LOG_BYTES - log_bytes)
-        on_disk = self._reserve.room() + state.free_bytes - to_write - taken
+        on_disk = self._reserve.room() + state.free_bytes - to_write - in_flight
         return used + min(self._most_bytes - used, on_disk), used
 
     def _keep_reserve(self) -> None:
@@ -201,7 +201,9 @@ class Room:
             return f"EVENFLOW_STORE_BYTES={most}"
         return f"the disk of EVENFLOW_STORE_PATH={self._path}"
 
-    def _log_refusal(self, holder: Holder, kept: Sequence[int], most: int, used: int) -> None:
+    def _log_refusal(
+        self, holder: Holder, used_by_holder: Sequence[int], most: int, used: int
+    ) -> None:
         now = self._wall_time()
         if now - self._refusal_logged_at < _REFUSAL_LOG_SECONDS:
             return
@@ -211,7 +213,7 @@ class Room:
             "MiB of the tenant, the address, and its session or user: %s. Senders with less are "
             "still accepted; messages that expire make room",
             self._bound(most), most // _MEBIBYTE, used // _MEBIBYTE, holder.tenant,
-            ", ".join(str(size // _MEBIBYTE) for size in kept),
+            ", ".join(str(size // _MEBIBYTE) for size in used_by_holder),
         )  # fmt: skip
 
 

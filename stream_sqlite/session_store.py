@@ -61,10 +61,10 @@ class SQLiteSessionStore:
         )
 
     async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
-        ended = await self._reads.run(
+        ended_channels = await self._reads.run(
             partial(_ended_of, channels=[str(channel) for channel in channels], now=now)
         )
-        return frozenset(channel for channel in channels if str(channel) in ended)
+        return frozenset(channel for channel in channels if str(channel) in ended_channels)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         packed = None
@@ -105,27 +105,27 @@ def _session(connection: Connection, channel: str, now: float) -> tuple[str | No
     ).fetchone()
     if row is None:
         return None, False
-    last, ended = row
-    return None if ended else last, bool(ended)
+    last, is_ended = row
+    return None if is_ended else last, bool(is_ended)
 
 
 def _head(connection: Connection, channel: str, now: float) -> StoredConversation:
-    last, ended = _session(connection, channel, now)
-    found = connection.execute(
+    last, is_ended = _session(connection, channel, now)
+    rows = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM messages WHERE channel = ? AND expires_at > ? "
         f"AND {BRANCHES})",
         (channel, now),
     )
-    return StoredConversation(last, (), ended, bool(found.fetchone()[0]))
+    return StoredConversation(last, (), is_ended, bool(rows.fetchone()[0]))
 
 
 def _load(connection: Connection, channel: str, now: float) -> StoredConversation:
-    last, ended = _session(connection, channel, now)
+    last, is_ended = _session(connection, channel, now)
     rows = connection.execute(
         f"SELECT {_READ} FROM messages WHERE channel = ? AND expires_at > ?", (channel, now)
     )
     entries = in_causal_order(last, [_read_entry(*row) for row in rows])
-    return StoredConversation(last, entries, ended)
+    return StoredConversation(last, entries, is_ended)
 
 
 def _message(
@@ -175,10 +175,10 @@ def _answered(
 
 
 def _is_last(connection: Connection, channel: str, message_id: str) -> bool:
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT 1 FROM sessions WHERE channel = ? AND last_message_id = ?", (channel, message_id)
     )
-    return found.fetchone() is not None
+    return rows.fetchone() is not None
 
 
 def _end(connection: Connection, channel: str, now: float) -> Sequence[LedgerEntry]:
@@ -204,7 +204,7 @@ def _read_entry(
     response_id: str,
     owner: str,
     answer: str | None,
-    ended: int,
+    is_ended: int,
     *rest: Any,
 ) -> LedgerEntry:
     replaces, terms, kind, text_name, outcome, parent_message_id, packed = rest
@@ -215,7 +215,7 @@ def _read_entry(
         response_id,
         owner,
         answer,
-        bool(ended),
+        bool(is_ended),
         replaces,
         terms or "",
         kind or "",

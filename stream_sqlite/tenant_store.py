@@ -51,8 +51,8 @@ def _put(connection: Connection, tenant: Tenant, revision: int) -> None:
 
 def _count(connection: Connection, revision: int) -> None:
     """Count the revision up, if it is this one. Nothing is written before."""
-    counted = connection.execute(
+    cursor = connection.execute(
         "UPDATE tenants_revision SET revision = revision + 1 WHERE revision = ?", (revision,)
     )
-    if not counted.rowcount:
+    if not cursor.rowcount:
         raise TenantChanged(f"the records are at revision {_revision(connection)}, not {revision}")

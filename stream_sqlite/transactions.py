@@ -102,8 +102,8 @@ class Transactions:
         try:
             outcomes: dict[Call, object] = {}
             for operation, together in _by_operation(calls).items():
-                found = operation(connection, [call.argument for call in together])
-                outcomes |= zip(together, found, strict=True)
+                results = operation(connection, [call.argument for call in together])
+                outcomes |= zip(together, results, strict=True)
             connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
@@ -120,10 +120,10 @@ class Transactions:
 
     def _synchronize(self, connection: sqlite3.Connection, *, durable: bool) -> None:
         """Make a durable commit wait for the disk, with all commits before it."""
-        wanted = "FULL" if durable else "NORMAL"
-        if self._synchronous != wanted:
-            connection.execute(f"PRAGMA synchronous={wanted}")
-            self._synchronous = wanted
+        level = "FULL" if durable else "NORMAL"
+        if self._synchronous != level:
+            connection.execute(f"PRAGMA synchronous={level}")
+            self._synchronous = level
 
 
 def _alone(

@@ -86,22 +86,22 @@ class SQLiteUsageStore:
 
 
 def _reserve(connection: Connection, ask: Ask) -> str | ReservationGone | None:
-    wanted = ask.wanted
-    if _reservation(connection, wanted.tenant, wanted.response_id) != ask.before:
-        return ReservationGone(f"the reservation of {wanted.response_id} is another one")
-    committed = _committed(connection, wanted.tenant, tuple(wanted.amounts))
+    reservation = ask.wanted
+    if _reservation(connection, reservation.tenant, reservation.response_id) != ask.before:
+        return ReservationGone(f"the reservation of {reservation.response_id} is another one")
+    committed = _committed(connection, reservation.tenant, tuple(reservation.amounts))
     (full,) = without_room([ask], committed)
     if full is None:
-        _add(connection, wanted.tenant, ask.added, wanted.created_at)
+        _add(connection, reservation.tenant, ask.added, reservation.created_at)
         connection.execute(
             f"INSERT OR REPLACE INTO reservations ({_RESERVATION}) VALUES (?, ?, ?, ?, ?, ?)",
             (
-                wanted.tenant,
-                wanted.response_id,
-                wanted.owner,
-                wanted.created_at,
-                _text(wanted.amounts),
-                wanted.step,
+                reservation.tenant,
+                reservation.response_id,
+                reservation.owner,
+                reservation.created_at,
+                _text(reservation.amounts),
+                reservation.step,
             ),
         )
     return full

@@ -16,8 +16,8 @@ from pathlib import Path
 from evenflow.stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
 from evenflow.stream_sqlite.transactions import Call, Transactions
 
-# So many other writes go along with urgent ones, or a quarter of those that wait.
-_FEW = 4
+# The least number of deferrable writes in a batch; with more pending, a quarter of them.
+_LEAST_DEFERRABLE = 4
 
 Numbered = tuple[int, Call]
 """A call, and the number by which its outcome is known."""
@@ -32,28 +32,28 @@ class WriteOrder:
 
     def __init__(self) -> None:
         self._urgent: list[Numbered] = []
-        self._others: list[Numbered] = []
+        self._deferrable: list[Numbered] = []
 
     def __len__(self) -> int:
-        return len(self._urgent) + len(self._others)
+        return len(self._urgent) + len(self._deferrable)
 
     def add(self, number: int, call: Call) -> None:
         """A call waits."""
-        (self._urgent if call.urgent else self._others).append((number, call))
+        (self._urgent if call.urgent else self._deferrable).append((number, call))
 
     def take(self) -> list[Numbered]:
-        """Remove and return the next calls: all urgent ones, then a few of the others."""
-        few = max(_FEW, len(self._others) // 4)
-        taken = [*self._urgent, *self._others[:few]]
-        self._urgent, self._others = [], self._others[few:]
-        return taken
+        """Remove and return the next calls: all urgent ones, then a few deferrable ones."""
+        few = max(_LEAST_DEFERRABLE, len(self._deferrable) // 4)
+        batch = [*self._urgent, *self._deferrable[:few]]
+        self._urgent, self._deferrable = [], self._deferrable[few:]
+        return batch
 
 
 def serve(pipe: socket.socket, run: Callable[[Sequence[Call]], Sequence[object]]) -> None:
     """Answer calls until the pipe is closed and none waits.
 
     Raises:
-        OSError: nobody reads the outcomes.
+        OSError: the handler has closed its end.
     """
     frames, order, is_open = Frames(), WriteOrder(), True
     while is_open or order:
@@ -95,13 +95,14 @@ def _sendable(outcome: object) -> object:
 def main(arguments: Sequence[str]) -> None:
     """Serve one handler."""
     path, descriptor = arguments
-    # Who stops the handler stops the whole group. It still writes then, and closes the pipe.
+    # A signal to the process group must not end the writer: the handler still writes at its end,
+    # and then closes the pipe.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     with (
         socket.socket(fileno=int(descriptor)) as pipe,
         closing(Transactions(Path(path), writes=True)) as transactions,
-        # The handler was killed: nobody waits for what it has asked.
+        # The handler was killed: its pending calls need no outcome.
         suppress(OSError),
     ):
         serve(pipe, transactions.run)

@@ -86,7 +86,7 @@ class Writes:
         """
         if self._closed is not None:
             raise StoreUnavailable(self._closed)
-        if self._writer is None or self._writer.ended:
+        if self._writer is None or self._writer.has_ended:
             self._writer = self._start()
         return await self._writer.ask(Call(operation, argument, durable, urgent))  # type: ignore[no-any-return]
 
@@ -97,7 +97,7 @@ class Writes:
             why: the error of later calls.
         """
         self._closed = why or f"{self._path} is closed"
-        if self._writer is not None and not self._writer.ended:
+        if self._writer is not None and not self._writer.has_ended:
             self._writer.close()
 
     def open(self, kept_open: Sequence[int]) -> None:
@@ -133,7 +133,7 @@ class _Writer:
                 raise
         self._pipe.setblocking(False)
         self._loop.add_reader(self._pipe.fileno(), self._receive)
-        self.ended = False
+        self.has_ended = False
 
     async def ask(self, call: Call) -> Any:
         """The result of a call."""
@@ -170,7 +170,7 @@ class _Writer:
             del self._unsent[: self._pipe.send(self._unsent)]
 
     def _send(self) -> None:
-        if self.ended:
+        if self.has_ended:
             return
         try:
             self._send_some()
@@ -207,7 +207,7 @@ class _Writer:
         self._pipe.close()
         self._process.kill()
         what = (
-            f"{self._path}: the process that writes it has ended (exit code "
+            f"{self._path}: the process that writes it has has_ended (exit code "
             f"{self._process.wait()}); what it had committed is kept, and the next call starts "
             "another one"
         )
@@ -217,7 +217,7 @@ class _Writer:
         self._answers.clear()
 
     def _watch_no_more(self) -> None:
-        self.ended = True
+        self.has_ended = True
         if not self._loop.is_closed():
             self._loop.remove_reader(self._pipe.fileno())
             self._loop.remove_writer(self._pipe.fileno())
