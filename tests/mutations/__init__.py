@@ -1,3 +1,3 @@
-"""Faults that the tests must find, each a patch, and the command that tries them:
+"""Faults that the tests must find, each some edits of the code, and the command that tries them:
 `python -m tests.mutations`.
 """

@@ -44,7 +44,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", help="patches, or parts of their names; all of them if none is named"
+        "names", nargs="*", help="faults, or parts of their names; all of them if none is named"
     )
     parser.add_argument(
         "--tests", nargs="+", default=SUITE, metavar="PATH", help="default: %(default)s"
@@ -56,7 +56,7 @@ def _chosen(names: Sequence[str]) -> list[Mutation]:
     known = all_mutations()
     for name in names:
         if not any(name in mutation.name for mutation in known):
-            raise LookupError(f"there is no patch with {name!r} in its name")
+            raise LookupError(f"there is no fault with {name!r} in its name")
     return [
         mutation for mutation in known if not names or any(name in mutation.name for name in names)
     ]

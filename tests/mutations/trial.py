@@ -14,13 +14,13 @@ from pathlib import Path
 
 from tests.mutations.importing_tests import ImportingTests
 from tests.mutations.mutation import Mutation
+from tests.mutations.source_tree import SourceTree
 
 ROOT = Path(__file__).resolve().parents[2]
-
-_CODE = ("stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "evenflow", "functions")
+CODE = ("stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "evenflow", "functions")
 # What is installed and built is linked, not copied.
 _LINKED = frozenset({".venv", ".build", "node_modules", "dist"})
-# It sees to it that the patches apply, which to a tree that has one already they don't.
+# It sees that each edit finds its place, which it doesn't in a tree that has it already.
 _NOT_OF_USE = "tests/unit/test_mutations.py"
 _FAILED = re.compile(r"^(FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 _NO_TESTS = 5
@@ -56,24 +56,36 @@ class Trials:
         self._bytecode = scratch / "bytecode"
         self._suite = suite
         self._parallel = parallel
-        self._importing = ImportingTests(ROOT, _CODE, suite)
+        self._tests = SourceTree(ROOT, ["tests"])
+        self._importing = ImportingTests(ROOT, CODE, suite)
 
     def run(self, mutation: Mutation) -> Trial:
-        """See whether the tests find a fault: first those that import what it touches, then all.
+        """See whether the tests find a fault: first the one that found it last time, then those
+        that import what it changes, then all.
 
         Raises:
             DoesNotApply, TestsDidNotRun.
         """
         begun = time.monotonic()
         _copy(self._tree)
-        mutation.apply(self._tree)
-        return Trial(mutation, self._first_to_find(mutation), time.monotonic() - begun)
+        changed = mutation.apply(SourceTree(self._tree, CODE))
+        found_by = self._first_to_find(mutation.test, changed)
+        return Trial(mutation, found_by, time.monotonic() - begun)
 
-    def _first_to_find(self, mutation: Mutation) -> str | None:
-        for tests in self._importing.nearest(mutation.touched):
+    def _first_to_find(self, named: str, changed: Sequence[str]) -> str | None:
+        for tests in (self._of_suite(named), *self._importing.nearest(changed)):
             if tests and (found_by := self._first_failure(tests)) is not None:
                 return found_by
         return self._first_failure([*self._parallel, *self._suite])
+
+    def _of_suite(self, name: str) -> list[str]:
+        """The test of that name, if it is one of the suite."""
+        function = name.rpartition(".")[2]
+        return [
+            f"{path}::{function}"
+            for path in self._tests.files(name)
+            if any(path.is_relative_to(place) for place in self._suite)
+        ]
 
     def fails_without_a_fault(self, tests: Sequence[str]) -> str | None:
         """The first of these tests that fails in the tree as it is: it finds nothing.
