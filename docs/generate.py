@@ -15,6 +15,7 @@ from typing import TypeVar
 from docs.costs import costs_page, stale_figures
 from docs.doctor_page import doctor_page
 from docs.drawing import architecture_svg
+from docs.error_page import errors_page
 from docs.grafana_dashboard import grafana_dashboard
 from docs.licences import licences_page
 from docs.log_lines import log_lines_page
@@ -323,6 +324,7 @@ def _cell(text: str) -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "limits.md": limits_page,
+    "errors.md": lambda: errors_page(_NOTE),
     "metrics.md": metrics_page,
     "grafana/evenflow.json": grafana_dashboard,
     "states.md": states_page,
