@@ -1,4 +1,4 @@
-"""Writes docs/errors.md: one heading for each code, with the statuses that the code gives it."""
+"""Writes the reference of errors: one heading for each code, with its statuses in the code."""
 
 from __future__ import annotations
 

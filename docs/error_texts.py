@@ -1,4 +1,4 @@
-"""What each error code means to the program that receives it: docs/errors.md is made of this."""
+"""What each error code means to the program that receives it: the text of the reference."""
 
 from __future__ import annotations
 

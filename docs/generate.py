@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from docs.api_page import api_page
 from docs.costs import costs_page, stale_figures
 from docs.doctor_page import doctor_page
 from docs.drawing import architecture_svg
@@ -324,7 +325,8 @@ def _cell(text: str) -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "limits.md": limits_page,
-    "errors.md": lambda: errors_page(_NOTE),
+    "reference/api.md": lambda: api_page(_NOTE),
+    "reference/errors.md": lambda: errors_page(_NOTE),
     "metrics.md": metrics_page,
     "grafana/evenflow.json": grafana_dashboard,
     "states.md": states_page,

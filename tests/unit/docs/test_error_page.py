@@ -1,4 +1,4 @@
-"""docs/errors.md has a heading for each error code, and names only what exists."""
+"""docs/reference/errors.md has a heading for each error code, and names only what exists."""
 
 from __future__ import annotations
 
