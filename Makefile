@@ -1,5 +1,6 @@
 # Every target sets up what it needs first; a second run finds it there. `make help` lists them.
 HTTP_PORT ?= 8080
+DOCS_PORT ?= 8000
 PYTHON ?= python3
 PY := .venv/bin/python
 ENV ?= dev
@@ -35,7 +36,7 @@ PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers
 LANES := test e2e e2e-network test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-codex test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs proto docs-check lock clean
+.PHONY: help run run-aws test test-clients test-codex test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs docs-serve proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -69,7 +70,7 @@ check: ## everything that CI runs: the lanes side by side, behind what they all 
 	@$(PY) -m tests.lanes $(LANES)
 
 .PHONY: installed
-installed: .venv/.dev .venv/.bench web/dist/index.html infra/node_modules/.installed $(TEST_PACKAGES) $(CLIENT_PACKAGES)
+installed: .venv/.dev .venv/.bench .build/site/.installed web/dist/index.html infra/node_modules/.installed $(TEST_PACKAGES) $(CLIENT_PACKAGES)
 
 lint: .venv/.dev ## ruff: lint and format
 	$(PY) -m ruff check .
@@ -176,8 +177,12 @@ docs: .venv/.dev ## write the pages that are generated from the code
 proto: .venv/.dev ## write the messages of proto/ (fargate_handler/inference/llm_v1)
 	$(PY) -m grpc_tools.protoc -Ievenflow/fargate_handler/inference/llm_v1=proto/llm/v1 --python_out=. --pyi_out=. --grpc_python_out=. evenflow/fargate_handler/inference/llm_v1/inference.proto
 
-docs-check: .venv/.dev
+docs-check: .venv/.dev .build/site/.installed
 	$(PY) -m docs.generate --check
+	$(PY) -m docs.site
+
+docs-serve: .venv/.dev .build/site/.installed ## the documentation as a site, on http://127.0.0.1:8000 (DOCS_PORT=)
+	@exec $(PY) -m docs.site --serve --port $(DOCS_PORT)
 
 # They are installed into one environment, so each is bound by the largest.
 lock: .venv/.dev ## resolve the hashed requirement files again
@@ -187,7 +192,7 @@ lock: .venv/.dev ## resolve the hashed requirement files again
 	  extra=$$([ $$group = runtime ] || echo "--extra $$group"); \
 	  $(LOCK) $$extra pyproject.toml -c requirements/dev.txt --python-version 3.11 -o requirements/$$group.txt || exit 1; \
 	done
-	for group in clients litellm strands; do \
+	for group in clients litellm strands site; do \
 	  $(LOCK) --group pyproject.toml:$$group --python-version 3.11 -o requirements/$$group.txt || exit 1; \
 	done
 	for group in engines guidellm; do \

@@ -12,14 +12,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from docs.api_page import api_page
 from docs.costs import costs_page, stale_figures
 from docs.doctor_page import doctor_page
 from docs.drawing import architecture_svg
+from docs.error_page import errors_page
 from docs.grafana_dashboard import grafana_dashboard
 from docs.licences import licences_page
 from docs.log_lines import log_lines_page
 from docs.markdown import paragraph
 from docs.route_table import calls_section
+from docs.setting_groups import FIRST, GROUPS, ungrouped
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
 from evenflow.stream_core.api_documents.openapi import openapi_document
@@ -48,8 +51,13 @@ _TASK_MIB = 2_048
 
 
 def limits_page() -> str:
-    """Every setting, limits first, with its variable, default and meaning."""
-    settings = [name for name in HandlerSettings.model_fields if name not in Limits.model_fields]
+    """Every setting by what it is about, with its variable, default and meaning.
+
+    Raises:
+        ValueError: a setting is in no group of docs/setting_groups.py.
+    """
+    if left := ungrouped(set(HandlerSettings.model_fields)):
+        raise ValueError(f"docs/setting_groups.py must name once: {', '.join(sorted(left))}")
     return "\n".join(
         [
             _NOTE,
@@ -57,25 +65,21 @@ def limits_page() -> str:
             "",
             *paragraph(
                 "Each is an environment variable, checked before anything starts: a wrong value or "
-                "an unknown `EVENFLOW_…` variable stops the start with one line that names it."
+                "an unknown `EVENFLOW_…` variable stops the start with one line that names it. For "
+                "a limit the last column says what happens when it is reached."
             ),
-            "",
-            "## Limits",
-            "",
-            "| variable | default | when reached |",
-            "|---|---|---|",
-            *(_setting_row(name) for name in Limits.model_fields),
-            "",
-            "## Settings",
-            "",
-            "| variable | default | meaning |",
-            "|---|---|---|",
-            *(_setting_row(name) for name in settings),
+            *_settings_table("Change these ten first", FIRST),
+            *(line for title, names in GROUPS.items() for line in _settings_table(title, names)),
             "",
             *calls_section(),
             *_memory_section(Limits()),
         ]
     )
+
+
+def _settings_table(title: str, names: Iterable[str]) -> Iterable[str]:
+    yield from ("", f"## {title}", "", "| variable | default | meaning |", "|---|---|---|")
+    yield from (_setting_row(name) for name in names)
 
 
 def _memory_section(limits: Limits) -> Iterable[str]:
@@ -302,7 +306,7 @@ def _setting_row(name: str) -> str:
         path = field.default
         default = f"`{path.relative_to(_FOLDER.parent) if path.is_absolute() else path}`"
     else:
-        default = "" if field.default is None else f"`{field.default}`"
+        default = "" if field.default in (None, (), {}, "") else f"`{field.default}`"
     return f"| `EVENFLOW_{name.upper()}` | {default} | {_cell(field.description or '')} |"
 
 
@@ -323,6 +327,8 @@ def _cell(text: str) -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "limits.md": limits_page,
+    "reference/api.md": lambda: api_page(_NOTE),
+    "reference/errors.md": lambda: errors_page(_NOTE),
     "metrics.md": metrics_page,
     "grafana/evenflow.json": grafana_dashboard,
     "states.md": states_page,

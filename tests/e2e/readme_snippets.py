@@ -19,6 +19,7 @@ PAGES = (
     "docs/licences.md",
     "docs/protocol.md",
     "docs/tenants.md",
+    "docs/tutorial.md",
     "web/README.md",
 )
 LOCAL = "http://127.0.0.1:8080"

@@ -5,6 +5,7 @@ be run here is looked at, and the reason is said.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -26,6 +27,7 @@ from tests.integration.server_process import ROOT, ServerProcess, clean_environm
 
 _SERVING = [command for command in commands() if command.endswith("make run")]
 _CALLS = commands("docs/protocol.md")
+_TUTORIAL = commands("docs/tutorial.md")
 _MOST_PICTURE_BYTES = 2_000_000
 
 
@@ -149,6 +151,22 @@ def test_the_three_calls_stream_an_answer(server: ServerProcess) -> None:
     assert "event: chat.response.completed" in streamed
 
 
+def test_the_tutorial_comes_back_after_the_index_that_it_names(server: ServerProcess) -> None:
+    calls = [command for command in _TUTORIAL if command not in _SERVING]
+    separator = "echo =========="
+    script = "\n".join(["set -euo pipefail", *calls[:-1], separator, calls[-1]])
+    printed = _run(["bash", "-c", at(server, script)]).stdout
+    whole, resumed = (
+        [json.loads(line) for line in re.findall(r"^data: (.+)$", part, re.MULTILINE)]
+        for part in printed.split("==========\n")
+    )
+    assert resumed[0]["from"] == 8
+    text, rest = ("".join(it.get("delta", "") for it in part) for part in (whole, resumed))
+    assert rest
+    assert text.endswith(rest)
+    assert resumed[-1] == whole[-1]
+
+
 def test_openais_api_streams_an_answer(server: ServerProcess) -> None:
     streamed = _in_pieces(at(server, _CALLS[-1]), "chat.completion.chunk")
     assert streamed.rstrip().endswith("data: [DONE]")
@@ -244,6 +262,7 @@ def test_no_command_and_no_block_is_left_out() -> None:
     run = {
         *_SERVING,
         *_CALLS,
+        *_TUTORIAL,
         *_SHORT_FORMS,
         *_REASONS_NOT_TO_RUN,
         _OF_AN_ACCOUNT,
