@@ -6,9 +6,10 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from evenflow.infra.constructs.inference.model_access import ModelAccess
-from evenflow.infra.pager import check_somebody_is_paged
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.pager import check_somebody_is_paged
+from evenflow.infra.settings.regions import GLOBAL_REGION
+from evenflow.infra.settings.tags import merge_tags
 from evenflow.infra.stacks.canary_stack import CanaryStack
 from evenflow.infra.stacks.certificate_stack import CertificateStack
 from evenflow.infra.stacks.data_stack import DataStack
@@ -19,7 +20,6 @@ from evenflow.infra.stacks.inference_stack import InferenceStack
 from evenflow.infra.stacks.network_stack import NetworkStack
 from evenflow.infra.stacks.observability_stack import ObservabilityStack
 from evenflow.infra.stacks.service_stack import ServiceStack
-from evenflow.infra.tags import merge_tags
 
 
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:

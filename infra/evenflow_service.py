@@ -12,8 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from evenflow.infra.acknowledge import in_findings
-from evenflow.infra.canary_settings import CanarySettings
+from evenflow.infra.constructs.acknowledge import in_findings
 from evenflow.infra.constructs.data.buckets import BucketArn
 from evenflow.infra.constructs.data.data import Data
 from evenflow.infra.constructs.data.keys import allow_use_of
@@ -21,6 +20,13 @@ from evenflow.infra.constructs.data.tables import Tables
 from evenflow.infra.constructs.edge.edge import Edge
 from evenflow.infra.constructs.edge.firewall import Firewall
 from evenflow.infra.constructs.edge.outputs import frontend_outputs
+from evenflow.infra.constructs.front import (
+    CloudFront,
+    ExistingListener,
+    Front,
+    OnlyLoadBalancer,
+    check_address,
+)
 from evenflow.infra.constructs.functions.canary import Canary
 from evenflow.infra.constructs.functions.functions import Functions, UpkeepFunctions
 from evenflow.infra.constructs.inference.model import model_access
@@ -30,39 +36,33 @@ from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.observability.observability import Observability
 from evenflow.infra.constructs.service.handlers import Handlers
 from evenflow.infra.constructs.service.outputs import tenants_output
-from evenflow.infra.environments import environment
-from evenflow.infra.filter_settings import FilterSettings
-from evenflow.infra.front import (
-    CloudFront,
-    ExistingListener,
-    Front,
-    OnlyLoadBalancer,
-    check_address,
-)
 from evenflow.infra.given_settings import (
     edge_settings,
     existing_vpc,
     settings_for_vpc,
     with_idle_timeout,
 )
-from evenflow.infra.inference_settings import InferenceSettings
-from evenflow.infra.pager import check_somebody_is_paged
-from evenflow.infra.regions import (
+from evenflow.infra.settings.canary_settings import CanarySettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings, LogRetentionDays
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.filter_settings import FilterSettings
+from evenflow.infra.settings.inference_settings import InferenceSettings
+from evenflow.infra.settings.pager import check_somebody_is_paged
+from evenflow.infra.settings.regions import (
     GLOBAL_REGION,
     Region,
     UnknownRegionError,
     context_key,
     region_named,
 )
-from evenflow.infra.settings import EnvironmentSettings, LogRetentionDays
-from evenflow.infra.stack_settings import (
+from evenflow.infra.settings.stack_settings import (
     AlarmSettings,
     DataSettings,
     FunctionSettings,
     HandlerServiceSettings,
     WorkerServiceSettings,
 )
-from evenflow.infra.tracing_settings import TracingSettings
+from evenflow.infra.settings.tracing_settings import TracingSettings
 from evenflow.stream_core.auth.oidc_settings import OidcSettings
 from evenflow.stream_core.base.agents import Agent
 from evenflow.stream_core.base.limits import Limits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 
-from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
-from evenflow.infra.stack_settings import (
+from evenflow.infra.constructs.front import ExistingListener, Front, OnlyLoadBalancer
+from evenflow.infra.settings.stack_settings import (
     EdgeSettings,
     HandlerServiceSettings,
     HostedZone,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
 from evenflow.infra.preflight.findings import Finding, good, unanswered, warning
-from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.settings.regions import GLOBAL_REGION
 
 _VERIFIED = "CloudFront, verified account"
 _PAGE = "docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cloudfront-limits.html"

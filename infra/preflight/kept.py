@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.kept_resources import find_kept
 from evenflow.infra.preflight.findings import Finding, bad, good, unanswered
-from evenflow.infra.removal.kept_resources import find_kept
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 _NAME = "kept resources"
 _SHOWN = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
 from evenflow.infra.preflight.account_quotas import quota_value
 from evenflow.infra.preflight.findings import Finding, bad, good, unanswered
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
 from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.stack_settings import EdgeSettings
-from evenflow.infra.synthesized_settings import DEFAULT_QUALIFIER
+from evenflow.infra.settings.regions import GLOBAL_REGION
+from evenflow.infra.settings.stack_settings import EdgeSettings
+from evenflow.infra.settings.synthesized_settings import DEFAULT_QUALIFIER
 
 _OLDEST_BOOTSTRAP = 6
 _LEFT = timedelta(days=30)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from evenflow.infra.canary_settings import CanarySettings
 from evenflow.infra.constructs.data.data import Data
 from evenflow.infra.constructs.functions.canary import Canary
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.canary_settings import CanarySettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class CanaryStack(cdk.Stack):

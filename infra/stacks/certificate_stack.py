@@ -6,9 +6,9 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from evenflow.infra.constructs.domain import domain_certificate
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import HostedZone
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION
+from evenflow.infra.settings.stack_settings import HostedZone
 
 
 class CertificateStack(cdk.Stack):

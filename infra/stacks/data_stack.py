@@ -8,7 +8,7 @@ from constructs import Construct
 
 from evenflow.infra.constructs.data.buckets import BucketArn
 from evenflow.infra.constructs.data.data import Data
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class DataStack(cdk.Stack):

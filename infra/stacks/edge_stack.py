@@ -10,8 +10,8 @@ from evenflow.infra.constructs.edge.edge import Edge
 from evenflow.infra.constructs.edge.outputs import frontend_outputs
 from evenflow.infra.constructs.functions.functions import Functions
 from evenflow.infra.constructs.service.handlers import Handlers
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION
 from evenflow.infra.stacks.firewall_stack import FirewallStack
 
 

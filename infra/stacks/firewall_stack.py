@@ -8,9 +8,9 @@ from constructs import Construct
 from evenflow.infra.constructs.edge.firewall import Firewall
 from evenflow.infra.constructs.observability.blocked_requests import blocked_requests_alarm
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import FirewallSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION
+from evenflow.infra.settings.stack_settings import FirewallSettings
 
 
 class FirewallStack(cdk.Stack):

@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from evenflow.infra.constructs.functions.functions import Functions
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.stacks.data_stack import DataStack
 
 

@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from evenflow.infra.constructs.inference.model import model_access
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.stacks.network_stack import NetworkStack
 
 

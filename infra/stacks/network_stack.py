@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from evenflow.infra.constructs.network.network import Network
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class NetworkStack(cdk.Stack):

@@ -7,7 +7,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from evenflow.infra.constructs.observability.observability import Observability
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class ObservabilityStack(cdk.Stack):

@@ -11,7 +11,7 @@ from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.service.handlers import Handlers
 from evenflow.infra.constructs.service.outputs import tenants_output
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.stacks.data_stack import DataStack
 from evenflow.infra.stacks.network_stack import NetworkStack
 

@@ -10,7 +10,7 @@ import aws_cdk as cdk
 import pytest
 
 from evenflow.infra.evenflow_service import EvenflowService
-from evenflow.infra.stack_settings import AlarmSettings, WorkerServiceSettings
+from evenflow.infra.settings.stack_settings import AlarmSettings, WorkerServiceSettings
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.limits import (

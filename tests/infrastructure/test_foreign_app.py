@@ -315,7 +315,7 @@ def test_there_may_be_no_canary_and_traces_logs_and_a_budget_are_chosen(
             "give ec2.Vpc.from_vpc_attributes a vpc_cidr_block",
         ),
         ('image="i"', "None", "the stack Chat must name its region"),
-        ('image="i"', '"sa-east-1"', "is not in infra/regions.py"),
+        ('image="i"', '"sa-east-1"', "is not in infra/settings/regions.py"),
     ],
 )
 def test_what_is_missing_is_said(

@@ -23,9 +23,9 @@ from evenflow.cdk import (
     ExistingListener,
     OnlyLoadBalancer,
 )
+from evenflow.infra.constructs.front import AddressNeededError
 from evenflow.infra.constructs.service.path_rules import path_rules
 from evenflow.infra.evenflow_service import CanaryOutOfReachError
-from evenflow.infra.front import AddressNeededError
 from evenflow.infra.given_settings import PrivateSubnetsNeededError, VpcNeededError
 from evenflow.stream_core.http.routes import ROUTES, Origin, edge_patterns
 from tests.infrastructure.cfn_lint import findings

@@ -15,12 +15,12 @@ from botocore.loaders import create_loader
 
 from evenflow.infra import region_lookup
 from evenflow.infra.announce import _warnings
-from evenflow.infra.context import settings_of
-from evenflow.infra.environments import environment
 from evenflow.infra.evenflow_service import EvenflowService
 from evenflow.infra.region_lookup import RegionLookupError, look_up
-from evenflow.infra.regions import Region, UnknownRegionError, context_key, region_named
-from evenflow.infra.setting_paths import WrongSettingError
+from evenflow.infra.settings.context import settings_of
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.regions import Region, UnknownRegionError, context_key, region_named
+from evenflow.infra.settings.setting_paths import WrongSettingError
 from tests.infrastructure.account_server import MODEL, AccountServer, account_server
 from tests.infrastructure.synthesis import synthesize
 from tests.integration.aws_emulator import CREDENTIALS

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from evenflow.infra.environments import ENVIRONMENTS
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import ENVIRONMENTS
 from evenflow.infra.updates.conflict import Conflict
 from evenflow.infra.updates.judgement import conflicts
 from evenflow.infra.updates.replacement import IMMUTABLE

@@ -8,7 +8,7 @@ from evenflow.infra.constructs.data.buckets import access_log_bucket, request_bu
 from evenflow.infra.constructs.data.dead_letter_queue import dead_letter_queue
 from evenflow.infra.constructs.data.keys import KeySecrets, data_key
 from evenflow.infra.constructs.data.tables import OwnTables, Tables
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class Data(Construct):

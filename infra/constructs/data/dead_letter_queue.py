@@ -7,9 +7,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import removal_policy
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 def dead_letter_queue(

@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudfront as cloudfront
 from constructs import Construct
 
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.auth.allowed_origins import page_policy
 
 

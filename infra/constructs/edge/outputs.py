@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from constructs import Construct
 
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.http.routes import CHAT, OPEN_SESSION, POST_MESSAGE, RUN, WEBSOCKET
 
 

@@ -11,11 +11,11 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_deployment as deployment
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.assets.package_data import built_page
+from evenflow.infra.assets.page_build import PageNotBuiltError
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import log_group
-from evenflow.infra.package_data import built_page
-from evenflow.infra.page_build import PageNotBuiltError
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class WebClient(Construct):

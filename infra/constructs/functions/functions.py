@@ -10,7 +10,7 @@ from evenflow.infra.constructs.functions.key_rotation import KeyRotation
 from evenflow.infra.constructs.functions.session_api import SessionApi
 from evenflow.infra.constructs.functions.session_functions import PollResponse, SessionInit
 from evenflow.infra.constructs.functions.usage_file import UsageFile
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class UpkeepFunctions(Construct):

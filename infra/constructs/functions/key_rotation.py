@@ -10,7 +10,7 @@ from constructs import Construct
 
 from evenflow.infra.constructs.data.keys import allow_use_of
 from evenflow.infra.constructs.functions.python_function import PythonFunction
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class KeyRotation(PythonFunction):

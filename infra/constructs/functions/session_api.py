@@ -9,9 +9,9 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import log_group
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.http.routes import OPEN_SESSION, POLL
 
 _ACCESS_LOG = {

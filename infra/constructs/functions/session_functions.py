@@ -17,7 +17,7 @@ from evenflow.infra.constructs.variables import (
     origin_variables,
     session_agent_variables,
 )
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class SessionInit(PythonFunction):

@@ -13,7 +13,7 @@ from evenflow.infra.constructs.data.keys import allow_use_of
 from evenflow.infra.constructs.data.tables import allow_on_table
 from evenflow.infra.constructs.functions.python_function import PythonFunction
 from evenflow.infra.constructs.variables import limit_variables
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 _TIMEOUT_SECONDS = 900  # the longest
 # With so much a function has a whole processor: then a day may have some ten million records.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 
-from evenflow.infra.filter_settings import GuardrailName
+from evenflow.infra.settings.filter_settings import GuardrailName
 
 
 def guardrail_statements(

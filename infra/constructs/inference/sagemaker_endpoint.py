@@ -12,9 +12,9 @@ from constructs import Construct
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.inference.sagemaker_model import model_container, model_role
 from evenflow.infra.constructs.network.security_groups import private_subnets
-from evenflow.infra.inference_settings import SageMakerSettings
-from evenflow.infra.regions import Region
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.inference_settings import SageMakerSettings
+from evenflow.infra.settings.regions import Region
 
 VARIANT = "main"
 # The API's reference needs the first one for streams. AWS's own managed policies grant both.

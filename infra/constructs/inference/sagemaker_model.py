@@ -9,9 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
-from evenflow.infra.inference_settings import SageMakerSettings
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.acknowledge import acknowledge
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.inference_settings import SageMakerSettings
 
 DLC_ACCOUNT = "763104351884"  # AWS's account with its deep learning containers, in most regions
 _WEIGHTS = "/opt/ml/model"  # where SageMaker downloads to

@@ -15,8 +15,8 @@ from evenflow.infra.constructs.metrics import MINUTE
 from evenflow.infra.constructs.observability.blocked_requests import blocked_requests
 from evenflow.infra.constructs.observability.dashboard import GRAPH_HEIGHT, GRAPH_WIDTH
 from evenflow.infra.constructs.service.workers import worker_service_name
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION
 
 _TABLES = ("sessions", "ledger", "responses", "tenants")
 _CLIENTS_CALL = ("session-init", "poll-response")

@@ -7,8 +7,8 @@ from constructs import Construct
 
 from evenflow.infra.constructs.metrics import MINUTE
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import FirewallSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.stack_settings import FirewallSettings
 from evenflow.stream_core.metrics.metric_catalogue import Urgency
 
 

@@ -7,7 +7,7 @@ from constructs import Construct
 from evenflow.infra.constructs.metrics import evenflow_metric
 from evenflow.infra.constructs.observability.metric_alarm import metric_alarm
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
 
 

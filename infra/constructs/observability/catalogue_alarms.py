@@ -13,7 +13,7 @@ from evenflow.infra.constructs.metrics import evenflow_metric, sudden_drop
 from evenflow.infra.constructs.observability.metric_alarm import metric_alarm
 from evenflow.infra.constructs.observability.runbook import what_to_do
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric, Urgency
 
 # A drop that takes several minutes never halves a minute: it is looked for a second time at this

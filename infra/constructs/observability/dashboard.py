@@ -9,7 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from evenflow.infra.constructs.metrics import evenflow_metric, sudden_drop
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import PUBLISHED, Metric, MetricKind
 
 # A metric belongs to the first row with a prefix of its name. The last row takes all others.

@@ -6,7 +6,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import Alarm, Metric, Urgency
 
 

@@ -18,8 +18,8 @@ from evenflow.infra.constructs.observability.dashboard import catalogue_rows, da
 from evenflow.infra.constructs.observability.monthly_budget import MonthlyBudget
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
 from evenflow.infra.constructs.observability.service_alarms import ServiceAlarms
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION
 from evenflow.stream_core.metrics.metric_catalogue import PROMISES
 
 

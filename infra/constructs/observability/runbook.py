@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evenflow.infra.package_data import runbooks
+from evenflow.infra.assets.package_data import runbooks
 
 _FIRST_STEP = re.compile(r"^## Look first\n\n(.+?)\n\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")

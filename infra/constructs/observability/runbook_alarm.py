@@ -14,7 +14,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from evenflow.infra.constructs.observability.runbook import what_to_do
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import Urgency
 
 

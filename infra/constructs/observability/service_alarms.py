@@ -12,7 +12,7 @@ from evenflow.infra.constructs.data.dead_letter_queue import dead_letter_queue_n
 from evenflow.infra.constructs.metrics import MINUTE, evenflow_metric
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
 from evenflow.infra.constructs.service.workers import running_workers
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES, Urgency
 
 _RETRIES_PER_MINUTE = 100

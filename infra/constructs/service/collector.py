@@ -9,11 +9,11 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.constructs.service.container_image import container_image
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.tracing_settings import TracingSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.tracing_settings import TracingSettings
 
 _OTLP = "127.0.0.1:4318"  # all containers of a task have one loopback
 _READ_BY_COLLECTOR = "AOT_CONFIG_CONTENT"

@@ -7,8 +7,8 @@ from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
-from evenflow.infra.image_reference import EcrImage, ecr_image
-from evenflow.infra.package_data import CHECKOUT
+from evenflow.infra.assets.package_data import CHECKOUT
+from evenflow.infra.settings.image_reference import EcrImage, ecr_image
 
 _DOCKERFILE = "fargate_handler/Dockerfile"
 

@@ -10,12 +10,12 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.constructs.service.collector import add_collector, tracing_variables
 from evenflow.infra.constructs.service.container_image import container_image
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import ServiceSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.stack_settings import ServiceSettings
 
 
 def fargate_task(

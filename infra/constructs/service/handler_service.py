@@ -8,13 +8,13 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.metrics import evenflow_metric
 from evenflow.infra.constructs.network.security_groups import HANDLER_PORT
 from evenflow.infra.constructs.service.handler_task import CONTAINER_NAME
 from evenflow.infra.constructs.service.load_balancer import LoadBalancer
 from evenflow.infra.constructs.service.rollback_alarms import RollbackAlarms
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import NODE_LOAD, Statistic
 
 

@@ -12,6 +12,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from evenflow.infra.constructs.domain import domain_certificate
+from evenflow.infra.constructs.front import ExistingListener, Front, OnlyLoadBalancer
 from evenflow.infra.constructs.network.security_groups import (
     HANDLER_PORT,
     HTTP_PORT,
@@ -19,8 +20,7 @@ from evenflow.infra.constructs.network.security_groups import (
     private_subnets,
 )
 from evenflow.infra.constructs.service.path_rules import path_rules
-from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.http.routes import HEALTH, edge_patterns
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it

@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from evenflow.infra.constructs.inference.model_access import ModelAccess
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 def tenants_output(

@@ -8,7 +8,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from evenflow.infra.constructs.metrics import evenflow_metric
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import (
     DELIVERY_JITTER,
     RESPONSE_FAILURE_RATE,

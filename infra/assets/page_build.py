@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from evenflow.infra.package_data import CHECKOUT
+from evenflow.infra.assets.package_data import CHECKOUT
 
 _NODE = "Node.js 20.19 or later"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow.infra.stack_settings import AlarmSettings
+from evenflow.infra.settings.stack_settings import AlarmSettings
 
 WHOM_TO_PAGE = (
     "set alarms.page_email=on-call@example.com or alarms.page_topic_arn=<SNS topic>, or, if that "

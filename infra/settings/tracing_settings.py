@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from evenflow.infra.image_reference import ecr_image
-from evenflow.infra.stack_settings import Settings
+from evenflow.infra.settings.image_reference import ecr_image
+from evenflow.infra.settings.stack_settings import Settings
 
 
 class TracingSettings(Settings):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from evenflow.infra.stack_settings import Settings
+from evenflow.infra.settings.stack_settings import Settings
 
 
 class CanarySettings(Settings):

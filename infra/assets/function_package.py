@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.infra.package_data import CHECKOUT, functions_cache, functions_lock
+from evenflow.infra.assets.package_data import CHECKOUT, functions_cache, functions_lock
 
 _PACKAGE = "evenflow"  # what is ours is within it, here as there
 _SHARED = ("stream_core", "stream_aws")

@@ -122,7 +122,7 @@ def region_named(name: str, context: Mapping[str, Any] | None = None) -> Region:
     if name in REGIONS:
         return REGIONS[name]
     raise UnknownRegionError(
-        f"the region {name!r} is not in infra/regions.py, which has {', '.join(REGIONS)}. "
+        f"the region {name!r} is not in infra/settings/regions.py, which has {', '.join(REGIONS)}. "
         f"`python -m evenflow.infra.region_lookup {name}` asks your account for its entry, and "
         f"writes it into cdk.context.json. {_needs(name)}"
     )

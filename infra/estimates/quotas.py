@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evenflow.infra.inference_settings import BedrockSettings
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.traffic import Traffic
+from evenflow.infra.estimates.traffic import Traffic
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.inference_settings import BedrockSettings
 
 # An account must leave so many of its concurrent executions unreserved.
 _LAMBDA_UNRESERVED = 100

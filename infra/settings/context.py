@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from evenflow.infra.environments import ENVIRONMENTS, environment
-from evenflow.infra.regions import region_named
-from evenflow.infra.setting_paths import WrongSettingError
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import ENVIRONMENTS, environment
+from evenflow.infra.settings.regions import region_named
+from evenflow.infra.settings.setting_paths import WrongSettingError
 
 DEFAULT_ENVIRONMENT = "dev"
 # The keys of CDK and of its plugins have a colon or a slash, or dashes and no dot.

@@ -8,11 +8,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from evenflow.infra.canary_settings import CanarySettings
-from evenflow.infra.filter_settings import FilterSettings
-from evenflow.infra.inference_settings import InferenceSettings
-from evenflow.infra.regions import GLOBAL_REGION, US_EAST_1, Region
-from evenflow.infra.stack_settings import (
+from evenflow.infra.settings.canary_settings import CanarySettings
+from evenflow.infra.settings.filter_settings import FilterSettings
+from evenflow.infra.settings.inference_settings import InferenceSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION, US_EAST_1, Region
+from evenflow.infra.settings.stack_settings import (
     AlarmSettings,
     DataSettings,
     EdgeSettings,
@@ -22,8 +22,8 @@ from evenflow.infra.stack_settings import (
     Settings,
     WorkerServiceSettings,
 )
-from evenflow.infra.tags import check_tags
-from evenflow.infra.tracing_settings import TracingSettings
+from evenflow.infra.settings.tags import check_tags
+from evenflow.infra.settings.tracing_settings import TracingSettings
 from evenflow.stream_core.auth.allowed_origins import parse_origins
 from evenflow.stream_core.auth.oidc_settings import OidcSettings
 from evenflow.stream_core.base.agents import Agent, agents_as_json

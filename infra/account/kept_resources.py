@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evenflow.infra.preflight.account import Account, Unanswered
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION
 
 LOG_GROUP, SECRET = "AWS::Logs::LogGroup", "AWS::SecretsManager::Secret"
 BUCKET, KEY = "AWS::S3::Bucket", "AWS::KMS::Key"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 ASSEMBLY = Path("cdk.out")
 """Where `cdk synth` and `cdk deploy` write, as cdk.json says."""

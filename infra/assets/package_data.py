@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 # evenflow/infra is a link in a checkout.
-CHECKOUT = Path(__file__).resolve().parent.parent
+CHECKOUT = Path(__file__).resolve().parents[2]
 """The folder of our packages. In a checkout it has everything else, too."""
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from evenflow.infra.stack_settings import Settings
+from evenflow.infra.settings.stack_settings import Settings
 from evenflow.stream_core.filtering.groups import Group
 
 # As handlers take it: an id or an ARN, and a version.

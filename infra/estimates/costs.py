@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evenflow.infra import prices
-from evenflow.infra.prices import Price
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import ServiceSettings
-from evenflow.infra.traffic import Traffic
+from evenflow.infra.estimates import prices
+from evenflow.infra.estimates.prices import Price
+from evenflow.infra.estimates.traffic import Traffic
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.stack_settings import ServiceSettings
 from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
 from evenflow.stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
 
@@ -371,9 +371,8 @@ def _gpus(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     endpoint = settings.inference.sagemaker
     price = prices.GPU_HOUR.get(endpoint.instance_type)
     if price is None:
-        return Row(
-            f"SageMaker {endpoint.instance_type}: add its price to infra/prices.py", 0, 0, ()
-        )
+        what = f"SageMaker {endpoint.instance_type}: add its price to infra/estimates/prices.py"
+        return Row(what, 0, 0, ())
     instances = traffic.streams / endpoint.requests_per_instance
     return Row(
         f"SageMaker {endpoint.instance_type}",

@@ -7,8 +7,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from evenflow.infra.filter_settings import GuardrailName
-from evenflow.infra.stack_settings import Settings
+from evenflow.infra.settings.filter_settings import GuardrailName
+from evenflow.infra.settings.stack_settings import Settings
 from evenflow.stream_core.base.model_prices import ModelPrices
 from evenflow.stream_core.base.public_models import parse_models
 

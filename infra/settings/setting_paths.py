@@ -63,7 +63,9 @@ def _refuse(model: type[BaseModel], path: str) -> Any:
         raise WrongSettingError(
             f"there is no setting {path!r}; did you mean {' or '.join(similar)}?"
         )
-    raise WrongSettingError(f"there is no setting {path!r}; infra/settings.py has them all")
+    raise WrongSettingError(
+        f"there is no setting {path!r}; infra/settings/environment_settings.py has them all"
+    )
 
 
 def paths(model: type[BaseModel], before: str = "") -> Iterator[str]:
