@@ -17,7 +17,7 @@ from evenflow.infra.constructs.domain import DomainOutsideZoneError
 from evenflow.infra.constructs.network.network import UnreachableImageError
 from evenflow.infra.settings.context import DEFAULT_ENVIRONMENT, settings_of
 from evenflow.infra.settings.environments import UnknownEnvironmentError
-from evenflow.infra.settings.pager import NobodyIsPagedError
+from evenflow.infra.settings.observability_settings import NobodyIsPagedError
 from evenflow.infra.settings.regions import UnknownRegionError
 from evenflow.infra.settings.setting_paths import WrongSettingError
 from evenflow.infra.settings.synthesized_settings import write_settings

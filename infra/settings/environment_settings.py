@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from evenflow.infra.settings.canary_settings import CanarySettings
-from evenflow.infra.settings.filter_settings import FilterSettings
-from evenflow.infra.settings.inference_settings import InferenceSettings
+from evenflow.infra.settings.inference_settings import FilterSettings, InferenceSettings
+from evenflow.infra.settings.observability_settings import (
+    AlarmSettings,
+    CanarySettings,
+    TracingSettings,
+)
 from evenflow.infra.settings.regions import GLOBAL_REGION, US_EAST_1, Region
 from evenflow.infra.settings.stack_settings import (
-    AlarmSettings,
     DataSettings,
     EdgeSettings,
     FunctionSettings,
@@ -22,8 +25,6 @@ from evenflow.infra.settings.stack_settings import (
     Settings,
     WorkerServiceSettings,
 )
-from evenflow.infra.settings.tags import check_tags
-from evenflow.infra.settings.tracing_settings import TracingSettings
 from evenflow.stream_core.auth.allowed_origins import parse_origins
 from evenflow.stream_core.auth.oidc_settings import OidcSettings
 from evenflow.stream_core.base.agents import Agent, agents_as_json
@@ -48,6 +49,12 @@ _BEFORE_DRAIN_SECONDS = 10
 # What a handler does after its drain: the last writes (5 s), HTTP (1 s), the last metrics (3 s),
 # the last spans (5 s).
 _AFTER_DRAIN_SECONDS = 14
+
+# The characters that all services accept. CloudFront accepts the fewest.
+_TAG_KEY = re.compile(r"[A-Za-z0-9 _.:/=+@-]{1,128}")
+_TAG_VALUE = re.compile(r"[A-Za-z0-9 _.:/=+@-]{0,256}")
+_MOST_TAGS = 40  # a resource may have 50; we, CDK and the VPC add some
+_RESERVED_PREFIX = "aws:"
 
 
 def told_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
@@ -168,7 +175,7 @@ class EnvironmentSettings(Settings):
     @field_validator("tags")
     @classmethod
     def _tags_as_services_take_them(cls, tags: dict[str, str]) -> dict[str, str]:
-        return check_tags(tags)
+        return _check_tags(tags)
 
     @field_validator("allowed_origins")
     @classmethod
@@ -313,3 +320,26 @@ class EnvironmentSettings(Settings):
                 f"{leaving:g} must be below {workers.stop_timeout_seconds}, else ECS kills a "
                 "worker that answers"
             )
+
+
+def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags, if every service takes them.
+
+    Raises:
+        ValueError: one doesn't.
+    """
+    if len(tags) > _MOST_TAGS:
+        raise ValueError(
+            f"must be at most {_MOST_TAGS} tags: a resource may have 50, ours included"
+        )
+    for key, value in tags.items():
+        if not _TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
+            raise ValueError(
+                f"{key!r}: {value!r} is no tag: a key has 1 to 128 and a value up to 256 of "
+                "A-Z a-z 0-9, space and _ . : / = + @ -"
+            )
+        if key.lower().startswith(_RESERVED_PREFIX) or value.lower().startswith(_RESERVED_PREFIX):
+            raise ValueError(f"{key!r}: {value!r} begins with {_RESERVED_PREFIX}, which AWS keeps")
+    if len({key.lower() for key in tags}) < len(tags):
+        raise ValueError("two tags have one name: IAM sees no difference between Owner and owner")
+    return dict(tags)

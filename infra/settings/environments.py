@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from evenflow.infra.settings.canary_settings import CanarySettings
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.inference_settings import BedrockSettings, InferenceSettings
+from evenflow.infra.settings.observability_settings import AlarmSettings, CanarySettings
 from evenflow.infra.settings.regions import Region, region_named
 from evenflow.infra.settings.setting_paths import WrongSettingError, reasons, set_by_path
 from evenflow.infra.settings.stack_settings import (
-    AlarmSettings,
     DataSettings,
     EdgeSettings,
     FirewallSettings,

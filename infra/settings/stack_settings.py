@@ -15,9 +15,6 @@ Percent = Annotated[int, Ge(1), Le(100)]
 TaskCount = Annotated[int, Ge(1)]
 DeploymentPercent = Annotated[int, Ge(101), Le(200)]
 
-# One address: a second setting after a comma, or a list, would be mailed to nobody.
-_EMAIL = r"^[^@\s,]+@[^@\s,]+$"
-
 
 class Settings(BaseModel):
     """Settings that cannot be changed once they are made, and that refuse a name they do not
@@ -285,56 +282,3 @@ class EdgeSettings(Settings):
         if self.firewall is not None and self.web_acl_arn is not None:
             raise ValueError("web_acl_arn is set beside firewall, and there can be one of them")
         return self
-
-
-class AlarmSettings(Settings):
-    """Who is told of alarms, and where it says what to do.
-
-    Args:
-        page_email: who is woken when readers are hurting, or soon will be.
-        page_topic_arn: or an SNS topic of your own, such as a paging service's. Its policy must let
-            `cloudwatch.amazonaws.com` publish. Then there is no topic `evenflow-<env>-pages`.
-        nobody_is_paged: whether staging or prod may have neither.
-        notice_email: who is told every change of every alarm. None: nobody.
-        runbook_base_url: the folder of docs/runbooks/ where readers of an alarm can open it, with a
-            slash at its end. None: alarms say the runbook's first step themselves.
-        quiet_frames_per_second: below this rate of all tasks nothing is a sudden drop. Take answers
-            of 20 s at 20 frames a second that begin by chance. A minute is below half of the one
-            before 40 times a day at a rate of 100, 6.7 times at 200, and never at 1,000 (computed
-            from Poisson arrivals).
-        monthly_budget_dollars: this environment's budget of a month. Notices go to the topic of
-            notices and to `notice_email` (else `page_email`): at 80 % spent, and when the forecast
-            exceeds the budget. AWS counts by the tags `environment` and `installation`, once they
-            are activated as cost-allocation tags (docs/costs.md). None: there is no budget.
-    """
-
-    page_email: str | None = Field(None, pattern=_EMAIL)
-    page_topic_arn: str | None = Field(None, pattern=r"^arn:aws[^:]*:sns:[^:]+:[0-9]{12}:.+$")
-    nobody_is_paged: bool = False
-    notice_email: str | None = Field(None, pattern=_EMAIL)
-    runbook_base_url: str | None = Field(None, pattern=r"^https://.*/$")
-    quiet_frames_per_second: int = Field(1_000, ge=1)
-    monthly_budget_dollars: int | None = Field(None, ge=1)
-
-    @model_validator(mode="after")
-    def _check_budget_has_address(self) -> Self:
-        addresses = (self.notice_email, self.page_email)
-        if self.monthly_budget_dollars is not None and addresses == (None, None):
-            raise ValueError(
-                "monthly_budget_dollars needs an address for its notices: set notice_email or "
-                "page_email"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _pages_have_one_topic(self) -> Self:
-        if self.page_email is not None and self.page_topic_arn is not None:
-            raise ValueError(
-                "page_email is set beside page_topic_arn: subscribe it to that topic instead"
-            )
-        return self
-
-    @property
-    def somebody_is_paged(self) -> bool:
-        """Whether an alarm can wake somebody."""
-        return self.page_email is not None or self.page_topic_arn is not None

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import pytest
 
 from evenflow.infra.account.account import Account
-from evenflow.infra.preflight.place import bootstrap_finding
+from evenflow.infra.preflight.target_account import bootstrap_finding
 from evenflow.infra.settings.environments import environment
 from evenflow.infra.settings.synthesized_settings import DEFAULT_QUALIFIER, bootstrap_qualifier
 from tests.infrastructure.account_server import account_server, well

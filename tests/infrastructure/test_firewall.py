@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from evenflow.infra.constructs.edge.firewall import Firewall
 from evenflow.infra.settings.environments import environment
 from evenflow.infra.settings.stack_settings import FirewallSettings
-from evenflow.infra.stacks.firewall_stack import FirewallStack
+from evenflow.infra.stacks import FirewallStack
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 

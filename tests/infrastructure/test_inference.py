@@ -22,7 +22,7 @@ from evenflow.infra.settings.inference_settings import (
     InferenceSettings,
     SageMakerSettings,
 )
-from evenflow.infra.stacks.inference_stack import InferenceStack
+from evenflow.infra.stacks import InferenceStack
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import (
     Template,

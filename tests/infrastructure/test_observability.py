@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.environments import environment
-from evenflow.infra.settings.stack_settings import AlarmSettings
+from evenflow.infra.settings.observability_settings import AlarmSettings
 from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
 from evenflow.stream_core.metrics.metric_catalogue import (
     BURN_RATES,

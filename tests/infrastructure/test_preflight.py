@@ -19,8 +19,8 @@ from evenflow.infra.account.account import ACTIONS, Account
 from evenflow.infra.account.kept_resources import LOG_GROUP, find_kept
 from evenflow.infra.preflight import image
 from evenflow.infra.preflight.__main__ import pager, policy, preflight
-from evenflow.infra.preflight.edge import EDGE_QUOTAS
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
+from evenflow.infra.preflight.network import EDGE_QUOTAS
 from evenflow.infra.removal.deletion import delete
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.environments import environment

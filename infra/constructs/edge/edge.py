@@ -18,8 +18,7 @@ from constructs import Construct
 
 from evenflow.infra.constructs.acknowledge import acknowledge, acknowledge_warning
 from evenflow.infra.constructs.domain import domain_certificate, hosted_zone
-from evenflow.infra.constructs.edge.headers import module_headers, security_headers
-from evenflow.infra.constructs.edge.web_client import WebClient
+from evenflow.infra.constructs.edge.web_client import WebClient, module_headers, security_headers
 from evenflow.infra.constructs.front import ExistingListener
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.regions import GLOBAL_REGION

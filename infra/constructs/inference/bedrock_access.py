@@ -9,8 +9,7 @@ from aws_cdk import aws_bedrock as bedrock
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from evenflow.infra.constructs.inference.guardrails import guardrail_statements
-from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.inference.model_access import ModelAccess, guardrail_statements
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.inference_settings import BedrockSettings
 

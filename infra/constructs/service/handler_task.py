@@ -16,8 +16,7 @@ from evenflow.infra.constructs.acknowledge import acknowledge, in_findings
 from evenflow.infra.constructs.data.buckets import BucketArn, allow_on_requests
 from evenflow.infra.constructs.data.keys import KeySecrets, allow_use_of
 from evenflow.infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
-from evenflow.infra.constructs.inference.guardrails import guardrail_statements
-from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.inference.model_access import ModelAccess, guardrail_statements
 from evenflow.infra.constructs.metrics import METRIC_NAMESPACE
 from evenflow.infra.constructs.network.security_groups import HANDLER_PORT
 from evenflow.infra.constructs.service.fargate_task import add_container, fargate_task
@@ -30,7 +29,7 @@ from evenflow.infra.constructs.variables import (
     price_variables,
 )
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
-from evenflow.infra.settings.filter_settings import FilterSettings
+from evenflow.infra.settings.inference_settings import FilterSettings
 
 _ITEM_ACTIONS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
 # Tasks look up which sessions were ended, many at once.

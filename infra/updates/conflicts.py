@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evenflow.infra.updates import data_rules, order_rules
-from evenflow.infra.updates.conflict import Conflict, Update
 from evenflow.infra.updates.stacks import Stacks
+from evenflow.infra.updates.update import Conflict, Update
 
 _RULES = (
     data_rules.lost_data,

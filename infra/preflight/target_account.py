@@ -1,4 +1,4 @@
-"""Where it is deployed: credentials, CDK's bootstrap, and the certificate of the domain."""
+"""The target of a deployment: credentials, CDK's bootstrap, certificate, and kept resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.kept_resources import find_kept
 from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.regions import GLOBAL_REGION
 from evenflow.infra.settings.stack_settings import EdgeSettings
 from evenflow.infra.settings.synthesized_settings import DEFAULT_QUALIFIER
@@ -89,3 +91,27 @@ def _covers(pattern: str, domain: str) -> bool:
     if pattern.startswith("*."):
         return domain.partition(".")[2] == pattern.removeprefix("*.")
     return pattern == domain
+
+
+_KEPT = "kept resources"
+_SHOWN = 3
+
+
+def kept_finding(account: Account, settings: EnvironmentSettings) -> Finding:
+    """Whether a name that the stacks need is taken by a resource that no stack owns."""
+    try:
+        resources = find_kept(account, settings)
+    except Unanswered as error:
+        return unanswered(_KEPT, error)
+    names = [resource.shown_name for resource in resources if resource.takes_name]
+    if not names:
+        return good(_KEPT, "none that takes a name of this environment")
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return bad(
+        _KEPT,
+        f"{', '.join(names[:_SHOWN])}{more}: no stack owns them, so CloudFormation would fail "
+        "with AlreadyExists",
+        "adopt or delete them, by docs/runbooks/kept-resources.md; `python -m "
+        f"evenflow.infra.removal {settings.name} --region {settings.region.name} --installation "
+        f"{settings.installation}` lists all",
+    )

@@ -1,6 +1,8 @@
-"""What a frontend needs to know, as outputs of the stack."""
+"""The outputs of the stacks: what a frontend and `evenflow tenants` need to know."""
 
 from __future__ import annotations
+
+import shlex
 
 import aws_cdk as cdk
 from constructs import Construct
@@ -31,3 +33,29 @@ def frontend_outputs(scope: Construct, settings: EnvironmentSettings, url: str) 
         ("Installation", settings.prefix, "The installation and its environment"),
     ):
         cdk.CfnOutput(scope, name, value=value, description=meaning)
+
+
+def tenants_output(
+    scope: Construct, settings: EnvironmentSettings, *, table_name: str, model_name: str
+) -> None:
+    """Add the output. A shell that evaluates it has the variables.
+
+    Args:
+        table_name: the table of tenants.
+        model_name: the model's name in the log, under which its price is looked up.
+    """
+    variables = {
+        "AWS_REGION": settings.region.name,
+        "EVENFLOW_STORE": "dynamodb",
+        "EVENFLOW_TENANTS_TABLE": table_name,
+        "EVENFLOW_MODEL_NAME": model_name,
+        "EVENFLOW_MODELS": settings.inference.public_models,
+        "EVENFLOW_MODEL_PRICES": settings.inference.model_prices(model_name),
+    }
+    assigned = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    cdk.CfnOutput(
+        scope,
+        "TenantsVariables",
+        value=f"export {assigned}",
+        description="The variables of `evenflow tenants`, for a shell to evaluate",
+    )

@@ -77,17 +77,17 @@ def with_idle_timeout(
 
 
 def edge_settings(base: EdgeSettings, front: Front) -> EdgeSettings:
-    """The settings of CloudFront. Without it, there is no web ACL."""
+    """The settings of CloudFront, with what `front` says. Without CloudFront: no web ACL."""
     if isinstance(front, OnlyLoadBalancer):
         return base.model_copy(update={"firewall": None})
     zone, certificate = front.zone, front.certificate
-    overrides = {
-        "hosted_zone": HostedZone(zone_id=zone.hosted_zone_id, name=zone.zone_name)
-        if zone
-        else None,
-        "domain_name": front.domain_name or (zone.zone_name if zone else None),
-        "certificate_arn": certificate.certificate_arn if certificate else None,
+    of_front = {
+        "hosted_zone": zone and HostedZone(zone_id=zone.hosted_zone_id, name=zone.zone_name),
+        "domain_name": front.domain_name or (zone and zone.zone_name),
+        "certificate_arn": certificate and certificate.certificate_arn,
         "web_acl_arn": front.web_acl_arn,
-        "firewall": None if front.web_acl_arn else base.firewall,
     }
+    overrides: dict[str, object] = {name: value for name, value in of_front.items() if value}
+    if front.web_acl_arn:
+        overrides["firewall"] = None
     return EdgeSettings.model_validate(base.model_dump() | overrides)
