@@ -17,7 +17,7 @@ from setuptools.command.sdist import sdist
 
 _TOP = Path(__file__).resolve().parent
 sys.path.insert(0, str(_TOP))  # pip builds without it
-from evenflow.infra.page_build import PageNotBuiltError, build_missing_page  # noqa: E402
+from evenflow.infra.assets.page_build import PageNotBuiltError, build_missing_page  # noqa: E402
 
 # MANIFEST.in has them for the sdist.
 _FILES = ("docs/*.md", "docs/runbooks/*.md", "requirements/functions.txt", "web/dist/**/*")

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from docs.markdown import item, paragraph
-from evenflow.infra import prices
-from evenflow.infra.costs import (
+from evenflow.infra.estimates import prices
+from evenflow.infra.estimates.costs import (
     CANARY_OUTPUT_TOKENS,
     HOURS_PER_MONTH,
     Row,
@@ -21,8 +21,8 @@ from evenflow.infra.costs import (
     month_of_looks,
     tasks_for,
 )
-from evenflow.infra.environments import ENVIRONMENTS, environment
-from evenflow.infra.traffic import LARGEST_TEXT_IN_ENTRY, Traffic
+from evenflow.infra.estimates.traffic import LARGEST_TEXT_IN_ENTRY, Traffic
+from evenflow.infra.settings.environments import ENVIRONMENTS, environment
 from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 
 _SNAPSHOTS = Path(__file__).resolve().parent.parent / "tests" / "infrastructure" / "snapshots"
@@ -57,8 +57,8 @@ def costs_page(note: str) -> str:
             *paragraph(
                 "About, in US dollars, in us-east-1, on demand, without free tiers and discounts. "
                 "Nothing here was billed: it is computed from the templates and from published "
-                "prices ([sources](../infra/prices.py)). `make deploy` prints it before it asks, "
-                "with the quotas that the account needs ([aws.md](aws.md))."
+                "prices ([sources](../infra/estimates/prices.py)). `make deploy` prints it "
+                "before it asks, with the quotas that the account needs ([aws.md](aws.md))."
             ),
             "",
             f"| | {' | '.join(ENVIRONMENTS)} |",

@@ -3,29 +3,35 @@
 `from evenflow.cdk import EvenflowService`, installed as `evenflow[infra]`.
 """
 
-from evenflow.infra.canary_settings import CanarySettings
 from evenflow.infra.constructs.data.tables import Tables
 from evenflow.infra.constructs.edge.firewall import Firewall
-from evenflow.infra.evenflow_service import EvenflowService
-from evenflow.infra.filter_settings import FilterSettings
-from evenflow.infra.front import CloudFront, ExistingListener, OnlyLoadBalancer
-from evenflow.infra.inference_settings import (
+from evenflow.infra.constructs.front import CloudFront, ExistingListener, OnlyLoadBalancer
+from evenflow.infra.evenflow_service import EvenflowService, service_settings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.inference_settings import (
     BedrockSettings,
+    FilterSettings,
     InferenceSettings,
     ModelPrice,
     SageMakerSettings,
 )
-from evenflow.infra.regions import Region
-from evenflow.infra.stack_settings import (
+from evenflow.infra.settings.observability_settings import (
     AlarmSettings,
+    CanarySettings,
+    TracingSettings,
+)
+from evenflow.infra.settings.regions import Region
+from evenflow.infra.settings.stack_settings import (
     DataSettings,
+    EdgeSettings,
     FirewallSettings,
     FunctionSettings,
     HandlerServiceSettings,
+    HostedZone,
+    NetworkSettings,
     ReservedConcurrency,
     WorkerServiceSettings,
 )
-from evenflow.infra.tracing_settings import TracingSettings
 from evenflow.stream_core.auth.oidc_settings import OidcSettings
 from evenflow.stream_core.base.agents import Agent
 from evenflow.stream_core.base.limits import Limits
@@ -37,6 +43,8 @@ __all__ = [
     "CanarySettings",
     "CloudFront",
     "DataSettings",
+    "EdgeSettings",
+    "EnvironmentSettings",
     "EvenflowService",
     "ExistingListener",
     "FilterSettings",
@@ -44,9 +52,11 @@ __all__ = [
     "FirewallSettings",
     "FunctionSettings",
     "HandlerServiceSettings",
+    "HostedZone",
     "InferenceSettings",
     "Limits",
     "ModelPrice",
+    "NetworkSettings",
     "OidcSettings",
     "OnlyLoadBalancer",
     "Region",
@@ -55,4 +65,5 @@ __all__ = [
     "Tables",
     "TracingSettings",
     "WorkerServiceSettings",
+    "service_settings",
 ]

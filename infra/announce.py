@@ -10,11 +10,15 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from evenflow.infra.costs import HOURS_PER_MONTH, Row, Template, costs
-from evenflow.infra.quotas import announced
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.synthesized_settings import ASSEMBLY, NotSynthesizedError, read_settings
-from evenflow.infra.traffic import Traffic
+from evenflow.infra.estimates.costs import HOURS_PER_MONTH, Row, Template, costs
+from evenflow.infra.estimates.quotas import announced
+from evenflow.infra.estimates.traffic import Traffic
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.synthesized_settings import (
+    ASSEMBLY,
+    NotSynthesizedError,
+    read_settings,
+)
 from evenflow.infra.updates.stacks import synthesized_stacks
 
 # What people look for in a list of resources. Permissions, routes and the like are left out.
@@ -135,8 +139,8 @@ def _assumptions(traffic: Traffic) -> list[str]:
             "the answers read by polls."
         ),
         (
-            "Prices: us-east-1, on demand, no free tier, no discount (sources: infra/prices.py); * "
-            "not verified."
+            "Prices: us-east-1, on demand, no free tier, no discount (sources: "
+            "infra/estimates/prices.py); * not verified."
         ),
         (
             "Not counted: traces of handlers, KMS requests, dead letters, Container Insights, "

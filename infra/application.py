@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from evenflow.infra.constructs.inference.model_access import ModelAccess
-from evenflow.infra.pager import check_somebody_is_paged
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stacks.canary_stack import CanaryStack
-from evenflow.infra.stacks.certificate_stack import CertificateStack
-from evenflow.infra.stacks.data_stack import DataStack
-from evenflow.infra.stacks.edge_stack import EdgeStack
-from evenflow.infra.stacks.firewall_stack import FirewallStack
-from evenflow.infra.stacks.functions_stack import FunctionsStack
-from evenflow.infra.stacks.inference_stack import InferenceStack
-from evenflow.infra.stacks.network_stack import NetworkStack
-from evenflow.infra.stacks.observability_stack import ObservabilityStack
-from evenflow.infra.stacks.service_stack import ServiceStack
-from evenflow.infra.tags import merge_tags
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.observability_settings import check_somebody_is_paged
+from evenflow.infra.settings.regions import GLOBAL_REGION
+from evenflow.infra.stacks import (
+    CanaryStack,
+    CertificateStack,
+    DataStack,
+    EdgeStack,
+    FirewallStack,
+    FunctionsStack,
+    InferenceStack,
+    NetworkStack,
+    ObservabilityStack,
+    ServiceStack,
+)
 
 
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
@@ -132,4 +135,10 @@ def _tags(settings: EnvironmentSettings) -> dict[str, str]:
         "owner": settings.owner,
         "managed-by": "cdk",
     }
-    return merge_tags(ours, settings.tags)
+    return _merge_tags(ours, settings.tags)
+
+
+def _merge_tags(ours: Mapping[str, str], tags: Mapping[str, str]) -> dict[str, str]:
+    """Merge our tags with others, which replace ours of the same name in any case."""
+    replaced = {key.lower() for key in tags}
+    return {key: value for key, value in ours.items() if key not in replaced} | dict(tags)

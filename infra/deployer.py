@@ -16,10 +16,10 @@ from aws_cdk import aws_iam as iam
 from cdk_nag import AwsSolutionsChecks
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
-from evenflow.infra.preflight.account import ACTIONS
-from evenflow.infra.regions import GLOBAL_REGION, REGION_PATTERN
-from evenflow.infra.settings import INSTALLATION_PATTERN
+from evenflow.infra.account.account import ACTIONS
+from evenflow.infra.constructs.acknowledge import acknowledge
+from evenflow.infra.settings.environment_settings import INSTALLATION_PATTERN
+from evenflow.infra.settings.regions import GLOBAL_REGION, REGION_PATTERN
 
 _ISSUER = "token.actions.githubusercontent.com"
 _AUDIENCE = "sts.amazonaws.com"

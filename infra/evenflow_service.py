@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import aws_cdk as cdk
@@ -12,15 +11,20 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from evenflow.infra.acknowledge import in_findings
-from evenflow.infra.canary_settings import CanarySettings
+from evenflow.infra.constructs.acknowledge import in_findings
 from evenflow.infra.constructs.data.buckets import BucketArn
 from evenflow.infra.constructs.data.data import Data
 from evenflow.infra.constructs.data.keys import allow_use_of
 from evenflow.infra.constructs.data.tables import Tables
 from evenflow.infra.constructs.edge.edge import Edge
 from evenflow.infra.constructs.edge.firewall import Firewall
-from evenflow.infra.constructs.edge.outputs import frontend_outputs
+from evenflow.infra.constructs.front import (
+    CloudFront,
+    ExistingListener,
+    Front,
+    OnlyLoadBalancer,
+    check_address,
+)
 from evenflow.infra.constructs.functions.canary import Canary
 from evenflow.infra.constructs.functions.functions import Functions, UpkeepFunctions
 from evenflow.infra.constructs.inference.model import model_access
@@ -28,44 +32,27 @@ from evenflow.infra.constructs.network.network import Network
 from evenflow.infra.constructs.network.security_groups import SecurityGroups
 from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.observability.observability import Observability
+from evenflow.infra.constructs.outputs import frontend_outputs, tenants_output
 from evenflow.infra.constructs.service.handlers import Handlers
-from evenflow.infra.constructs.service.outputs import tenants_output
-from evenflow.infra.environments import environment
-from evenflow.infra.filter_settings import FilterSettings
-from evenflow.infra.front import (
-    CloudFront,
-    ExistingListener,
-    Front,
-    OnlyLoadBalancer,
-    check_address,
-)
-from evenflow.infra.given_settings import (
+from evenflow.infra.existing_parts import (
     edge_settings,
     existing_vpc,
     settings_for_vpc,
     with_idle_timeout,
 )
-from evenflow.infra.inference_settings import InferenceSettings
-from evenflow.infra.pager import check_somebody_is_paged
-from evenflow.infra.regions import (
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.observability_settings import (
+    CanarySettings,
+    check_somebody_is_paged,
+)
+from evenflow.infra.settings.regions import (
     GLOBAL_REGION,
     Region,
     UnknownRegionError,
     context_key,
     region_named,
 )
-from evenflow.infra.settings import EnvironmentSettings, LogRetentionDays
-from evenflow.infra.stack_settings import (
-    AlarmSettings,
-    DataSettings,
-    FunctionSettings,
-    HandlerServiceSettings,
-    WorkerServiceSettings,
-)
-from evenflow.infra.tracing_settings import TracingSettings
-from evenflow.stream_core.auth.oidc_settings import OidcSettings
-from evenflow.stream_core.base.agents import Agent
-from evenflow.stream_core.base.limits import Limits
 
 _LONGEST_NAME = 27  # with `evenflow-` before it
 
@@ -82,6 +69,29 @@ class CanaryOutOfReachError(Exception):
     """The canary would have no way to the secret of the tenants' keys."""
 
 
+def service_settings(
+    scope: Construct, like: Literal["dev", "staging", "prod"] = "dev", /, **changes: object
+) -> EnvironmentSettings:
+    """Return the settings of an environment, for an EvenflowService in the region of a stack.
+
+    Tenants need their key, unless `open_tenant=True` is among the changes.
+
+    Args:
+        scope: the stack of the service, or a construct in it.
+        like: the environment whose settings apply where `changes` has none.
+        changes: settings of EnvironmentSettings by their path: `image="…"`, `canary=None`,
+            `**{"handler.tasks_max": 6}`. `region` is the entry of the stack's region, if neither
+            Evenflow nor the context (`python -m evenflow.infra.region_lookup`) has one.
+
+    Raises:
+        RegionNeededError: the stack has no region.
+        UnknownRegionError: the stack's region has no entry, or `region` is another region.
+        WrongSettingError: a setting doesn't exist, or can't have that value.
+    """
+    region = _stack_region(scope, changes.pop("region", None))
+    return environment(like, **({"open_tenant": False, "region": region} | changes))
+
+
 class EvenflowService(Construct):
     """Handlers behind CloudFront or a load balancer, functions, tables, alarms and a dashboard.
 
@@ -89,27 +99,19 @@ class EvenflowService(Construct):
     their key. The stack must name its region.
 
     Args:
-        front: what clients call: `CloudFront(…)` or `OnlyLoadBalancer(…)`.
-        listener: a listener of a load balancer of yours, in that VPC. None: a load balancer of our
-            own. CloudFront reaches only internal ones.
+        settings: sizes, limits, model and the rest: `service_settings(stack, "prod", image="…")`.
+            Settings of prod and staging must say whom alarms page. None: those of `dev`.
+        name: replaces the name in `settings`. It begins all names, after `evenflow-`. None: it is
+            made of the construct's path, so two services differ.
+        front: what clients call: `CloudFront(…)` or `OnlyLoadBalancer(…)`. What it says replaces
+            `settings.edge`.
+        listener: a listener of an existing load balancer in the VPC. None: a new load balancer.
+            CloudFront reaches only internal ones.
         vpc: a VPC with private subnets that have a way to AWS. For CloudFront it has an internet
-            gateway, and they are in zones that VPC origins reach. None: that of the cluster or of
-            the load balancer, or one of our own.
-        cluster: an ECS cluster in that VPC. None: one of our own.
-        tables: tables of yours, of the form that Tables describes. None: tables of our own.
-        image: a reference to the handler's image, in ECR of the region if tasks have no way to the
-            internet. None: it is built, which takes a checkout.
-        name: begins all names, after `evenflow-`. None: it is made of the construct's path, so
-            two of them differ.
-        like: the environment whose sizes and limits count where none are given. Those of staging
-            and prod have users, so `alarms` must say who is woken.
-        open_tenant: whether anybody may open sessions, as the tenant `public`.
-        oidc: one's own identity provider, whose tokens open sessions and `/v1`.
-        canary: who asks through the front door each minute. None: as in `like`. False: nobody.
-        tracing: traces of answers in X-Ray. None: nobody makes any.
-        log_retention_days: how long logs are kept. None: as in `like`.
-        region: the entry of the stack's region, if Evenflow has none. None: that of the context
-            (`python -m evenflow.infra.region_lookup`), else that of its table.
+            gateway, and its zones are zones that VPC origins reach. None: the VPC of the cluster
+            or of the listener, else a new one.
+        cluster: an ECS cluster in that VPC. None: a new one.
+        tables: existing tables with the keys that Tables describes. None: new ones.
 
     Attributes:
         url: the address that clients call.
@@ -118,20 +120,20 @@ class EvenflowService(Construct):
         handlers: their cluster, their task and the load balancer.
         functions: the functions, with their HTTP API behind CloudFront.
         edge: the CloudFront distribution, if there is one.
-        observability: alarms, and the topics that they go to.
+        observability: alarms, and the topics that they publish to.
 
     Raises:
         RegionNeededError: the stack has no region.
+        UnknownRegionError: `settings` are for another region than the stack's.
         VpcNeededError, VpcCidrNeededError: the VPC or its address range isn't known.
-        PrivateSubnetsNeededError: it has public subnets alone.
+        PrivateSubnetsNeededError: the VPC has public subnets alone.
         DomainOutsideZoneError: the domain name is not in the zone.
-        NobodyIsPagedError: it is like staging or prod, and its alarms wake nobody.
-        CertificateNeededError, WebAclNeededError: it is in another region than us-east-1, and what
-            CloudFront takes from there was not given.
+        NobodyIsPagedError: the settings are those of staging or prod, and alarms page nobody.
+        CertificateNeededError, WebAclNeededError: the region is not us-east-1, and a certificate or
+            web ACL, which CloudFront takes from there, was not given.
         AddressNeededError: the load balancer speaks HTTPS, and no domain name is given.
         CanaryOutOfReachError: the canary's VPC has no way to Secrets Manager.
-        UnknownRegionError: the stack's region has no entry, or `region` is for another one.
-        ValidationError: the arguments contradict each other.
+        ValidationError: the settings contradict the existing load balancer or VPC.
     """
 
     def __init__(
@@ -139,61 +141,30 @@ class EvenflowService(Construct):
         scope: Construct,
         construct_id: str,
         *,
+        settings: EnvironmentSettings | None = None,
+        name: str | None = None,
         front: Front | None = None,
         listener: ExistingListener | None = None,
         vpc: ec2.IVpc | None = None,
         cluster: ecs.ICluster | None = None,
         tables: Tables | None = None,
-        image: str | None = None,
-        name: str | None = None,
-        like: Literal["dev", "staging", "prod"] = "dev",
-        open_tenant: bool = False,
-        inference: InferenceSettings | None = None,
-        agents: Mapping[str, Agent] | None = None,
-        filters: FilterSettings | None = None,
-        oidc: OidcSettings | None = None,
-        allowed_origins: Sequence[str] = (),
-        handler: HandlerServiceSettings | None = None,
-        workers: WorkerServiceSettings | None = None,
-        functions: FunctionSettings | None = None,
-        data: DataSettings | None = None,
-        alarms: AlarmSettings | None = None,
-        limits: Limits | None = None,
-        canary: CanarySettings | Literal[False] | None = None,
-        tracing: TracingSettings | None = None,
-        log_retention_days: LogRetentionDays | None = None,
-        region: Region | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        base = environment(like, region=_region(self, region))
+        if settings is None:
+            settings = service_settings(self)
+        _check_region(self, settings.region)
+        check_somebody_is_paged(settings.name, settings.alarms)
         self._front, self._listener = front or CloudFront(), listener
         check_address(self._front, listener)
         vpc = existing_vpc(vpc, cluster, listener)
-        given = {
-            "name": name or _name(self),
-            "open_tenant": open_tenant,
-            "image": image,
-            "inference": inference,
-            "agents": agents,
-            "filters": filters,
-            "oidc": oidc,
-            "allowed_origins": tuple(allowed_origins),
-            "handler": with_idle_timeout(handler or base.handler, listener),
-            "workers": workers,
-            "functions": functions,
-            "data": data,
-            "alarms": alarms,
-            "limits": limits,
-            "tracing": tracing,
-            "log_retention_days": log_retention_days,
-            "network": settings_for_vpc(base.network, vpc) if vpc else None,
-            "edge": edge_settings(base.edge, self._front),
+        changes: dict[str, object] = {
+            "name": name or _unique_name(self),
+            "handler": with_idle_timeout(settings.handler, listener),
+            "edge": edge_settings(settings.edge, self._front),
         }
-        chosen = {field: value for field, value in given.items() if value is not None}
-        if canary is not None:
-            chosen["canary"] = canary or None
-        self._settings = EnvironmentSettings.model_validate(base.model_dump() | chosen)
-        check_somebody_is_paged(like, self._settings.alarms)
+        if vpc is not None:
+            changes["network"] = settings_for_vpc(settings.network, vpc)
+        self._settings = EnvironmentSettings.model_validate(settings.model_dump() | changes)
         self._build(vpc, cluster, tables)
 
     def _build(
@@ -223,7 +194,12 @@ class EvenflowService(Construct):
         )
         self._make_front()
         frontend_outputs(self, settings, self.url)
-        tenants_output(self, settings, self.data.tables.tenants.table_name, access)
+        tenants_output(
+            self,
+            settings,
+            table_name=self.data.tables.tenants.table_name,
+            model_name=access.name_in_log,
+        )
         self._watch(tables, security_groups)
         if tables is not None:
             self._allow_keys_of(tables)
@@ -282,7 +258,7 @@ class EvenflowService(Construct):
         if is_in_vpc and self._settings.network.tasks_are_public:
             raise CanaryOutOfReachError(
                 "the canary asks from within the VPC, which has no way to Secrets Manager: give a "
-                "vpc with one, or canary=False"
+                "vpc with one, or canary=None in the settings"
             )
         canary = Canary(
             self,
@@ -355,24 +331,36 @@ class EvenflowService(Construct):
                 allow_use_of(key, role)
 
 
-def _region(scope: Construct, override: Region | None) -> Region:
+def _stack_region(scope: Construct, entry: object) -> Region:
+    """The entry of the stack's region: `entry` if given, else from the context or the table."""
+    region = _region_name(scope)
+    if entry is None:
+        key = context_key(region)
+        return region_named(region, {key: scope.node.try_get_context(key)})
+    given = region_named(entry) if isinstance(entry, str) else Region.model_validate(entry)
+    _check_region(scope, given)
+    return given
+
+
+def _region_name(scope: Construct) -> str:
     stack = cdk.Stack.of(scope)
     if cdk.Token.is_unresolved(stack.region):
         raise RegionNeededError(
             f"the stack {stack.node.id} must name its region: "
             'cdk.Stack(app, …, env=cdk.Environment(region="us-east-1"))'
         )
-    if override is None:
-        key = context_key(stack.region)
-        return region_named(stack.region, {key: scope.node.try_get_context(key)})
-    if override.name != stack.region:
+    return stack.region
+
+
+def _check_region(scope: Construct, region: Region) -> None:
+    name = _region_name(scope)
+    if region.name != name:
         raise UnknownRegionError(
-            f"the stack {stack.node.id} is in {stack.region}, and `region` is that of "
-            f"{override.name}"
+            f"the stack {cdk.Stack.of(scope).node.id} is in {name}, and its settings are for "
+            f"{region.name}: make them with service_settings(stack, …)"
         )
-    return override
 
 
-def _name(scope: Construct) -> str:
+def _unique_name(scope: Construct) -> str:
     """A name of the construct's path, which differs from those of other paths."""
     return cdk.Names.unique_resource_name(scope, max_length=_LONGEST_NAME).lower()

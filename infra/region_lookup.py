@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evenflow.infra.inference_settings import BedrockSettings
-from evenflow.infra.preflight.account import Account, Unanswered
-from evenflow.infra.regions import Region, context_key
+from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.settings.inference_settings import BedrockSettings
+from evenflow.infra.settings.regions import Region, context_key
 
 ZONES_WITHOUT_VPC_ORIGINS = ("use1-az3", "apne1-az3")
 """Zones that CloudFront's VPC origins don't reach, as far as known here. AWS's list is on

@@ -11,16 +11,16 @@ from aws_cdk.cloud_assembly_schema import Manifest
 
 from evenflow.infra.announce import summary
 from evenflow.infra.application import build_application
+from evenflow.infra.assets.function_package import FunctionPackageError
+from evenflow.infra.assets.page_build import PageNotBuiltError, build_missing_page
 from evenflow.infra.constructs.domain import DomainOutsideZoneError
 from evenflow.infra.constructs.network.network import UnreachableImageError
-from evenflow.infra.context import DEFAULT_ENVIRONMENT, settings_of
-from evenflow.infra.environments import UnknownEnvironmentError
-from evenflow.infra.function_package import FunctionPackageError
-from evenflow.infra.page_build import PageNotBuiltError, build_missing_page
-from evenflow.infra.pager import NobodyIsPagedError
-from evenflow.infra.regions import UnknownRegionError
-from evenflow.infra.setting_paths import WrongSettingError
-from evenflow.infra.synthesized_settings import write_settings
+from evenflow.infra.settings.context import DEFAULT_ENVIRONMENT, settings_of
+from evenflow.infra.settings.environments import UnknownEnvironmentError
+from evenflow.infra.settings.observability_settings import NobodyIsPagedError
+from evenflow.infra.settings.regions import UnknownRegionError
+from evenflow.infra.settings.setting_paths import WrongSettingError
+from evenflow.infra.settings.synthesized_settings import write_settings
 
 
 class CommandLineTooOldError(Exception):

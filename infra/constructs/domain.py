@@ -7,7 +7,7 @@ from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_route53 as route53
 from constructs import Construct
 
-from evenflow.infra.stack_settings import HostedZone
+from evenflow.infra.settings.stack_settings import HostedZone
 
 
 class DomainOutsideZoneError(Exception):

@@ -6,7 +6,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from evenflow.infra.settings import EnvironmentSettings, LogRetentionDays
+from evenflow.infra.settings.environment_settings import EnvironmentSettings, LogRetentionDays
 
 
 def removal_policy(settings: EnvironmentSettings) -> RemovalPolicy:

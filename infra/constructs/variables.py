@@ -4,7 +4,7 @@ identity provider.
 
 from __future__ import annotations
 
-from evenflow.infra.settings import EnvironmentSettings, told_of
+from evenflow.infra.settings.environment_settings import EnvironmentSettings, told_of
 from evenflow.stream_core.base.agents import agents_as_json
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT

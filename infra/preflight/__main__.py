@@ -16,30 +16,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evenflow.infra.preflight.account import ACTIONS, Account, Unanswered
+from evenflow.infra.account.account import ACTIONS, Account, Unanswered
+from evenflow.infra.estimates.quotas import quotas
+from evenflow.infra.estimates.traffic import Traffic
 from evenflow.infra.preflight.account_quotas import quota_findings
-from evenflow.infra.preflight.edge import edge_findings
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
 from evenflow.infra.preflight.image import builder_finding, image_finding
-from evenflow.infra.preflight.kept import kept_finding
 from evenflow.infra.preflight.model import model_findings
-from evenflow.infra.preflight.network import network_findings
+from evenflow.infra.preflight.network import edge_findings, network_findings
 from evenflow.infra.preflight.pager import pager_findings, subscription_findings
-from evenflow.infra.preflight.place import (
+from evenflow.infra.preflight.target_account import (
     bootstrap_finding,
     certificate_finding,
     credentials_finding,
+    kept_finding,
 )
 from evenflow.infra.preflight.update import update_findings
-from evenflow.infra.quotas import quotas
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.synthesized_settings import (
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.synthesized_settings import (
     ASSEMBLY,
     NotSynthesizedError,
     bootstrap_qualifier,
     read_settings,
 )
-from evenflow.infra.traffic import Traffic
 
 
 def preflight(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.estimates.quotas import Quota
 from evenflow.infra.preflight.findings import Finding, bad, good, warning
-from evenflow.infra.quotas import Quota
 
 _NOT_RAISED = "NoSuchResourceException"
 

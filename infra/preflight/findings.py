@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from evenflow.infra.preflight.account import Unanswered
+from evenflow.infra.account.account import Unanswered
 
 
 class Verdict(Enum):

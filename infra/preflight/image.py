@@ -7,9 +7,9 @@ import platform
 import shutil
 import subprocess
 
-from evenflow.infra.image_reference import ecr_image
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
 from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.settings.image_reference import ecr_image
 
 _NAME = "image builder"
 _ARM = ("aarch64", "arm64")

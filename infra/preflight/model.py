@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evenflow.infra.inference_settings import BedrockSettings
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
 from evenflow.infra.preflight.findings import Finding, bad, good, warning
+from evenflow.infra.settings.inference_settings import BedrockSettings
 
 _ACCESS, _LIFE, _PROFILE = "model access", "model life-cycle", "inference profile"
 

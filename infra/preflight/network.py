@@ -1,13 +1,15 @@
-"""Whether the region has room for one more VPC, and whether CloudFront may reach into it."""
+"""Whether the region has room for a VPC, and CloudFront for a distribution and its policies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
 from evenflow.infra.preflight.account_quotas import quota_value
-from evenflow.infra.preflight.findings import Finding, bad, good, unanswered
+from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.settings.regions import GLOBAL_REGION
 
 _VPCS, _GATEWAYS = "VPCs of the region", "internet gateways of the region"
 _BLOCKED = "VPC Block Public Access"
@@ -83,3 +85,122 @@ def _excluded(account: Account) -> set[str]:
         if exclusion["InternetGatewayExclusionMode"] == "allow-bidirectional"
         and exclusion["State"] in ("create-complete", "update-complete")
     }
+
+
+_VERIFIED = "CloudFront, verified account"
+_PAGE = "docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cloudfront-limits.html"
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeQuota:
+    """A quota of CloudFront that each deployment uses.
+
+    Args:
+        answer: the key of the list in the call's answer.
+        config: the keys that lead to the part of an item with its name.
+        needed: the number that a deployment makes.
+        quota: AWS's default. The account's own may be higher, and is not looked up.
+    """
+
+    name: str
+    kind: str
+    operation: str
+    answer: str
+    config: tuple[str, ...]
+    needed: int
+    quota: int = 20
+
+
+EDGE_QUOTAS = (
+    EdgeQuota(
+        "CloudFront cache policies",
+        "AWS::CloudFront::CachePolicy",
+        "list_cache_policies",
+        "CachePolicyList",
+        ("CachePolicy", "CachePolicyConfig"),
+        needed=2,
+    ),
+    EdgeQuota(
+        "CloudFront response headers policies",
+        "AWS::CloudFront::ResponseHeadersPolicy",
+        "list_response_headers_policies",
+        "ResponseHeadersPolicyList",
+        ("ResponseHeadersPolicy", "ResponseHeadersPolicyConfig"),
+        needed=2,
+    ),
+    EdgeQuota(
+        "CloudFront origin request policies",
+        "AWS::CloudFront::OriginRequestPolicy",
+        "list_origin_request_policies",
+        "OriginRequestPolicyList",
+        ("OriginRequestPolicy", "OriginRequestPolicyConfig"),
+        needed=1,
+    ),
+    EdgeQuota(
+        "CloudFront VPC origins",
+        "AWS::CloudFront::VpcOrigin",
+        "list_vpc_origins",
+        "VpcOriginList",
+        (),
+        needed=1,
+        quota=25,
+    ),
+)
+
+
+def edge_findings(account: Account, prefix: str) -> Iterator[Finding]:
+    """Whether CloudFront accepts a distribution of the account, and has room for its parts.
+
+    Args:
+        prefix: the beginning of the names of the deployment's own policies, which need no room.
+    """
+    try:
+        yield _verified(account)
+    except Unanswered as error:
+        yield unanswered(_VERIFIED, error)
+    for quota in EDGE_QUOTAS:
+        try:
+            yield _quota_room(quota, [*_names(account, quota)], prefix)
+        except Unanswered as error:
+            yield unanswered(quota.name, error)
+
+
+def _verified(account: Account) -> Finding:
+    """Whether the account is verified: no call says so, but a distribution proves it."""
+    answer = account.ask("cloudfront", "list_distributions", region=GLOBAL_REGION, MaxItems="1")
+    if answer["DistributionList"].get("Items"):
+        return good(_VERIFIED, "it has distributions already")
+    return warning(
+        _VERIFIED,
+        "it has no distribution yet, and CloudFront refuses those of some new accounts",
+        'if the stack …-edge fails with "Your account must be verified", open a case at AWS '
+        "Support with that sentence, and deploy again when it is answered",
+    )
+
+
+def _names(account: Account, quota: EdgeQuota) -> Iterator[str]:
+    filters: dict[str, str] = {"Type": "custom"} if quota.config else {}
+    while True:
+        answer = account.ask("cloudfront", quota.operation, region=GLOBAL_REGION, **filters)
+        page = answer[quota.answer]
+        for item in page.get("Items", ()):
+            config: Any = item
+            for key in quota.config:
+                config = config[key]
+            yield config["Name"]
+        if not page.get("NextMarker"):
+            return
+        filters["Marker"] = page["NextMarker"]
+
+
+def _quota_room(quota: EdgeQuota, names: list[str], prefix: str) -> Finding:
+    own_count = sum(name == prefix or name.startswith(f"{prefix}-") for name in names)
+    needed = max(quota.needed - own_count, 0)
+    usage = f"{len(names)}, and {needed} more are needed (AWS's default is {quota.quota})"
+    if len(names) + needed <= quota.quota:
+        return good(quota.name, usage)
+    return warning(
+        quota.name,
+        usage,
+        f"look whether yours was raised, else ask for more: Service Quotas → CloudFront ({_PAGE})",
+    )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evenflow.infra.pager import WHOM_TO_PAGE, NobodyIsPagedError, check_somebody_is_paged
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
 from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.observability_settings import (
+    WHOM_TO_PAGE,
+    NobodyIsPagedError,
+    check_somebody_is_paged,
+)
 
 _NO_TOPIC = ("NotFound", "NotFoundException")
 _PENDING = "PendingConfirmation"

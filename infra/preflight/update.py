@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
 from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.updates.judgement import conflicts
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION
+from evenflow.infra.updates.conflicts import conflicts
 from evenflow.infra.updates.stacks import Stack, synthesized_stacks
 
 _NAME = "update"

@@ -17,17 +17,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evenflow.infra import prices
-from evenflow.infra.environments import UnknownEnvironmentError, environment
-from evenflow.infra.preflight.account import Account, Unanswered
-from evenflow.infra.regions import UnknownRegionError
-from evenflow.infra.removal.deletion import (
-    CLOUDFRONT_GROUP,
-    delete,
-    delete_cloudfront_group,
-    queue_url,
-)
-from evenflow.infra.removal.kept_resources import (
+from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.kept_resources import (
     BUCKET,
     KEY,
     LOG_GROUP,
@@ -37,8 +28,17 @@ from evenflow.infra.removal.kept_resources import (
     KeptResource,
     find_kept,
 )
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.synthesized_settings import NotSynthesizedError, read_settings
+from evenflow.infra.estimates import prices
+from evenflow.infra.removal.deletion import (
+    CLOUDFRONT_GROUP,
+    delete,
+    delete_cloudfront_group,
+    queue_url,
+)
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import UnknownEnvironmentError, environment
+from evenflow.infra.settings.regions import UnknownRegionError
+from evenflow.infra.settings.synthesized_settings import NotSynthesizedError, read_settings
 
 _COSTS = {
     SECRET: f"${prices.SECRET_MONTH.usd:.2f} a month",

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from evenflow.infra.preflight.account import Account, Unanswered
-from evenflow.infra.removal.kept_resources import (
+from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.kept_resources import (
     BUCKET,
     KEY,
     LOG_GROUP,

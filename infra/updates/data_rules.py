@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from evenflow.infra.updates.conflict import Conflict, Update
-from evenflow.infra.updates.replacement import fixed_name, place_of
 from evenflow.infra.updates.stacks import referred_ids
+from evenflow.infra.updates.update import Conflict, Update, fixed_name, place_of
 
 # Types that hold data; and the distribution, since users know its address.
 KEPT_TYPES = {

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Any
 
-from evenflow.infra.updates.conflict import Conflict, Update
 from evenflow.infra.updates.data_rules import KEPT_TYPES
 from evenflow.infra.updates.stacks import Stack, Stacks, referred_ids
+from evenflow.infra.updates.update import Conflict, Update
 
 _VPC_ORIGIN = "AWS::CloudFront::VpcOrigin"
 _SUBNET = "AWS::EC2::Subnet"

@@ -10,10 +10,10 @@ import pytest
 from evenflow.functions.canary.checks import as_table
 from evenflow.functions.canary.front_door import FrontDoor
 from evenflow.functions.canary.smoke import Caller, smoke
-from evenflow.infra.environments import environment
 from evenflow.infra.preflight.__main__ import preflight
-from evenflow.infra.preflight.edge import EDGE_QUOTAS
 from evenflow.infra.preflight.findings import Verdict
+from evenflow.infra.preflight.network import EDGE_QUOTAS
+from evenflow.infra.settings.environments import environment
 from tests.aws.running_system import RunningSystem
 from tests.infrastructure.account_server import account_server, well
 from tests.integration.chat_client import demo

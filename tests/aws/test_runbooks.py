@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import aws_cdk as cdk
 import pytest
 
+from evenflow.infra.account.kept_resources import SECRET
 from evenflow.infra.application import build_application
-from evenflow.infra.environments import environment
 from evenflow.infra.removal.deletion import CLOUDFRONT_GROUP
-from evenflow.infra.removal.kept_resources import SECRET
+from evenflow.infra.settings.environments import environment
 from tests.aws.cloud_assembly import run_cdk
 from tests.aws.created_resources import created_properties
 from tests.aws.ministack import ministack

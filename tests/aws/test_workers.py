@@ -15,8 +15,8 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.infra.constructs.service.workers import ServiceConnect
-from evenflow.infra.environments import environment
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import environment
 from tests.aws.running_system import RunningSystem
 from tests.infrastructure.synthesis import synthesize
 from tests.integration.answer import Answer

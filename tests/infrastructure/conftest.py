@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
-from evenflow.infra.environments import ENVIRONMENTS, environment
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import ENVIRONMENTS, environment
 from tests.infrastructure.synthesis import Synthesis, synthesize
 
 Synthesize = Callable[[str], Synthesis]

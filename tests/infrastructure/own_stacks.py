@@ -11,10 +11,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from cdk_nag import AwsSolutionsChecks
 
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stacks.inference_stack import InferenceStack
-from evenflow.infra.stacks.network_stack import NetworkStack
-from evenflow.infra.stacks.observability_stack import ObservabilityStack
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.stacks import InferenceStack, NetworkStack, ObservabilityStack
 from tests.infrastructure.synthesis import ROOT
 
 Template = dict[str, Any]

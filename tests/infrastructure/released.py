@@ -15,8 +15,8 @@ from typing import Any
 
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
-from evenflow.infra.environments import ENVIRONMENTS, environment
-from evenflow.infra.regions import GLOBAL_REGION
+from evenflow.infra.settings.environments import ENVIRONMENTS, environment
+from evenflow.infra.settings.regions import GLOBAL_REGION
 from evenflow.infra.updates.stacks import Stack, Stacks, synthesized_stacks
 from tests.infrastructure.conftest import paging
 from tests.infrastructure.synthesis import Synthesis, synthesize

@@ -11,7 +11,7 @@ from typing import Any
 import aws_cdk as cdk
 
 from evenflow.infra.application import build_application
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 
-from evenflow.infra.evenflow_service import EvenflowService
-from evenflow.infra.stack_settings import AlarmSettings, WorkerServiceSettings
+from evenflow.infra.evenflow_service import EvenflowService, service_settings
+from evenflow.infra.settings.observability_settings import AlarmSettings
+from evenflow.infra.settings.stack_settings import WorkerServiceSettings
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.limits import (
@@ -62,14 +63,15 @@ def test_aws_refuses_nothing(deployed: Deployed, name: str) -> None:
 
 def test_aws_refuses_nothing_of_a_service_that_is_in_one_stack(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path))
-    EvenflowService(
-        cdk.Stack(app, "Shop", env=cdk.Environment(region="us-east-1")),
-        "Chat",
-        like="prod",
+    stack = cdk.Stack(app, "Shop", env=cdk.Environment(region="us-east-1"))
+    settings = service_settings(
+        stack,
+        "prod",
         image="111111111111.dkr.ecr.us-east-1.amazonaws.com/evenflow:1",
         alarms=AlarmSettings(page_email="on-call@example.com"),
         workers=WorkerServiceSettings(),
     )
+    EvenflowService(stack, "Chat", settings=settings)
     app.synth()
     assert not _refused(deployment_in(tmp_path))
 

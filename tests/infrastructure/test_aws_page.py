@@ -17,10 +17,10 @@ from aws_cdk import aws_route53 as route53
 from botocore import xform_name
 from botocore.session import Session
 
-from evenflow.infra.context import settings_of
-from evenflow.infra.pager import check_somebody_is_paged
-from evenflow.infra.setting_paths import paths
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.context import settings_of
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.observability_settings import check_somebody_is_paged
+from evenflow.infra.settings.setting_paths import paths
 from tests.e2e.readme_snippets import blocks, commands, page_text
 from tests.infrastructure.synthesis import ROOT, Synthesis
 

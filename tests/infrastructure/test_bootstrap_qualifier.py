@@ -8,10 +8,10 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 
-from evenflow.infra.environments import environment
-from evenflow.infra.preflight.account import Account
-from evenflow.infra.preflight.place import bootstrap_finding
-from evenflow.infra.synthesized_settings import DEFAULT_QUALIFIER, bootstrap_qualifier
+from evenflow.infra.account.account import Account
+from evenflow.infra.preflight.target_account import bootstrap_finding
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.synthesized_settings import DEFAULT_QUALIFIER, bootstrap_qualifier
 from tests.infrastructure.account_server import account_server, well
 from tests.infrastructure.synthesis import synthesize
 from tests.infrastructure.test_deployer import deployer_template

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evenflow.infra import announce
-from evenflow.infra.synthesized_settings import (
+from evenflow.infra.settings.synthesized_settings import (
     NotSynthesizedError,
     read_settings,
     write_settings,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.infra.image_reference import EcrImage, ecr_image
+from evenflow.infra.settings.image_reference import EcrImage, ecr_image
 from tests.infrastructure.synthesis import ROOT, Synthesis
 from tests.integration.server_process import HandlerProcess, clean_environment, free_port
 

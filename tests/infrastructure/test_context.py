@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from evenflow.infra.context import settings_of
-from evenflow.infra.environments import UnknownEnvironmentError, environment
-from evenflow.infra.regions import US_EAST_1
-from evenflow.infra.setting_paths import WrongSettingError
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.context import settings_of
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import UnknownEnvironmentError, environment
+from evenflow.infra.settings.regions import US_EAST_1
+from evenflow.infra.settings.setting_paths import WrongSettingError
 
 _PAGER = {"alarms.page_email": "on-call@example.com"}
 
@@ -121,7 +121,7 @@ def test_a_region_may_be_described() -> None:
         ({"edge.domain": "a.b"}, "did you mean edge.domain_name?"),
         ({"tracing.shares": "1"}, "did you mean tracing.share?"),
         ({"owner.name": "x"}, "no setting 'owner.name'"),
-        ({"quux": "1"}, "no setting 'quux'; infra/settings.py has them all"),
+        ({"quux": "1"}, "no setting 'quux'; infra/settings/environment_settings.py has them all"),
         ({"environment": "prod"}, "no setting 'environment'; did you mean env?"),
         ({"name": "prod"}, "no setting 'name'; did you mean env?"),
         ({"envv": "prod"}, "no setting 'envv'; did you mean env?"),

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from evenflow.infra import prices
 from evenflow.infra.announce import announcement
-from evenflow.infra.costs import HOURS_PER_MONTH, Row, costs
-from evenflow.infra.environments import environment
-from evenflow.infra.prices import Price
-from evenflow.infra.quotas import output_burndown
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.traffic import LARGEST_TEXT_IN_ENTRY, Traffic
+from evenflow.infra.estimates import prices
+from evenflow.infra.estimates.costs import HOURS_PER_MONTH, Row, costs
+from evenflow.infra.estimates.prices import Price
+from evenflow.infra.estimates.quotas import output_burndown
+from evenflow.infra.estimates.traffic import LARGEST_TEXT_IN_ENTRY, Traffic
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import environment
 from evenflow.stream_aws import dynamodb_session_store
 from evenflow.stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
 from tests.infrastructure.synthesis import Synthesis

@@ -10,8 +10,8 @@ import pytest
 from evenflow.functions.usage_file import usage_bucket
 from evenflow.infra.constructs.data import buckets
 from evenflow.infra.constructs.data import tables as declared
-from evenflow.infra.quotas import most_writes_per_second
-from evenflow.infra.traffic import Traffic
+from evenflow.infra.estimates.quotas import most_writes_per_second
+from evenflow.infra.estimates.traffic import Traffic
 from evenflow.stream_aws import s3_large_texts
 from evenflow.stream_aws import tables as written
 from evenflow.stream_aws.keys import SHORTEST_SIGNING_KEY

@@ -12,8 +12,8 @@ import aws_cdk as cdk
 import pytest
 from cdk_nag import AwsSolutionsChecks
 
+from evenflow.infra.account.account import ACTIONS
 from evenflow.infra.deployer import DeployerStack, main
-from evenflow.infra.preflight.account import ACTIONS
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import resources
 from tests.infrastructure.synthesis import ROOT

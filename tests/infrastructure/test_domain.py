@@ -10,7 +10,7 @@ import aws_cdk as cdk
 import pytest
 
 from evenflow.infra.constructs.domain import DomainOutsideZoneError, domain_certificate
-from evenflow.infra.stack_settings import HostedZone
+from evenflow.infra.settings.stack_settings import HostedZone
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.infra.constructs.network.task_network import interface_services
 from evenflow.infra.constructs.variables import answer_variables
-from evenflow.infra.environments import environment
-from evenflow.infra.filter_settings import FilterSettings
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.inference_settings import FilterSettings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 

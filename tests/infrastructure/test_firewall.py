@@ -12,9 +12,9 @@ from aws_cdk.assertions import Template
 from pydantic import ValidationError
 
 from evenflow.infra.constructs.edge.firewall import Firewall
-from evenflow.infra.environments import environment
-from evenflow.infra.stack_settings import FirewallSettings
-from evenflow.infra.stacks.firewall_stack import FirewallStack
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.stack_settings import FirewallSettings
+from evenflow.infra.stacks import FirewallStack
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 

@@ -20,7 +20,8 @@ from tests.infrastructure.synthesis import ROOT
 _IMPORT = """
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2, aws_ecs as ecs, aws_route53 as route53
-from evenflow.cdk import AlarmSettings, CloudFront, EvenflowService, TracingSettings
+from evenflow.cdk import AlarmSettings, CloudFront, TracingSettings
+from evenflow.cdk import EvenflowService, service_settings
 """
 _SHOP = f"""{_IMPORT}
 app = cdk.App(outdir="out")
@@ -30,7 +31,7 @@ service = EvenflowService(
     stack, "Chat",
     vpc=vpc, cluster=ecs.Cluster(stack, "Cluster", vpc=vpc),
     front=CloudFront(zone=route53.PublicHostedZone(stack, "Zone", zone_name="chat.example.com")),
-    image="registry.example.com/evenflow:1",
+    settings=service_settings(stack, image="registry.example.com/evenflow:1"),
 )
 cdk.CfnOutput(stack, "ChatUrl", value=service.url)
 app.synth()
@@ -41,8 +42,9 @@ app = cdk.App(outdir="out")
 env = cdk.Environment(region="eu-west-1")
 one, two = cdk.Stack(app, "One", env=env), cdk.Stack(app, "Two", env=env)
 image = "111111111111.dkr.ecr.eu-west-1.amazonaws.com/evenflow@sha256:" + "0" * 64
-first = EvenflowService(one, "Chat", image=image)
-EvenflowService(two, "Chat", image=image, tables=first.data.tables)
+first = EvenflowService(one, "Chat", settings=service_settings(one, image=image))
+settings = service_settings(two, image=image)
+EvenflowService(two, "Chat", settings=settings, tables=first.data.tables)
 cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
 app.synth()
 """
@@ -51,11 +53,12 @@ _CHOOSY = f"""{_IMPORT}
 ecr = "111111111111.dkr.ecr.us-east-1.amazonaws.com/"
 app = cdk.App(outdir="out")
 stack = cdk.Stack(app, "Choosy", env=cdk.Environment(region="us-east-1"))
-EvenflowService(
-    stack, "Chat", image=ecr + "evenflow:1", like="staging", canary=False, log_retention_days=90,
+settings = service_settings(
+    stack, "staging", image=ecr + "evenflow:1", canary=None, log_retention_days=90,
     tracing=TracingSettings(collector_image=ecr + "adot@sha256:" + "0" * 64),
     alarms=AlarmSettings(page_email="on-call@example.com", monthly_budget_dollars=500),
 )
+EvenflowService(stack, "Chat", settings=settings)
 app.synth()
 """
 
@@ -64,12 +67,13 @@ app.synth()
 # as ours are.
 _EXISTING = """
 import aws_cdk as cdk
-from evenflow.cdk import EvenflowService, ExistingListener, OnlyLoadBalancer
+from evenflow.cdk import EvenflowService, ExistingListener, OnlyLoadBalancer, service_settings
 from infra.shop import listener, load_balancer, vpc
 app = cdk.App(outdir="out")
 stack = cdk.Stack(app, "Shop", env=cdk.Environment(region="us-east-1"))
 EvenflowService(
-    stack, "Chat", vpc=vpc(stack), image="registry.example.com/evenflow:1",
+    stack, "Chat", vpc=vpc(stack),
+    settings=service_settings(stack, image="registry.example.com/evenflow:1"),
     front=OnlyLoadBalancer(domain_name="shop.internal"),
     listener=ExistingListener(
         load_balancer=load_balancer(stack), listener=listener(stack), priority=500
@@ -293,29 +297,33 @@ def test_there_may_be_no_canary_and_traces_logs_and_a_budget_are_chosen(
     assert "Tags" not in origin  # which CloudFront refuses to change while it is used
 
 
+def _settings(changes: str) -> str:
+    return f"settings=service_settings(stack, {changes})"
+
+
 @pytest.mark.parametrize(
     ("arguments", "region", "said"),
     [
         ("", '"us-east-1"', "an installed package can't build the handler's image"),
         (
-            (
-                'image="ghcr.io/acme/evenflow:1", like="staging", '
+            _settings(
+                '"staging", image="ghcr.io/acme/evenflow:1", '
                 "alarms=AlarmSettings(nobody_is_paged=True)"
             ),
             '"us-east-1"',
             "pull from ECR of their own region",
         ),
-        ('image="i", like="prod"', '"us-east-1"', "alarms of prod page nobody"),
+        (_settings('"prod", image="i"'), '"us-east-1"', "alarms of prod page nobody"),
         (
             (
-                'image="i", vpc=ec2.Vpc.from_vpc_attributes('
+                "vpc=ec2.Vpc.from_vpc_attributes("
                 'stack, "Vpc", vpc_id="vpc-1", availability_zones=["us-east-1a"])'
             ),
             '"us-east-1"',
             "give ec2.Vpc.from_vpc_attributes a vpc_cidr_block",
         ),
-        ('image="i"', "None", "the stack Chat must name its region"),
-        ('image="i"', '"sa-east-1"', "is not in infra/regions.py"),
+        ("", "None", "the stack Chat must name its region"),
+        (_settings('image="i"'), '"sa-east-1"', "is not in infra/settings/regions.py"),
     ],
 )
 def test_what_is_missing_is_said(

@@ -19,14 +19,16 @@ from evenflow.cdk import (
     AlarmSettings,
     CanarySettings,
     CloudFront,
+    EnvironmentSettings,
     EvenflowService,
     ExistingListener,
     OnlyLoadBalancer,
+    service_settings,
 )
-from evenflow.infra.constructs.service.path_rules import path_rules
+from evenflow.infra.constructs.front import AddressNeededError
+from evenflow.infra.constructs.service.load_balancer import path_rules
 from evenflow.infra.evenflow_service import CanaryOutOfReachError
-from evenflow.infra.front import AddressNeededError
-from evenflow.infra.given_settings import PrivateSubnetsNeededError, VpcNeededError
+from evenflow.infra.existing_parts import PrivateSubnetsNeededError, VpcNeededError
 from evenflow.stream_core.http.routes import ROUTES, Origin, edge_patterns
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import resources
@@ -92,10 +94,9 @@ def shared() -> Template:
         stack,
         "Chat",
         vpc=_vpc(stack),
-        image=_IMAGE,
+        settings=service_settings(stack, image=_IMAGE, canary=CanarySettings()),
         front=OnlyLoadBalancer(domain_name="chat.shop.internal"),
         listener=_existing(stack, hosts=["chat.shop.internal"]),
-        canary=CanarySettings(),
     )
     return _synthesized(stack)
 
@@ -107,9 +108,12 @@ def private() -> Template:
     EvenflowService(
         stack,
         "Chat",
-        image=_IMAGE,
-        like="staging",
-        alarms=AlarmSettings(page_email="on-call@example.com"),
+        settings=service_settings(
+            stack,
+            "staging",
+            image=_IMAGE,
+            alarms=AlarmSettings(page_email="on-call@example.com"),
+        ),
         front=OnlyLoadBalancer(
             domain_name="chat.shop.internal",
             certificate=acm.Certificate.from_certificate_arn(stack, "Certificate", _CERTIFICATE),
@@ -127,7 +131,7 @@ def fronted() -> Template:
         stack,
         "Chat",
         vpc=_vpc(stack),
-        image=_IMAGE,
+        settings=service_settings(stack, image=_IMAGE),
         front=CloudFront(
             domain_name="chat.example.com",
             certificate=acm.Certificate.from_certificate_arn(stack, "Certificate", _CERTIFICATE),
@@ -245,7 +249,7 @@ class TestBehindAnExistingListener:
                 stack,
                 "Chat",
                 vpc=_vpc(stack),
-                image=_IMAGE,
+                settings=service_settings(stack, image=_IMAGE),
                 front=OnlyLoadBalancer(),
                 listener=_existing(stack, https=False, idle_timeout_seconds=20),
             )
@@ -335,10 +339,10 @@ class TestWithoutCloudFront:
             assert let_in == ["Canary"] * (1 if template is shared else 2)
 
     def test_a_canary_without_a_way_to_its_key_is_refused(self) -> None:
-        with pytest.raises(CanaryOutOfReachError, match="canary=False"):
-            EvenflowService(
-                _stack(), "Chat", image=_IMAGE, front=OnlyLoadBalancer(), canary=CanarySettings()
-            )
+        stack = _stack()
+        settings = service_settings(stack, image=_IMAGE, canary=CanarySettings())
+        with pytest.raises(CanaryOutOfReachError, match="canary=None"):
+            EvenflowService(stack, "Chat", settings=settings, front=OnlyLoadBalancer())
 
 
 class TestCloudFrontBeforeAnExistingListener:
@@ -385,7 +389,7 @@ def test_a_listener_that_no_request_would_reach_is_refused(
             stack,
             "Chat",
             vpc=_vpc(stack),
-            image=_IMAGE,
+            settings=service_settings(stack, image=_IMAGE),
             front=front,
             listener=_existing(stack, **choices),
         )
@@ -396,7 +400,7 @@ def test_a_vpc_without_private_subnets_is_refused() -> None:
     public = ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC)
     vpc = ec2.Vpc(stack, "Public", nat_gateways=0, subnet_configuration=[public])
     with pytest.raises(PrivateSubnetsNeededError, match="no private subnets"):
-        EvenflowService(stack, "Chat", vpc=vpc, image=_IMAGE)
+        EvenflowService(stack, "Chat", vpc=vpc)
 
 
 def test_the_vpc_of_a_listener_must_be_known() -> None:
@@ -405,7 +409,7 @@ def test_the_vpc_of_a_listener_must_be_known() -> None:
         EvenflowService(
             stack,
             "Chat",
-            image=_IMAGE,
+            settings=service_settings(stack, image=_IMAGE),
             front=OnlyLoadBalancer(),
             listener=_existing(stack, https=False),
         )
@@ -419,9 +423,9 @@ def _classes_in(annotation: Any) -> Iterator[type]:
 
 
 def test_an_app_imports_all_that_it_gives_from_one_place() -> None:
-    hints = get_type_hints(EvenflowService.__init__)
+    hints = get_type_hints(EvenflowService.__init__) | get_type_hints(EnvironmentSettings)
     parts = {part.__name__ for hint in hints.values() for part in _classes_in(hint)}
-    assert len(parts) > 10
+    assert len(parts) > 15
     assert parts <= set(evenflow.cdk.__all__)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.infra.function_package import FunctionPackage, FunctionPackageError, build
+from evenflow.infra.assets.function_package import FunctionPackage, FunctionPackageError, build
 
 _NAMES = ("session_init", "poll_response", "rotate_signing_keys", "usage_file", "canary")
 _MEGABYTE = 1_000_000

@@ -12,7 +12,7 @@ import pytest
 from evenflow.fargate_handler import scale_in_protection
 from evenflow.fargate_handler.gateway.http import cookies
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
-from evenflow.infra.constructs.service.path_rules import path_rules
+from evenflow.infra.constructs.service.load_balancer import path_rules
 from evenflow.stream_core.auth.oidc_settings import OidcSettings
 from evenflow.stream_core.base.agents import agents_from_json
 from evenflow.stream_core.base.limits import Limits

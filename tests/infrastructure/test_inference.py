@@ -15,10 +15,14 @@ from pydantic import ValidationError
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.inference.sagemaker_endpoint import SageMakerEndpoint
-from evenflow.infra.environments import environment
-from evenflow.infra.inference_settings import BedrockSettings, InferenceSettings, SageMakerSettings
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stacks.inference_stack import InferenceStack
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.inference_settings import (
+    BedrockSettings,
+    InferenceSettings,
+    SageMakerSettings,
+)
+from evenflow.infra.stacks import InferenceStack
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import (
     Template,

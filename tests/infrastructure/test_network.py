@@ -11,8 +11,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 
 from evenflow.infra.constructs.network.security_groups import SecurityGroups, worker_security_group
-from evenflow.infra.environments import environment
-from evenflow.infra.regions import US_EAST_1
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.regions import US_EAST_1
 from tests.infrastructure.synthesis import Synthesis
 
 _ENDPOINTS = {"ecr.api", "ecr.dkr", "logs", "monitoring", "secretsmanager", "ecs", "sqs"}

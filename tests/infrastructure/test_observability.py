@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evenflow.infra.environments import environment
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import AlarmSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.observability_settings import AlarmSettings
 from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
 from evenflow.stream_core.metrics.metric_catalogue import (
     BURN_RATES,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.infra.page_build import PageNotBuiltError, build_missing_page
+from evenflow.infra.assets.page_build import PageNotBuiltError, build_missing_page
 
 
 def _checkout(folder: Path, build: str) -> Path:

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from botocore.loaders import create_loader
 
-from evenflow.infra.environments import environment
+from evenflow.infra.account.account import ACTIONS, Account
+from evenflow.infra.account.kept_resources import LOG_GROUP, find_kept
 from evenflow.infra.preflight import image
 from evenflow.infra.preflight.__main__ import pager, policy, preflight
-from evenflow.infra.preflight.account import ACTIONS, Account
-from evenflow.infra.preflight.edge import EDGE_QUOTAS
 from evenflow.infra.preflight.findings import Finding, Verdict, as_table
+from evenflow.infra.preflight.network import EDGE_QUOTAS
 from evenflow.infra.removal.deletion import delete
-from evenflow.infra.removal.kept_resources import LOG_GROUP, find_kept
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.synthesized_settings import write_settings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.synthesized_settings import write_settings
 from tests.infrastructure.account_server import AccountServer, account_server, well
 from tests.infrastructure.conftest import Synthesize, paging
 from tests.infrastructure.synthesis import ROOT

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from evenflow.infra.environments import environment
-from evenflow.infra.preflight.account import Account
+from evenflow.infra.account.account import Account
 from evenflow.infra.preflight.findings import Finding, Verdict
 from evenflow.infra.preflight.update import update_findings
-from evenflow.infra.synthesized_settings import write_settings
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.synthesized_settings import write_settings
 from tests.infrastructure.account_server import AccountServer, account_server
 from tests.infrastructure.released import stacks_of
 from tests.infrastructure.synthesis import ROOT, Synthesis

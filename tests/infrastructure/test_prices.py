@@ -15,9 +15,9 @@ from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.infra.constructs.inference.model import model_access
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.variables import price_variables
-from evenflow.infra.environments import environment
-from evenflow.infra.inference_settings import ModelPrice
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.inference_settings import ModelPrice
 from evenflow.model_prices import check_prices
 from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.infrastructure.synthesis import Synthesis

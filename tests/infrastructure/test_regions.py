@@ -15,12 +15,12 @@ from botocore.loaders import create_loader
 
 from evenflow.infra import region_lookup
 from evenflow.infra.announce import _warnings
-from evenflow.infra.context import settings_of
-from evenflow.infra.environments import environment
-from evenflow.infra.evenflow_service import EvenflowService
+from evenflow.infra.evenflow_service import EvenflowService, service_settings
 from evenflow.infra.region_lookup import RegionLookupError, look_up
-from evenflow.infra.regions import Region, UnknownRegionError, context_key, region_named
-from evenflow.infra.setting_paths import WrongSettingError
+from evenflow.infra.settings.context import settings_of
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.regions import Region, UnknownRegionError, context_key, region_named
+from evenflow.infra.settings.setting_paths import WrongSettingError
 from tests.infrastructure.account_server import MODEL, AccountServer, account_server
 from tests.infrastructure.synthesis import synthesize
 from tests.integration.aws_emulator import CREDENTIALS
@@ -134,14 +134,18 @@ def test_a_service_in_anybodys_app_is_given_it_or_finds_it_in_the_context() -> N
     region = region_named("sa-east-1", _CONTEXT)
     for context, argument in ((_CONTEXT, None), ({}, region)):
         stack = _stack("sa-east-1", context)
-        EvenflowService(stack, "Chat", image="registry.example.com/evenflow:1", region=argument)
+        settings = service_settings(stack, image="registry.example.com/evenflow:1", region=argument)
+        EvenflowService(stack, "Chat", settings=settings)
         rules = json.dumps(Template.from_stack(stack).to_json())
         assert all(f'"{prefix_list}"' in rules for prefix_list in _LISTS.values())
 
 
 def test_a_service_is_not_in_the_region_of_another_entry() -> None:
-    with pytest.raises(UnknownRegionError, match="is in us-west-2, and `region` is that of sa-"):
-        EvenflowService(_stack("us-west-2", {}), "Chat", region=region_named("sa-east-1", _CONTEXT))
+    stack, region = _stack("us-west-2", {}), region_named("sa-east-1", _CONTEXT)
+    with pytest.raises(UnknownRegionError, match="is in us-west-2, and its settings are for sa-"):
+        service_settings(stack, region=region)
+    with pytest.raises(UnknownRegionError, match="is in us-west-2, and its settings are for sa-"):
+        EvenflowService(stack, "Chat", settings=environment("dev", region=region))
 
 
 def _stack(region: str, context: dict[str, Any]) -> cdk.Stack:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.infra.environments import environment
-from evenflow.infra.preflight.account import Account, Unanswered
+from evenflow.infra.account.account import Account, Unanswered
 from evenflow.infra.removal.__main__ import main
 from evenflow.infra.removal.deletion import CLOUDFRONT_GROUP, delete_cloudfront_group
-from evenflow.infra.synthesized_settings import write_settings
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.synthesized_settings import write_settings
 from tests.infrastructure.account_server import AccountServer, account_server
 from tests.infrastructure.synthesis import ROOT
 from tests.integration.aws_emulator import CREDENTIALS

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evenflow.infra.environments import ENVIRONMENTS, UnknownEnvironmentError, environment
-from evenflow.infra.regions import US_EAST_1
-from evenflow.infra.setting_paths import WrongSettingError
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import ENVIRONMENTS, UnknownEnvironmentError, environment
+from evenflow.infra.settings.regions import US_EAST_1
+from evenflow.infra.settings.setting_paths import WrongSettingError
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics.metric_catalogue import ACTIVE_CONNECTIONS
 

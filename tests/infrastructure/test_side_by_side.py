@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from evenflow.infra.environments import environment
-from evenflow.infra.regions import REGIONS, UnknownRegionError, region_named
-from evenflow.infra.setting_paths import WrongSettingError
+from evenflow.infra.settings.environments import environment
+from evenflow.infra.settings.regions import REGIONS, UnknownRegionError, region_named
+from evenflow.infra.settings.setting_paths import WrongSettingError
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
 
@@ -101,7 +101,8 @@ def test_metrics_of_installations_are_apart(synthesized: Synthesize) -> None:
 
 
 def test_a_region_that_is_not_in_the_table_is_told_what_it_needs() -> None:
-    with pytest.raises(UnknownRegionError, match=r"'sa-east-1' is not in infra/regions.py.*VPC or"):
+    expected = r"'sa-east-1' is not in infra/settings/regions.py.*VPC or"
+    with pytest.raises(UnknownRegionError, match=expected):
         region_named("sa-east-1")
     with pytest.raises(UnknownRegionError, match="aws bedrock get-inference-profile"):
         environment("dev", region="moon")

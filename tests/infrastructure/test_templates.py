@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.infra.environments import ENVIRONMENTS
+from evenflow.infra.settings.environments import ENVIRONMENTS
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.snapshots import snapshot_text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenflow.fargate_handler.settings.tracing_settings import traces_wanted
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from evenflow.infra.environments import ENVIRONMENTS
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.updates.conflict import Conflict
-from evenflow.infra.updates.judgement import conflicts
-from evenflow.infra.updates.replacement import IMMUTABLE
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.environments import ENVIRONMENTS
+from evenflow.infra.updates.conflicts import conflicts
 from evenflow.infra.updates.stacks import Stack, Stacks
+from evenflow.infra.updates.update import IMMUTABLE, Conflict
 from tests.infrastructure.conftest import Synthesize, environment_named
 from tests.infrastructure.released import (
     immutable_text,

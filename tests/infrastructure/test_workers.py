@@ -17,10 +17,10 @@ from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.infra.announce import announcement
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.network.network import MOST_ZONES
-from evenflow.infra.costs import HOURS_PER_MONTH, costs
-from evenflow.infra.quotas import announced
-from evenflow.infra.stack_settings import WorkerServiceSettings
-from evenflow.infra.traffic import Traffic
+from evenflow.infra.estimates.costs import HOURS_PER_MONTH, costs
+from evenflow.infra.estimates.quotas import announced
+from evenflow.infra.estimates.traffic import Traffic
+from evenflow.infra.settings.stack_settings import WorkerServiceSettings
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics.metric_catalogue import GENERATIONS_RUNNING, PUBLISHED
 from tests.infrastructure.cfn_lint import findings

@@ -8,10 +8,10 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import removal_policy
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import FIRST_EDGE_KEY
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.stack_settings import FIRST_EDGE_KEY
 from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT
 
 

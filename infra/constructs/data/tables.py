@@ -9,10 +9,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import removal_policy
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import NEW_TABLE_WRITES
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.stack_settings import NEW_TABLE_WRITES
 
 TTL_ATTRIBUTE = "expires_at"  # seconds since the epoch, written by stream_aws
 # The heads without an ending, by owner. Other tasks read there what a lost task has left.

@@ -16,14 +16,13 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge, acknowledge_warning
+from evenflow.infra.constructs.acknowledge import acknowledge, acknowledge_warning
 from evenflow.infra.constructs.domain import domain_certificate, hosted_zone
-from evenflow.infra.constructs.edge.headers import module_headers, security_headers
-from evenflow.infra.constructs.edge.web_client import WebClient
-from evenflow.infra.front import ExistingListener
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import HostedZone
+from evenflow.infra.constructs.edge.web_client import WebClient, module_headers, security_headers
+from evenflow.infra.constructs.front import ExistingListener
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION
+from evenflow.infra.settings.stack_settings import HostedZone
 from evenflow.stream_core.http.routes import (
     EDGE_KEY_HEADER,
     ENTRIES,

@@ -10,8 +10,8 @@ from aws_cdk import aws_wafv2 as wafv2
 from constructs import Construct
 
 from evenflow.infra.constructs.retention import log_group_of_days
-from evenflow.infra.settings import LogRetentionDays
-from evenflow.infra.stack_settings import FirewallGroup, FirewallSettings
+from evenflow.infra.settings.environment_settings import LogRetentionDays
+from evenflow.infra.settings.stack_settings import FirewallGroup, FirewallSettings
 from evenflow.stream_core.http.routes import OPEN_SESSION, POLL
 
 _Acl = wafv2.CfnWebACL

@@ -1,21 +1,75 @@
-"""The bucket with the built page, which only CloudFront may read."""
+"""The page: the bucket that only CloudFront may read, and the headers that CloudFront adds."""
 
 from __future__ import annotations
 
 import typing
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudfront as cloudfront
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_deployment as deployment
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.assets.package_data import built_page
+from evenflow.infra.assets.page_build import PageNotBuiltError
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import log_group
-from evenflow.infra.package_data import built_page
-from evenflow.infra.page_build import PageNotBuiltError
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.stream_core.auth.allowed_origins import page_policy
+
+
+def module_headers(
+    scope: Construct, construct_id: str, settings: EnvironmentSettings
+) -> cloudfront.ResponseHeadersPolicy:
+    """The headers that the handler itself sends with the modules, which any page may read."""
+    return cloudfront.ResponseHeadersPolicy(
+        scope,
+        construct_id,
+        response_headers_policy_name=f"{settings.global_prefix}-modules",
+        cors_behavior=cloudfront.ResponseHeadersCorsBehavior(
+            access_control_allow_origins=["*"],
+            access_control_allow_methods=["GET", "HEAD"],
+            access_control_allow_headers=["*"],
+            access_control_allow_credentials=False,
+            origin_override=True,
+        ),
+        security_headers_behavior=cloudfront.ResponseSecurityHeadersBehavior(
+            content_type_options=cloudfront.ResponseHeadersContentTypeOptions(override=True),
+            strict_transport_security=cloudfront.ResponseHeadersStrictTransportSecurity(
+                access_control_max_age=Duration.days(365), include_subdomains=True, override=True
+            ),
+        ),
+    )
+
+
+def security_headers(
+    scope: Construct, construct_id: str, settings: EnvironmentSettings
+) -> cloudfront.ResponseHeadersPolicy:
+    """The policy that the handler itself sends with the page."""
+    # 'self' covers wss in browsers since 2022. Older ones need it named, which only works with a
+    # domain of your own: CloudFront's is not known here, and *.cloudfront.net would be anybody's.
+    websockets = [f"wss://{settings.edge.domain_name}"] if settings.edge.domain_name else []
+    return cloudfront.ResponseHeadersPolicy(
+        scope,
+        construct_id,
+        response_headers_policy_name=f"{settings.global_prefix}-page",
+        security_headers_behavior=cloudfront.ResponseSecurityHeadersBehavior(
+            content_security_policy=cloudfront.ResponseHeadersContentSecurityPolicy(
+                content_security_policy=page_policy(*websockets), override=True
+            ),
+            content_type_options=cloudfront.ResponseHeadersContentTypeOptions(override=True),
+            frame_options=cloudfront.ResponseHeadersFrameOptions(
+                frame_option=cloudfront.HeadersFrameOption.DENY, override=True
+            ),
+            referrer_policy=cloudfront.ResponseHeadersReferrerPolicy(
+                referrer_policy=cloudfront.HeadersReferrerPolicy.NO_REFERRER, override=True
+            ),
+            strict_transport_security=cloudfront.ResponseHeadersStrictTransportSecurity(
+                access_control_max_age=Duration.days(365), include_subdomains=True, override=True
+            ),
+        ),
+    )
 
 
 class WebClient(Construct):

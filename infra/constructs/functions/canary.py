@@ -11,9 +11,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from evenflow.infra.canary_settings import CanarySettings
 from evenflow.infra.constructs.functions.python_function import PythonFunction
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.observability_settings import CanarySettings
 
 _EVERY = Duration.minutes(1)
 

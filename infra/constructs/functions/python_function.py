@@ -8,12 +8,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from evenflow.infra import function_package
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.assets import function_package
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.metrics import METRIC_NAMESPACE
 from evenflow.infra.constructs.network.security_groups import private_subnets
 from evenflow.infra.constructs.retention import log_group
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 _IN_VPC = (
     "ec2:CreateNetworkInterface",

@@ -9,10 +9,9 @@ from aws_cdk import aws_bedrock as bedrock
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from evenflow.infra.constructs.inference.guardrails import guardrail_statements
-from evenflow.infra.constructs.inference.model_access import ModelAccess
-from evenflow.infra.inference_settings import BedrockSettings
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.inference.model_access import ModelAccess, guardrail_statements
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.inference_settings import BedrockSettings
 
 # This action alone authorizes ConverseStream.
 _ACTION = "bedrock:InvokeModelWithResponseStream"

@@ -8,7 +8,7 @@ from constructs import Construct
 from evenflow.infra.constructs.inference.bedrock_access import BedrockAccess
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.inference.sagemaker_endpoint import SageMakerEndpoint
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 def model_access(scope: Construct, settings: EnvironmentSettings, vpc: ec2.IVpc) -> ModelAccess:

@@ -12,8 +12,8 @@ from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 
-from evenflow.infra.image_reference import ecr_image
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.image_reference import ecr_image
 
 _PRINCIPAL, _RESOURCE = "aws:PrincipalAccount", "aws:ResourceAccount"
 

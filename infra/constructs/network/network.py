@@ -7,13 +7,13 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.constructs.acknowledge import acknowledge
+from evenflow.infra.constructs.front import Front, OnlyLoadBalancer
 from evenflow.infra.constructs.network.endpoint_policies import restrict_endpoint
 from evenflow.infra.constructs.network.security_groups import SecurityGroups
 from evenflow.infra.constructs.retention import log_group
-from evenflow.infra.front import Front, OnlyLoadBalancer
-from evenflow.infra.image_reference import ecr_image
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.image_reference import ecr_image
 
 MOST_ZONES = 3
 """The zones with subnets in a VPC of ours. NetworkSettings.zones says how many are used."""

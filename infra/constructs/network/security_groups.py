@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.front import ExistingListener, Front, OnlyLoadBalancer
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 HANDLER_PORT, WORKER_PORT = 8080, 50051
 HTTP_PORT, HTTPS_PORT = 80, 443

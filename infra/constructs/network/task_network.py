@@ -8,7 +8,7 @@ from constructs import Construct
 
 from evenflow.infra.constructs.network.endpoint_policies import restrict_endpoint
 from evenflow.infra.constructs.network.security_groups import SecurityGroups, private_subnets
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 _Service = ec2.InterfaceVpcEndpointAwsService
 _ALWAYS = {

@@ -8,9 +8,12 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
 from evenflow.infra.constructs.metrics import evenflow_metric
-from evenflow.infra.constructs.observability.runbook import what_to_do
-from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.observability.runbook_alarm import (
+    AlarmTopics,
+    RunbookAlarm,
+    what_to_do,
+)
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.metric_catalogue import (
     BURN_RATES,
     BurnRate,

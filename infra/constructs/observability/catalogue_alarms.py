@@ -1,4 +1,4 @@
-"""The alarms of the metric catalogue, and the one that says that users are hurting."""
+"""The alarms of the metric catalogue and of the canary's metrics, and `users-are-hurting`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,55 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
 from evenflow.infra.constructs.metrics import evenflow_metric, sudden_drop
-from evenflow.infra.constructs.observability.metric_alarm import metric_alarm
-from evenflow.infra.constructs.observability.runbook import what_to_do
-from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.observability.runbook_alarm import (
+    AlarmTopics,
+    RunbookAlarm,
+    what_to_do,
+)
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
 from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric, Urgency
+
+
+def metric_alarm(
+    scope: Construct,
+    metric: Metric,
+    alarm: Alarm,
+    *,
+    settings: EnvironmentSettings,
+    topics: AlarmTopics,
+    series: cloudwatch.IMetric,
+    copy: str = "",
+    within: str = "",
+    urgency: Urgency | None = None,
+) -> RunbookAlarm:
+    """The alarm, with the runbook of the metric's name.
+
+    Args:
+        series: what is compared with the threshold.
+        copy: behind the name, where a metric has two alarms.
+        within: how fast a sudden drop is, in words.
+        urgency: instead of the alarm's own.
+    """
+    return RunbookAlarm(
+        scope,
+        metric.name + copy,
+        settings=settings,
+        topics=topics,
+        metric=series,
+        meaning=(
+            f"{metric.sentence}. Target: {metric.target}. Alarm: {alarm.text}"
+            + (f" within {within}" if within else "")
+        ),
+        threshold=alarm.above,
+        datapoints=alarm.datapoints,
+        periods=alarm.minutes,
+        silence=alarm.silence,
+        silence_is_bad=alarm.silence_is_bad,
+        urgency=urgency or alarm.urgency,
+        runbook=metric.name,
+    )
+
 
 # A drop that takes several minutes never halves a minute: it is looked for a second time at this
 # distance.
@@ -98,3 +142,29 @@ def users_hurting_alarm(
         composite.add_alarm_action(actions.SnsAction(topic))
         composite.add_ok_action(actions.SnsAction(topic))
     return composite
+
+
+class CanaryAlarms(Construct):
+    """An alarm for each of its metrics."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: EnvironmentSettings,
+        topics: AlarmTopics,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.alarms = [
+            metric_alarm(
+                self,
+                metric,
+                metric.alarm,
+                settings=settings,
+                topics=topics,
+                series=evenflow_metric(metric, settings, metric.alarm.statistic),
+            )
+            for metric in CANARY_METRICS
+            if metric.alarm
+        ]

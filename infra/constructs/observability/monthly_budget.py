@@ -7,7 +7,7 @@ from aws_cdk import aws_budgets as budgets
 from constructs import Construct, IConstruct
 
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 _NOTICES = (("ACTUAL", 80), ("FORECASTED", 100))
 """The costs to compare, and the percentage of the budget above which a notice is sent."""

@@ -6,20 +6,21 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from evenflow.infra.constructs.data.tables import Tables
-from evenflow.infra.constructs.observability.aws_widgets import aws_rows
-from evenflow.infra.constructs.observability.blocked_requests import blocked_requests_alarm
 from evenflow.infra.constructs.observability.burn_alarms import BurnAlarm
-from evenflow.infra.constructs.observability.canary_alarms import CanaryAlarms
 from evenflow.infra.constructs.observability.catalogue_alarms import (
+    CanaryAlarms,
     CatalogueAlarms,
     users_hurting_alarm,
 )
-from evenflow.infra.constructs.observability.dashboard import catalogue_rows, dashboard
+from evenflow.infra.constructs.observability.dashboard import aws_rows, catalogue_rows, dashboard
 from evenflow.infra.constructs.observability.monthly_budget import MonthlyBudget
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics
-from evenflow.infra.constructs.observability.service_alarms import ServiceAlarms
-from evenflow.infra.regions import GLOBAL_REGION
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.constructs.observability.service_alarms import (
+    ServiceAlarms,
+    blocked_requests_alarm,
+)
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.regions import GLOBAL_REGION
 from evenflow.stream_core.metrics.metric_catalogue import PROMISES
 
 

@@ -1,4 +1,4 @@
-"""Alarms on what the catalogue's metrics don't show: parts of AWS that are missing or refuse."""
+"""Alarms on parts of AWS that fail, are missing or refuse, and on requests that are blocked."""
 
 from __future__ import annotations
 
@@ -8,12 +8,53 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from evenflow.infra.constructs.data.dead_letter_queue import dead_letter_queue_name
+from evenflow.infra.constructs.data.data import dead_letter_queue_name
 from evenflow.infra.constructs.metrics import MINUTE, evenflow_metric
 from evenflow.infra.constructs.observability.runbook_alarm import AlarmTopics, RunbookAlarm
 from evenflow.infra.constructs.service.workers import running_workers
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.stack_settings import FirewallSettings
 from evenflow.stream_core.metrics.metric_catalogue import QUEUE_DEPTH, STORE_RETRIES, Urgency
+
+
+def blocked_requests(settings: EnvironmentSettings, rule: str = "ALL") -> cloudwatch.Metric:
+    """What the web ACL blocked in a minute, by all rules or by one.
+
+    Metrics of CloudFront's web ACLs are in us-east-1, and have no dimension for the region.
+    """
+    return cloudwatch.Metric(
+        namespace="AWS/WAFV2",
+        metric_name="BlockedRequests",
+        dimensions_map={"WebACL": settings.global_prefix, "Rule": rule},
+        statistic=cloudwatch.Stats.SUM,
+        period=MINUTE,
+    )
+
+
+def blocked_requests_alarm(
+    scope: Construct,
+    *,
+    settings: EnvironmentSettings,
+    topics: AlarmTopics,
+    firewall: FirewallSettings,
+) -> RunbookAlarm:
+    """The alarm, which must be in us-east-1. It can wait: to block is what a web ACL is for."""
+    limit = firewall.blocked_per_minute
+    return RunbookAlarm(
+        scope,
+        "firewall.blocked_requests",
+        settings=settings,
+        topics=topics,
+        metric=blocked_requests(settings),
+        meaning=(
+            "Requests that the web ACL blocked: somebody attacks, or a rule takes readers for "
+            f"attackers. Alarm: > {limit} a minute"
+        ),
+        threshold=limit,
+        silence="nothing was blocked",
+        urgency=Urgency.WORKING_HOURS,
+    )
+
 
 _RETRIES_PER_MINUTE = 100
 _SHARE_OF_LIMIT = 0.8

@@ -2,20 +2,154 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from aws_cdk import Duration, Size
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge
+from evenflow.infra.assets.package_data import CHECKOUT
+from evenflow.infra.constructs.acknowledge import acknowledge
 from evenflow.infra.constructs.retention import log_group
-from evenflow.infra.constructs.service.collector import add_collector, tracing_variables
-from evenflow.infra.constructs.service.container_image import container_image
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import ServiceSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.image_reference import EcrImage, ecr_image
+from evenflow.infra.settings.observability_settings import TracingSettings
+from evenflow.infra.settings.stack_settings import ServiceSettings
+
+_DOCKERFILE = "fargate_handler/Dockerfile"
+
+
+class ImageNotGivenError(Exception):
+    """There is neither an image nor what one is built from."""
+
+
+def container_image(
+    scope: Construct, construct_id: str, reference: str | None
+) -> ecs.ContainerImage:
+    """The image of a reference, or one that CDK builds of fargate_handler/Dockerfile.
+
+    Tasks get the right to pull from ECR. Other registries must let anybody pull.
+
+    Raises:
+        ImageNotGivenError: there is no reference, and this is not a checkout.
+    """
+    if reference is None:
+        return ecs.ContainerImage.from_docker_image_asset(_image_asset(scope, construct_id))
+    image = ecr_image(reference)
+    if image is None:
+        return ecs.ContainerImage.from_registry(reference)
+    return ecs.ContainerImage.from_ecr_repository(
+        _repository(scope, construct_id, image), image.tag_or_digest
+    )
+
+
+def _image_asset(scope: Construct, construct_id: str) -> ecr_assets.DockerImageAsset:
+    """.dockerignore says what may be in it."""
+    if not (CHECKOUT / _DOCKERFILE).is_file():
+        raise ImageNotGivenError(
+            "an installed package can't build the handler's image: push one from a checkout, and "
+            'name it: image="<account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>"'
+        )
+    return ecr_assets.DockerImageAsset(
+        scope,
+        construct_id,
+        directory=str(CHECKOUT),
+        file=_DOCKERFILE,
+        platform=ecr_assets.Platform.LINUX_ARM64,
+    )
+
+
+def _repository(scope: Construct, construct_id: str, image: EcrImage) -> ecr.IRepository:
+    return ecr.Repository.from_repository_attributes(
+        scope,
+        construct_id,
+        repository_name=image.repository,
+        repository_arn=f"arn:aws:ecr:{image.region}:{image.account}:repository/{image.repository}",
+    )
+
+
+_OTLP_ADDRESS = "127.0.0.1:4318"  # all containers of a task have one loopback
+_COLLECTOR_VARIABLE = "AOT_CONFIG_CONTENT"
+_COLLECTOR_MEMORY_PERCENT = 80  # of its memory: above that it takes no spans
+_XRAY_ACTIONS = ("xray:PutTraceSegments", "xray:PutTelemetryRecords")
+
+
+def tracing_variables(settings: EnvironmentSettings) -> dict[str, str]:
+    """The variables of a container whose traces are exported. None where they are not."""
+    if settings.tracing is None:
+        return {}
+    return {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{_OTLP_ADDRESS}",
+        "OTEL_TRACES_SAMPLER": "traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": f"{settings.tracing.share:g}",
+    }
+
+
+def add_collector(
+    scope: Construct, task: ecs.FargateTaskDefinition, settings: EnvironmentSettings, role: str
+) -> None:
+    """Add the collector to a task, and let the task write to X-Ray, where that is set.
+
+    The task goes on without it: no answer ends for its trace.
+    """
+    tracing = settings.tracing
+    if tracing is None:
+        return
+    task.add_to_task_role_policy(
+        iam.PolicyStatement(actions=list(_XRAY_ACTIONS), resources=["*"])  # they have no finer ones
+    )
+    acknowledge(
+        task.task_role, "IAM5[Resource::*]", "X-Ray's and CloudWatch's writes have no resources"
+    )
+    parameters = ecs.LinuxParameters(scope, "CollectorParameters")
+    parameters.drop_capabilities(ecs.Capability.ALL)
+    task.add_container(
+        "collector",
+        image=container_image(scope, "CollectorImage", tracing.collector_image),
+        essential=False,
+        cpu=tracing.collector_cpu,
+        memory_limit_mib=tracing.collector_memory_mib,
+        environment={_COLLECTOR_VARIABLE: json.dumps(_collector_configuration(settings, tracing))},
+        logging=ecs.LogDrivers.aws_logs(
+            stream_prefix="task",
+            log_group=log_group(
+                scope, "CollectorLogs", f"/{settings.log_path}/{role}-collector", settings
+            ),
+            mode=ecs.AwsLogDriverMode.NON_BLOCKING,
+        ),
+        readonly_root_filesystem=True,
+        linux_parameters=parameters,
+    )
+
+
+def _collector_configuration(
+    settings: EnvironmentSettings, tracing: TracingSettings
+) -> dict[str, Any]:
+    """The collector's configuration, which it reads as YAML."""
+    limit = tracing.collector_memory_mib * _COLLECTOR_MEMORY_PERCENT // 100
+    return {
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": _OTLP_ADDRESS}}}},
+        "processors": {
+            "memory_limiter": {"check_interval": "1s", "limit_mib": limit},
+            "batch": {"timeout": "1s", "send_batch_max_size": 50},
+        },
+        "exporters": {"awsxray": {"region": settings.region.name}},
+        "service": {
+            "telemetry": {"logs": {"level": "warn"}},
+            "pipelines": {
+                "traces": {
+                    "receivers": ["otlp"],
+                    "processors": ["memory_limiter", "batch"],
+                    "exporters": ["awsxray"],
+                }
+            },
+        },
+    }
 
 
 def fargate_task(

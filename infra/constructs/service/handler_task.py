@@ -12,12 +12,11 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from evenflow.infra.acknowledge import acknowledge, in_findings
+from evenflow.infra.constructs.acknowledge import acknowledge, in_findings
 from evenflow.infra.constructs.data.buckets import BucketArn, allow_on_requests
 from evenflow.infra.constructs.data.keys import KeySecrets, allow_use_of
 from evenflow.infra.constructs.data.tables import Tables, allow_on_table, allow_query_of_unfinished
-from evenflow.infra.constructs.inference.guardrails import guardrail_statements
-from evenflow.infra.constructs.inference.model_access import ModelAccess
+from evenflow.infra.constructs.inference.model_access import ModelAccess, guardrail_statements
 from evenflow.infra.constructs.metrics import METRIC_NAMESPACE
 from evenflow.infra.constructs.network.security_groups import HANDLER_PORT
 from evenflow.infra.constructs.service.fargate_task import add_container, fargate_task
@@ -29,8 +28,8 @@ from evenflow.infra.constructs.variables import (
     origin_variables,
     price_variables,
 )
-from evenflow.infra.filter_settings import FilterSettings
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.inference_settings import FilterSettings
 
 _ITEM_ACTIONS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
 # Tasks look up which sessions were ended, many at once.

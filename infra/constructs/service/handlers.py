@@ -9,6 +9,13 @@ from constructs import Construct
 
 from evenflow.infra.constructs.data.buckets import BucketArn
 from evenflow.infra.constructs.data.data import Data
+from evenflow.infra.constructs.front import (
+    CloudFront,
+    ExistingListener,
+    Front,
+    OnlyLoadBalancer,
+    load_balancer_url,
+)
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.service.handler_service import (
@@ -20,14 +27,7 @@ from evenflow.infra.constructs.service.handler_task import handler_task, handler
 from evenflow.infra.constructs.service.load_balancer import LoadBalancer
 from evenflow.infra.constructs.service.workers import Workers
 from evenflow.infra.constructs.variables import front_variables
-from evenflow.infra.front import (
-    CloudFront,
-    ExistingListener,
-    Front,
-    OnlyLoadBalancer,
-    load_balancer_url,
-)
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class Handlers(Construct):

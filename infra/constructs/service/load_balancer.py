@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 
 from aws_cdk import Duration
 from aws_cdk import aws_certificatemanager as acm
@@ -12,16 +13,40 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from evenflow.infra.constructs.domain import domain_certificate
+from evenflow.infra.constructs.front import ExistingListener, Front, OnlyLoadBalancer
 from evenflow.infra.constructs.network.security_groups import (
     HANDLER_PORT,
     HTTP_PORT,
     HTTPS_PORT,
     private_subnets,
 )
-from evenflow.infra.constructs.service.path_rules import path_rules
-from evenflow.infra.front import ExistingListener, Front, OnlyLoadBalancer
-from evenflow.infra.settings import EnvironmentSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.http.routes import HEALTH, edge_patterns
+
+_VALUES_PER_RULE = _WILDCARDS_PER_RULE = 5
+
+
+def path_rules(patterns: Iterable[str], hosts: Sequence[str] = ()) -> list[list[str]]:
+    """The patterns of each rule, without those that another one covers.
+
+    Args:
+        hosts: values of each rule's host condition, which count towards the quotas.
+    """
+    all_patterns = list(patterns)
+    rules = list[list[str]]()
+    for pattern in all_patterns:
+        if any(fnmatchcase(pattern, other) for other in all_patterns if other != pattern):
+            continue
+        if not rules or not _has_room([*hosts, *rules[-1], pattern]):
+            rules.append([])
+        rules[-1].append(pattern)
+    return rules
+
+
+def _has_room(values: list[str]) -> bool:
+    wildcards = sum(value.count(sign) for value in values for sign in "*?")
+    return len(values) <= _VALUES_PER_RULE and wildcards <= _WILDCARDS_PER_RULE
+
 
 STICKY_COOKIE, STICKY_SECONDS = "WSID", 3_600  # the handler sets it
 

@@ -17,8 +17,8 @@ from evenflow.infra.constructs.network.task_network import TaskNetwork
 from evenflow.infra.constructs.retention import log_group
 from evenflow.infra.constructs.service.fargate_task import add_container, fargate_task
 from evenflow.infra.constructs.variables import limit_variables
-from evenflow.infra.settings import EnvironmentSettings
-from evenflow.infra.stack_settings import WorkerServiceSettings
+from evenflow.infra.settings.environment_settings import EnvironmentSettings
+from evenflow.infra.settings.stack_settings import WorkerServiceSettings
 from evenflow.stream_core.metrics.metric_catalogue import GENERATIONS_RUNNING, Statistic
 
 _Policy = scaling.CfnScalingPolicy

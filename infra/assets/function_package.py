@@ -1,0 +1,124 @@
+"""Lambda packages without Docker: wheels for Lambda's processor, and a function's sources.
+
+A package is made once for its inputs (the lock file and the sources), and reused until they change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from evenflow.infra.assets.package_data import CHECKOUT, functions_cache, functions_lock
+
+_PACKAGE = "evenflow"  # what is ours is within it, here as there
+_SHARED = ("stream_core", "stream_aws")
+_PIP = (
+    *("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--require-hashes"),
+    *("--platform", "manylinux2014_aarch64", "--implementation", "cp", "--python-version", "3.12"),
+    *("--only-binary", ":all:"),
+)
+
+
+class FunctionPackageError(Exception):
+    """A package can't be made. The message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class FunctionPackage:
+    """A folder to upload, and a hash of its inputs."""
+
+    folder: Path
+    input_hash: str
+
+
+def build(name: str, cache: Path | None = None) -> FunctionPackage:
+    """Make the package of functions/<name>, or reuse it.
+
+    Args:
+        cache: where packages are kept. None: where functions_cache says.
+
+    Raises:
+        FunctionPackageError: there is no such function, or its dependencies can't be installed.
+    """
+    cache = cache or functions_cache()
+    if not (CHECKOUT / "functions" / name / "handler.py").is_file():
+        raise FunctionPackageError(
+            f"functions/{name}/handler.py is missing, so there is nothing to deploy"
+        )
+    sources = list(_sources(name))
+    input_hash = _hash([functions_lock(), Path(__file__), *sources])
+    folder = cache / f"{name}-{input_hash}"
+    if not folder.is_dir():
+        with _made_whole(folder) as unfinished:
+            shutil.copytree(_dependencies(cache), unfinished, dirs_exist_ok=True)
+            for source in sources:
+                target = unfinished / _PACKAGE / source.relative_to(CHECKOUT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+    return FunctionPackage(folder, input_hash)
+
+
+def _sources(name: str) -> Iterator[Path]:
+    functions = CHECKOUT / "functions"
+    yield from sorted(functions.glob("*.py"))
+    for folder in (functions / name, *(CHECKOUT / shared for shared in _SHARED)):
+        yield from sorted(folder.rglob("*.py"))
+
+
+def _dependencies(cache: Path) -> Path:
+    folder = cache / f"dependencies-{_hash([functions_lock(), Path(__file__)])}"
+    if not folder.is_dir():
+        with _made_whole(folder) as unfinished:
+            _install(unfinished)
+    return folder
+
+
+def _install(folder: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        *_PIP,
+        "--requirement",
+        str(functions_lock()),
+        "--target",
+        str(folder),
+    ]
+    # All of it is ours.
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise FunctionPackageError(
+            f"pip could not install {functions_lock().name} for Lambda; nothing was kept:\n"
+            f"{done.stderr}"
+        )
+
+
+def _hash(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        # The end of the path is the same in a checkout and in an installed package.
+        digest.update(f"{file.parent.name}/{file.name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:32]
+
+
+@contextmanager
+def _made_whole(folder: Path) -> Iterator[Path]:
+    """A folder that is renamed to `folder` once it is complete. Two processes may do so at once."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
+    try:
+        yield unfinished
+        unfinished.chmod(0o755)
+        with suppress(OSError):  # another process was quicker, and its folder is the same
+            unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
