@@ -38,6 +38,9 @@ _TRANSITION = re.compile(r"^ *(\S+) --> ([^\s:]+)(?:: (.+))?$", re.MULTILINE)
 # Markdown of GitHub lets a block in a list stand two or three columns in. Python's wants four.
 _IN_LIST = re.compile(r"^ {2,3}(?=\S)", re.MULTILINE)
 _FENCE_IN_LIST = re.compile(r"^( {2,3})```.*?^\1```$", re.MULTILINE | re.DOTALL)
+# A number in brackets is a decision, as docs/design.md says.
+_DECISION = re.compile(r"(?<=[( ])(\d{4})(?=[,)])")
+_DECISIONS = {path.name[:4]: path for path in (_DOCS / "decisions").glob("[0-9]*.md")}
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -95,6 +98,13 @@ class Layout:
         def keep_words(match: re.Match[str]) -> str:
             return match[1] if (page.parent / match[2]).is_dir() else match[0]
 
+        def link_decision(match: re.Match[str]) -> str:
+            path = _DECISIONS.get(match[1])
+            target = path and os.path.relpath(path, page.parent)
+            return f"[{match[1]}]({target})" if target else match[0]
+
+        if page.is_relative_to(_DOCS):
+            text = _DECISION.sub(link_decision, text)
         return _LINK.sub(replace, _LINKED.sub(keep_words, text))
 
     def _target(self, link: str, page: Path) -> str:
