@@ -8,6 +8,7 @@ result is checked: each link and anchor leads somewhere, and nothing is loaded f
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -150,16 +151,24 @@ def _table_of_states(match: re.Match[str]) -> str:
 
 
 def _settings(text: str) -> str:
-    """The settings, with the lists of decisions and runbooks as their indexes have them."""
+    """The settings, with the decisions and the runbooks in the order of their indexes."""
     for word, folder in (("DECISIONS", "decisions"), ("RUNBOOKS", "runbooks")):
         index = _DOCS / folder / "README.md"
-        linked = _LINKED.findall(index.read_text("utf-8"))
-        names = dict.fromkeys(name for _, name in linked if (index.parent / name).is_file())
+        linked = [name for _, name in _LINKED.findall(index.read_text("utf-8")) if "/" not in name]
         others = sorted(path.name for path in index.parent.glob("*.md"))
-        pages = dict.fromkeys(["README.md", *names, *others])
-        quoted = (f'"{folder}/{name}"' for name in pages if "/" not in name)
-        text = text.replace(f'"{word}"', f"[{', '.join(quoted)}]")
+        names = dict.fromkeys(["README.md", *linked, *others])
+        entries = (_entry(index.parent / name) for name in names if name.endswith(".md"))
+        text = text.replace(f'"{word}"', f"[{', '.join(entries)}]")
     return text
+
+
+def _entry(page: Path) -> str:
+    """A page in the navigation, with its own title. Decisions have their number before it."""
+    title = _title(page.read_text("utf-8"))
+    if page in _DECISIONS.values():
+        title = f"{int(page.name[:4])}. {title}"
+    # A string in JSON is one in TOML.
+    return f"{{{json.dumps(title)} = {json.dumps(_place(page))}}}"
 
 
 def llms_txt(pages: dict[str, str], settings: str) -> str:
