@@ -36,7 +36,7 @@ _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]+)?\))")
 _LINKED = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#]+)(?:#[^)\s]+)?\)")
 _STATES = re.compile(r"^```mermaid\nstateDiagram-v2\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TRANSITION = re.compile(r"^ *(\S+) --> ([^\s:]+)(?:: (.+))?$", re.MULTILINE)
-# Markdown of GitHub lets a block in a list stand two or three columns in. Python's wants four.
+# In GitHub's Markdown what is within a list stands two or three columns in, in Python's four.
 _IN_LIST = re.compile(r"^ {2,3}(?=\S)", re.MULTILINE)
 _FENCE_IN_LIST = re.compile(r"^( {2,3})```.*?^\1```$", re.MULTILINE | re.DOTALL)
 # A number in brackets is a decision, as docs/design.md says.
@@ -86,7 +86,7 @@ class Layout:
         text = _FENCE_IN_LIST.sub(_indented, path.read_text("utf-8"))
         text = _STATES.sub(_table_of_states, text)
         parts = _FENCE.split(text)
-        parts[::2] = [self._with_links(part, path) for part in parts[::2]]
+        parts[::2] = [self._with_links(_IN_LIST.sub("    ", part), path) for part in parts[::2]]
         return "".join(parts)
 
     def _with_links(self, text: str, page: Path) -> str:
