@@ -62,7 +62,7 @@ def api_page(note: str) -> str:
 def _call(title: str, call: Document, document: Document, frequent: set[str]) -> Iterable[str]:
     yield from ("", f"### {title}", "", *paragraph(call["summary"]))
     yield from _table(_parameters(call), "Parameters")
-    body = next(iter(call.get("requestBody", {}).get("content", {}).values()), {})
+    body: Document = next(iter(call.get("requestBody", {}).get("content", {}).values()), {})
     yield from _table(_fields(body.get("schema", {}), document), "Fields of the body")
     yield ""
     for status, answer in call["responses"].items():

@@ -8,6 +8,7 @@ result is checked: each link and anchor leads somewhere, and nothing is loaded f
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -35,9 +36,12 @@ _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]+)?\))")
 _LINKED = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#]+)(?:#[^)\s]+)?\)")
 _STATES = re.compile(r"^```mermaid\nstateDiagram-v2\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TRANSITION = re.compile(r"^ *(\S+) --> ([^\s:]+)(?:: (.+))?$", re.MULTILINE)
-# Markdown of GitHub lets a block in a list stand two or three columns in. Python's wants four.
+# In GitHub's Markdown what is within a list stands two or three columns in, in Python's four.
 _IN_LIST = re.compile(r"^ {2,3}(?=\S)", re.MULTILINE)
 _FENCE_IN_LIST = re.compile(r"^( {2,3})```.*?^\1```$", re.MULTILINE | re.DOTALL)
+# A number in brackets is a decision, as docs/design.md says.
+_DECISION = re.compile(r"(?<=[( ])(\d{4})(?=[,)])")
+_DECISIONS = {path.name[:4]: path for path in (_DOCS / "decisions").glob("[0-9]*.md")}
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -82,7 +86,7 @@ class Layout:
         text = _FENCE_IN_LIST.sub(_indented, path.read_text("utf-8"))
         text = _STATES.sub(_table_of_states, text)
         parts = _FENCE.split(text)
-        parts[::2] = [self._with_links(part, path) for part in parts[::2]]
+        parts[::2] = [self._with_links(_IN_LIST.sub("    ", part), path) for part in parts[::2]]
         return "".join(parts)
 
     def _with_links(self, text: str, page: Path) -> str:
@@ -95,6 +99,13 @@ class Layout:
         def keep_words(match: re.Match[str]) -> str:
             return match[1] if (page.parent / match[2]).is_dir() else match[0]
 
+        def link_decision(match: re.Match[str]) -> str:
+            path = _DECISIONS.get(match[1])
+            target = path and os.path.relpath(path, page.parent)
+            return f"[{match[1]}]({target})" if target else match[0]
+
+        if page.is_relative_to(_DOCS):
+            text = _DECISION.sub(link_decision, text)
         return _LINK.sub(replace, _LINKED.sub(keep_words, text))
 
     def _target(self, link: str, page: Path) -> str:
@@ -140,16 +151,24 @@ def _table_of_states(match: re.Match[str]) -> str:
 
 
 def _settings(text: str) -> str:
-    """The settings, with the lists of decisions and runbooks as their indexes have them."""
+    """The settings, with the decisions and the runbooks in the order of their indexes."""
     for word, folder in (("DECISIONS", "decisions"), ("RUNBOOKS", "runbooks")):
         index = _DOCS / folder / "README.md"
-        linked = _LINKED.findall(index.read_text("utf-8"))
-        names = dict.fromkeys(name for _, name in linked if (index.parent / name).is_file())
+        linked = [name for _, name in _LINKED.findall(index.read_text("utf-8")) if "/" not in name]
         others = sorted(path.name for path in index.parent.glob("*.md"))
-        pages = dict.fromkeys(["README.md", *names, *others])
-        quoted = (f'"{folder}/{name}"' for name in pages if "/" not in name)
-        text = text.replace(f'"{word}"', f"[{', '.join(quoted)}]")
+        names = dict.fromkeys(["README.md", *linked, *others])
+        entries = (_entry(index.parent / name) for name in names if name.endswith(".md"))
+        text = text.replace(f'"{word}"', f"[{', '.join(entries)}]")
     return text
+
+
+def _entry(page: Path) -> str:
+    """A page in the navigation, with its own title. Decisions have their number before it."""
+    title = _title(page.read_text("utf-8"))
+    if page in _DECISIONS.values():
+        title = f"{int(page.name[:4])}. {title}"
+    # A string in JSON is one in TOML.
+    return f"{{{json.dumps(title)} = {json.dumps(_place(page))}}}"
 
 
 def llms_txt(pages: dict[str, str], settings: str) -> str:
