@@ -26,7 +26,7 @@ from evenflow.fargate_handler.gateway.connections.processes import (
     reserved_ports,
 )
 from evenflow.fargate_handler.gateway.http_endpoints import NO_PAGE
-from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.fargate_handler.runtime.bounded_log import BoundedLog
 from evenflow.fargate_handler.runtime.leave import Leave, signals
@@ -66,7 +66,7 @@ ROLES = ("handler", "worker")
 
 
 class _Serving(Protocol):
-    """A `Handler` or a `Worker`."""
+    """A `Node` or a `Worker`."""
 
     @property
     def serves(self) -> str: ...
@@ -163,7 +163,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     async with open_adapters(settings, metrics) as adapters:
         garbage = GarbageCollection(time.monotonic())
-        handler = Handler(
+        handler = Node(
             settings, loop, metrics, adapters, ask_to_leave, name=task, garbage=garbage, place=place
         )
         garbage.start()
