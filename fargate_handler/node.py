@@ -16,7 +16,7 @@ from evenflow.fargate_handler.drain import GOING_AWAY_REASON, Drain
 from evenflow.fargate_handler.filters.chosen_filters import chosen_filters
 from evenflow.fargate_handler.gateway.bodies.reading_work import ReadingWork
 from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
-from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.connections.access_control import AccessControl
 from evenflow.fargate_handler.gateway.connections.connection_registry import ConnectionRegistry
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.identity_keys import IdentityKeys
@@ -30,7 +30,9 @@ from evenflow.fargate_handler.gateway.connections.processes import (
 )
 from evenflow.fargate_handler.gateway.connections.reconnect_rate import ReconnectRate
 from evenflow.fargate_handler.gateway.connections.revocation import Revocation
+from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
+from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.fargate_handler.key_rotation import KeyRotation
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
@@ -50,15 +52,11 @@ from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.scale_in_protection import ScaleInProtection
 from evenflow.fargate_handler.settings.agents_file import read_agents
 from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
-from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
-from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
 from evenflow.stream_core.auth.oidc import IdentityTokens
 from evenflow.stream_core.auth.session_token import SessionTokens
 from evenflow.stream_core.base.agents import Agents
-from evenflow.stream_core.base.client_address import TrustedProxies
 from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.base.public_models import names_at_server
-from evenflow.stream_core.bounds.address_rates import AddressRates
 from evenflow.stream_core.bounds.call_rates import CallRates
 from evenflow.stream_core.bounds.connection_places import ConnectionPlaces, most_served
 from evenflow.stream_core.bounds.node_load import LoadFigure, NodeUse
@@ -221,7 +219,7 @@ class Node:
 
     def _make_gateway(self, leave: Callable[[], None]) -> None:
         """Make the listener, and what serves the connections that it accepts."""
-        settings, place = self._settings, self._place
+        settings = self._settings
         self._registry = ConnectionRegistry(settings)
         self._accepted = AcceptedConnections(
             ConnectionPlaces(
@@ -229,13 +227,13 @@ class Node:
             ),
             self._metrics.labelled(catalogue.CONNECTIONS_CUT),
         )
-        context = self._context()
-        self._revocation = Revocation(context)
-        websockets = WebSocketEndpoint(context)
-        siblings = None if place is None else Siblings(place, self._peers.metrics_page)
-        self._http = HttpEndpoints(context, settings.page, leave, websockets, siblings)
+        self._gateway = self._gateway_context()
+        self._revocation = Revocation(self._gateway)
+        websockets = WebSocketEndpoint(self._gateway)
+        operators = self._operator_endpoints(leave)
+        self._http = HttpEndpoints(self._gateway, settings.page, operators, websockets)
         self._listener = Listener(
-            websockets.take, self._http.take, self._accepted, context.turns, settings.head_seconds
+            websockets.take, self._http.take, self._accepted, settings.head_seconds
         )
 
     @property
@@ -385,47 +383,50 @@ class Node:
             lateness_seconds=clock.lateness,
         )
 
-    def _context(self) -> GatewayContext:
-        settings, watch = self._settings, self._adapters.stores.watch
+    def _gateway_context(self) -> GatewayContext:
+        settings, orchestrator = self._settings, self._orchestrator
+        site = Site.of(settings, self._node_id)
         return GatewayContext(
             limits=settings,
             clock=self._clock,
             metrics=self._metrics,
-            measures=self._measures,
-            load=self._load,
-            outbox=self._outbox,
-            orchestrator=self._orchestrator,
-            registry=self._registry,
-            work=ReadingWork(settings, self._monotonic, self._orchestrator.memory.requests),
-            accepted=self._accepted,
-            turns=AddressTurns(),
-            reconnects=ReconnectRate(settings, self._monotonic()),
-            sessions_opened=AddressRates(settings.sessions_per_address_per_second),
-            calls=CallRates(settings),
-            background=self._background,
-            tokens=self._tokens,
+            monotonic=self._monotonic,
+            wall_time=self._wall_time,
             tenants=self._tenants,
             quotas=self._quotas,
             filters=self._filters,
-            monotonic=self._monotonic,
-            wall_time=self._wall_time,
-            http_url=str(settings.public_http_url).rstrip("/")
-            if settings.public_http_url
-            else None,
-            ws_url=str(settings.public_ws_url) if settings.public_ws_url else None,
-            http_port=settings.http_port,
-            ws_port=settings.ws_port,
-            metrics_port=settings.metrics_port,
-            allowed_origins=AllowedOrigins(settings.allowed_origins),
-            trusted_proxies=TrustedProxies(settings.trusted_proxies),
-            allowed_hosts=AllowedHosts(settings.callable_as),
-            drain_key=settings.drain_key.get_secret_value() if settings.drain_key else None,
-            node_id=self._node_id,
-            cookie_secure=settings.cookie_secure,
-            models=tuple(settings.served_models),
+            measures=self._measures,
+            outbox=self._outbox,
+            orchestrator=orchestrator,
+            registry=self._registry,
+            work=ReadingWork(settings, self._monotonic, orchestrator.memory.requests),
+            calls=CallRates(settings),
+            background=self._background,
+            accepted=self._accepted,
+            access=AccessControl(
+                self._tokens,
+                self._tenants,
+                orchestrator.ended_sessions,
+                site,
+                self._wall_time,
+                tuple(settings.served_models),
+                self._identities,
+            ),
+            site=site,
+            reconnects=ReconnectRate(settings, self._monotonic()),
             agents=self._agents,
-            identities=self._identities,
+        )
+
+    def _operator_endpoints(self, leave: Callable[[], None]) -> OperatorEndpoints:
+        key, watch = self._settings.drain_key, self._adapters.stores.watch
+        place = self._place
+        return OperatorEndpoints(
+            self._gateway,
+            self._load,
+            leave,
+            drain_key=None if key is None else key.get_secret_value(),
             store_is_lost=lambda: watch is not None and watch.is_lost,
+            siblings=None if place is None else Siblings(place, self._peers.metrics_page),
         )
 
 

@@ -108,7 +108,7 @@ class WholeNode:
             expires_at=2_000_000_000,
             issued_at=0,
         )
-        context = self.handler._context()
+        context = self.handler._gateway
         session = ClientSession(claims, context.limits, expires_in=3_600.0, now=self.clock.now)
         client = ClientConnection(context, session, self.clock.now, ("public", "127.0.0.1"))
         client.connected(RecordingTransport())

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from enum import StrEnum
 
+from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
 from evenflow.fargate_handler.runtime.metrics import LabelledCounter
 from evenflow.stream_core.bounds.connection_places import ConnectionPlaces
 
@@ -22,16 +23,20 @@ class Cut(StrEnum):
 
 
 class AcceptedConnections:
-    """All connections that were accepted, whoever has them now.
+    """All connections that were accepted, over which protocol ever.
 
     Args:
         cut: counts what was cut or refused, by `Cut`.
+
+    Attributes:
+        turns: shares the event loop among the addresses that send requests.
     """
 
     def __init__(self, places: ConnectionPlaces[asyncio.Transport], cut: LabelledCounter) -> None:
         self._places = places
         self._cut = cut
         self._for_want_of_room = 0
+        self.turns = AddressTurns()
 
     def __len__(self) -> int:
         return len(self._places)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
-from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded, RateLimited
 from evenflow.stream_core.base.limits import Limits

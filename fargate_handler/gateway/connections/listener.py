@@ -13,7 +13,6 @@ from evenflow.fargate_handler.gateway.connections.accepted_connections import (
     AcceptedConnections,
     Cut,
 )
-from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
 from evenflow.fargate_handler.gateway.connections.handshake import LONGEST_HEAD
 
 # Bursts of thousands of connections wait here, instead of a second for another SYN.
@@ -39,8 +38,7 @@ class Listener:
     Args:
         websockets: takes connections that begin with a WebSocket's handshake.
         http: takes all others.
-        accepted: has each connection until it is lost.
-        turns: of handshakes, by their address.
+        accepted: has each connection until it is lost, and shares the loop among addresses.
         head_seconds: how long a first head may take.
     """
 
@@ -49,13 +47,11 @@ class Listener:
         websockets: WebSocketTaking,
         http: HttpTaking,
         accepted: AcceptedConnections,
-        turns: AddressTurns,
         head_seconds: float,
     ) -> None:
         self._websockets = websockets
         self._http = http
         self._accepted = accepted
-        self._turns = turns
         self._head_seconds = head_seconds
         self._servers: dict[int | None, list[asyncio.Server]] = {}
         self._undecided: set[HeadFirst] = set()
@@ -87,7 +83,6 @@ class Listener:
             self._websockets,
             self._http,
             self._accepted,
-            self._turns,
             self._undecided,
             self._head_seconds,
         )
@@ -112,14 +107,13 @@ class HeadFirst(asyncio.BufferedProtocol):
         websockets: WebSocketTaking,
         http: HttpTaking,
         accepted: AcceptedConnections,
-        turns: AddressTurns,
         undecided: set[HeadFirst],
         head_seconds: float,
     ) -> None:
         self._websockets = websockets
         self._http = http
         self._accepted = accepted
-        self._turns = turns
+        self._turns = accepted.turns
         self._undecided = undecided
         self._head_seconds = head_seconds
         self._received = b""

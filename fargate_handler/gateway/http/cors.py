@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.fargate_handler.gateway.http.answers import RequestHandler, host_of
 from evenflow.fargate_handler.gateway.http.call_intake import CallIntake
 
@@ -21,12 +21,10 @@ class OtherOrigins:
         besides: paths that are not for clients, or set these headers themselves.
     """
 
-    def __init__(
-        self, context: GatewayContext, intake: CallIntake, besides: Collection[str]
-    ) -> None:
-        self._context = context
+    def __init__(self, site: Site, intake: CallIntake, besides: Collection[str]) -> None:
+        self._site = site
         self._intake = intake
-        self._allowed = context.allowed_origins
+        self._allowed = site.allowed_origins
         self._besides = besides
 
     @web.middleware
@@ -45,8 +43,8 @@ class OtherOrigins:
     async def unasked(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
         """Refuse what pages send without asking, but for the server's own and allowed ones."""
         origin = request.headers.get("Origin")
-        host = host_of(request, self._context)
-        if origin is not None and not self._context.is_own_page(origin, host):
+        host = host_of(request, self._site)
+        if origin is not None and not self._site.is_own_page(origin, host):
             self._allowed.check_unasked(request.method, request.headers)
         return await handler(request)
 
