@@ -28,9 +28,8 @@ from evenflow.fargate_handler.gateway.connections.processes import (
 from evenflow.fargate_handler.gateway.http_endpoints import NO_PAGE
 from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.runtime.background import Background
-from evenflow.fargate_handler.runtime.bounded_log import BoundedLog
+from evenflow.fargate_handler.runtime.bounded_log import BoundedLog, LineWriter
 from evenflow.fargate_handler.runtime.leave import Leave, signals
-from evenflow.fargate_handler.runtime.line_writer import LineWriter
 from evenflow.fargate_handler.runtime.log_formats import TEXT_FORMAT, JsonFormatter, LineFormatter
 from evenflow.fargate_handler.runtime.memory import (
     GarbageCollection,

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from evenflow.fargate_handler.adapters import Adapters
-from evenflow.fargate_handler.chosen_source import chosen_source
 from evenflow.fargate_handler.cluster import Cluster
 from evenflow.fargate_handler.drain import GOING_AWAY_REASON, Drain
 from evenflow.fargate_handler.filters.chosen_filters import chosen_filters
@@ -35,6 +34,7 @@ from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.fargate_handler.key_rotation import KeyRotation
+from evenflow.fargate_handler.model_source import make_token_source
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
@@ -50,8 +50,11 @@ from evenflow.fargate_handler.runtime.memory import (
 )
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.scale_in_protection import ScaleInProtection
-from evenflow.fargate_handler.settings.agents_file import read_agents
-from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import (
+    ConfigurationError,
+    HandlerSettings,
+    read_agents,
+)
 from evenflow.stream_core.auth.oidc import IdentityTokens
 from evenflow.stream_core.auth.session_token import SessionTokens
 from evenflow.stream_core.base.agents import Agents
@@ -173,7 +176,7 @@ class Node:
         """Make the model, its agents, and the filters of its answers."""
         settings = self._settings
         self._agents = Agents(read_agents(settings))
-        self._source = chosen_source(settings, self._clock)
+        self._source = make_token_source(settings, self._clock)
         self._filters = chosen_filters(settings, self._tenants, self._metrics, self._monotonic)
         self._model = ServedModel(
             self._source,

@@ -28,7 +28,6 @@ from evenflow.fargate_handler.gateway.http.senders import sender_with
 from evenflow.fargate_handler.gateway.openai_chat.not_served import RealtimeRefusal
 from evenflow.fargate_handler.gateway.openai_responses.socket import ResponsesSocket
 from evenflow.fargate_handler.gateway.operator_endpoints import is_metrics_port
-from evenflow.fargate_handler.gateway.websocket.parser_log import ParserLog
 from evenflow.fargate_handler.gateway.websocket.websocket_connection import (
     WEBSOCKET as OVER_WEBSOCKET,
 )
@@ -36,7 +35,10 @@ from evenflow.fargate_handler.gateway.websocket.websocket_connection import (
     WebSocketClient,
     WebSocketConnection,
 )
-from evenflow.fargate_handler.gateway.websocket.websocket_protocol import WebSocketProtocol
+from evenflow.fargate_handler.gateway.websocket.websocket_protocol import (
+    ParserLog,
+    WebSocketProtocol,
+)
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.auth.rights import Right, check_right
 from evenflow.stream_core.base.client_address import Client

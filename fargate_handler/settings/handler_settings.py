@@ -36,6 +36,13 @@ from evenflow.fargate_handler.settings.model_settings import (
 from evenflow.fargate_handler.settings.server_settings import ServerSettings
 from evenflow.fargate_handler.settings.store_settings import StoreSettings
 from evenflow.stream_core.auth.allowed_hosts import is_loopback
+from evenflow.stream_core.base.agents import (
+    Agent,
+    AgentsError,
+    agents_from_json,
+    agents_from_toml,
+    built_in_agents,
+)
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.base.model_prices import ModelPrices
 from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
@@ -258,3 +265,25 @@ def _accepted(field: FieldInfo) -> str | None:
     bounds += [f"to {m.le}" for m in field.metadata if isinstance(m, Le)]
     bounds += ["or auto"] if "`auto`" in (field.description or "") else []
     return " ".join(["must be", kind, *bounds])
+
+
+def read_agents(settings: HandlerSettings) -> dict[str, Agent]:
+    """The agents of the file or of the variable. Without either, the built-in one.
+
+    Raises:
+        ConfigurationError: they can't be read, or are wrong. The message is one line that says
+            where.
+    """
+    try:
+        if settings.agents is not None:
+            return agents_from_toml(settings.agents.read_text("utf-8-sig"), str(settings.agents))
+        if settings.agents_json:
+            return agents_from_json(settings.agents_json, "EVENFLOW_AGENTS_JSON")
+    except AgentsError as error:
+        raise ConfigurationError(str(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigurationError(
+            f"EVENFLOW_AGENTS={settings.agents}: cannot be read ({reason})"
+        ) from None
+    return built_in_agents(demo=settings.model == "demo")

@@ -11,14 +11,19 @@ from evenflow.fargate_handler.gateway.websocket.client_transport import (
     NO_TRANSPORT,
     ClientTransport,
 )
-from evenflow.fargate_handler.gateway.websocket.connection_events import connection_ended
 from evenflow.fargate_handler.orchestrator.held_requests import Reading
 from evenflow.fargate_handler.runtime.event_log import log_event
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded
 from evenflow.stream_core.bounds.call_rates import Caller
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.protocols.evenflow.close_codes import NO_CODE, RESET, CloseCode
+from evenflow.stream_core.protocols.evenflow.close_codes import (
+    NO_CODE,
+    RESET,
+    CloseCode,
+    code_label,
+)
 from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
 from evenflow.stream_core.protocols.evenflow.session_states import (
     Command,
@@ -44,6 +49,19 @@ from evenflow.stream_core.records.connection_records import (
 )
 from evenflow.stream_core.records.event_record import milliseconds
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
+
+
+def connection_ended(metrics: Metrics, closed: CloseRecord) -> None:
+    """Count and log the end of a connection, once it is no longer served."""
+    # Those that are still open are added to both rates at the end of the minute.
+    if closed.code == RESET:
+        metrics.ratio(catalogue.RESET_RATE).count_both()
+    elif closed.code == CloseCode.HEARTBEAT_LOST and closed.by == BY_SERVER:
+        metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).count_both()
+    metrics.labelled(catalogue.CONNECTIONS_CLOSED).count(code_label(closed.code))
+    metrics.distribution(catalogue.CONNECTION_AGE).record(closed.duration_ms / 1000)
+    log_event(closed)
+
 
 _OF_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
 # picows doubles its buffer for a large frame, and keeps it until the connection ends.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evenflow.fargate_handler.chosen_source import bedrock_terms
+from evenflow.fargate_handler.model_source import bedrock_terms
 from evenflow.fargate_handler.settings.handler_settings import (
     ConfigurationError,
     HandlerSettings,

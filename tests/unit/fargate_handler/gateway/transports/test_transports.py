@@ -14,7 +14,7 @@ import pytest
 
 from evenflow.fargate_handler.gateway.connections import listener
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
-from evenflow.fargate_handler.gateway.connections.listening_socket import listening_socket
+from evenflow.fargate_handler.gateway.connections.processes import listening_socket
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.stream_core.base.limits import Limits

@@ -19,7 +19,7 @@ from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 _logger = logging.getLogger(__name__)
 
 
-def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
+def make_token_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
     """A token source in the running loop. The demo model's timers use `clock`.
 
     Raises:
