@@ -1,4 +1,4 @@
-"""HTTP: aiohttp has a connection. Routes, page and health."""
+"""The HTTP server over aiohttp: routes, middlewares, and the page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from evenflow.fargate_handler.gateway.http.call_intake import CallIntake
 from evenflow.fargate_handler.gateway.http.called_url import public_urls_of
 from evenflow.fargate_handler.gateway.http.connection import HttpConnection
 from evenflow.fargate_handler.gateway.http.cookies import released_cookie, sticky_cookie
-from evenflow.fargate_handler.gateway.http.cors import OtherOrigins
+from evenflow.fargate_handler.gateway.http.cors import Cors
 from evenflow.fargate_handler.gateway.http.error_shapes import (
     error_in_shape,
     errors_in_shape,
@@ -89,7 +89,7 @@ NO_PAGE = (
 
 
 class HttpEndpoints:
-    """Answers requests.
+    """Routes requests to the endpoints.
 
     Args:
         page: the folder of the built page (`index.html`, `assets/`) and the two modules.
@@ -113,24 +113,24 @@ class HttpEndpoints:
             asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()
         }
         self._answering: Shares[str] = Shares(context.limits.requests_per_node)
-        others = OtherOrigins(context.site, self._intake, besides=_NOT_FOR_CLIENTS | _MODULES)
+        cors = Cors(context.site, self._intake, exempt_paths=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
             middlewares=[
-                *(errors_in_shape, others.preflights, self._within_bounds),
-                *(self._meant_for_us, self._upgrades, others.unasked),
+                *(errors_in_shape, cors.answer_preflight, self._within_bounds),
+                *(self._meant_for_us, self._upgrades, cors.check_origin),
             ]
         )
         app.add_routes(self._routes())
         app.on_response_prepare.append(self._bind_to_this_node)
-        app.on_response_prepare.append(others.add_headers)
+        app.on_response_prepare.append(cors.add_headers)
         app.on_response_prepare.append(RateAnswers(context).add_headers)
-        # When its client leaves, a request is cancelled, and so no longer reads.
+        # When its client disconnects, a request is cancelled, and stops reading.
         self._runner = web.AppRunner(
             app, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
         )
 
     async def start(self) -> None:
-        """Be ready for connections."""
+        """Prepare for connections."""
         await self._runner.setup()
 
     async def stop(self) -> None:
@@ -143,14 +143,14 @@ class HttpEndpoints:
         Args:
             head_by: when its first head must be whole, in the loop's seconds.
         """
-        # A client that takes nothing of its answer for so long is disconnected. An event stream
+        # A client that reads nothing of its answer in this time is disconnected. An event stream
         # that is too slow ends sooner, and is counted.
         _end_untaken_after(transport, self._context.limits.pong_timeout_seconds)
         server = cast("web.Server", self._runner.server)
         protocol = HttpConnection(server, self._context, transport, received, head_by)
         protocol.connection_made(transport)
         if protocol.peername is None:
-            # It was reset while its request came. Without an address it would be somebody else's.
+            # It was reset while its request came. Without an address it cannot be counted.
             transport.abort()
             return
         transport.set_protocol(protocol)
@@ -316,9 +316,9 @@ class HttpEndpoints:
         if not index.is_file():
             raise NotFound(NO_PAGE, code="path_not_found")
         ws_url, _ = public_urls_of(request, self._context.site)
-        elsewhere = [ws_url] if "://" in ws_url else []
+        ws_origins = [ws_url] if "://" in ws_url else []
         headers = {
-            "Content-Security-Policy": page_policy(*elsewhere),
+            "Content-Security-Policy": page_policy(*ws_origins),
             **_NO_SNIFFING,
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-cache",
@@ -340,7 +340,7 @@ def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
 
 
 def _end_untaken_after(transport: asyncio.Transport, seconds: float) -> None:
-    """Disconnect a client that takes nothing of what it was sent for so long. 0: never."""
+    """Disconnect a client that acknowledges no bytes for `seconds`. 0: never."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
         transport.get_extra_info("socket").setsockopt(
             socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000)

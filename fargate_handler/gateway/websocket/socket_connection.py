@@ -50,19 +50,6 @@ from evenflow.stream_core.records.connection_records import (
 from evenflow.stream_core.records.event_record import milliseconds
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
 
-
-def connection_ended(metrics: Metrics, closed: CloseRecord) -> None:
-    """Count and log the end of a connection, once it is no longer served."""
-    # Those that are still open are added to both rates at the end of the minute.
-    if closed.code == RESET:
-        metrics.ratio(catalogue.RESET_RATE).count_both()
-    elif closed.code == CloseCode.HEARTBEAT_LOST and closed.by == BY_SERVER:
-        metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).count_both()
-    metrics.labelled(catalogue.CONNECTIONS_CLOSED).count(code_label(closed.code))
-    metrics.distribution(catalogue.CONNECTION_AGE).record(closed.duration_ms / 1000)
-    log_event(closed)
-
-
 _OF_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
 # picows doubles its buffer for a large frame, and keeps it until the connection ends.
 _BUFFER_FACTOR = 2
@@ -132,7 +119,7 @@ class SocketConnection(ABC):
     def receive(
         self, opcode: int, payload: bytes, *, final: bool = True, reserved: bool = False
     ) -> None:
-        """The client sent a frame. `opcode` is an `Opcode` of `stream_core/protocol`."""
+        """The client sent a frame. `opcode` is an `Opcode` of `socket_session.py`."""
         now = self.context.monotonic()
         self._is_arriving = False
         self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))
@@ -185,7 +172,7 @@ class SocketConnection(ABC):
     @property
     @abstractmethod
     def counted_as(self) -> Channel | None:
-        """The session whose connection places it takes. None: it takes none."""
+        """The session whose connection limit it counts for. None: none."""
 
     @property
     @abstractmethod
@@ -205,7 +192,7 @@ class SocketConnection(ABC):
     @property
     @abstractmethod
     def watches(self) -> bool:
-        """Whether it only watches its session, and takes none of its places."""
+        """Whether it only watches its session, and does not count for its connection limit."""
 
     @property
     @abstractmethod
@@ -238,15 +225,15 @@ class SocketConnection(ABC):
 
     @abstractmethod
     def look_at_readers(self, now: float) -> None:
-        """Tell readers that lag, and close the connection if one lags too far."""
+        """Notify readers that lag, and close the connection if one lags too far."""
 
     @abstractmethod
     def let_go(self) -> None:
-        """Close the connection: the node has no memory for what the client does not take."""
+        """Close the connection: the node has no memory for its unsent bytes."""
 
     @abstractmethod
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
-        """The node is leaving: take no more messages, and tell the client when to reconnect."""
+        """Accept no more messages, and send the client the time at which to reconnect."""
 
     @abstractmethod
     def notify(self, message: ServerMessage) -> None:
@@ -312,7 +299,7 @@ class SocketConnection(ABC):
                 case SendClose() | StopReading() | Disconnect():
                     self._end_transport(output)
                 case FrameRefused():
-                    self._note_refusal(output)
+                    self._record_rejection(output)
                 case Ended(event):
                     self._end(event)
 
@@ -328,14 +315,14 @@ class SocketConnection(ABC):
             case Disconnect(flush):
                 self.transport.disconnect(flush=flush)
 
-    def _note_refusal(self, refused: FrameRefused) -> None:
-        error = refused.error
-        if refused.is_message:
+    def _record_rejection(self, rejection: FrameRefused) -> None:
+        error = rejection.error
+        if rejection.is_message:
             self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(error.code)
-        log_event(RefusalRecord.of(error, self.transport.name, refused.what, self._tenant))
+        log_event(RefusalRecord.of(error, self.transport.name, rejection.what, self._tenant))
 
     def _end(self, event: SessionEvent) -> None:
-        connection_ended(self.context.metrics, self._close_record(event))
+        _record_end(self.context.metrics, self._close_record(event))
         self.context.registry.remove(self)
         self._counted.close()
         self._stop()
@@ -357,3 +344,15 @@ class SocketConnection(ABC):
             reading=self.responses_read,
             duration_ms=milliseconds(self.context.monotonic() - self._asked_at),
         )
+
+
+def _record_end(metrics: Metrics, record: CloseRecord) -> None:
+    """Count and log the end of a connection, once it is no longer served."""
+    # Those that are still open are added to both rates at the end of the minute.
+    if record.code == RESET:
+        metrics.ratio(catalogue.RESET_RATE).count_both()
+    elif record.code == CloseCode.HEARTBEAT_LOST and record.by == BY_SERVER:
+        metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).count_both()
+    metrics.labelled(catalogue.CONNECTIONS_CLOSED).count(code_label(record.code))
+    metrics.distribution(catalogue.CONNECTION_AGE).record(record.duration_ms / 1000)
+    log_event(record)
