@@ -26,11 +26,10 @@ from evenflow.fargate_handler.gateway.connections.processes import (
     reserved_ports,
 )
 from evenflow.fargate_handler.gateway.http_endpoints import NO_PAGE
-from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.runtime.background import Background
-from evenflow.fargate_handler.runtime.bounded_log import BoundedLog
+from evenflow.fargate_handler.runtime.bounded_log import BoundedLog, LineWriter
 from evenflow.fargate_handler.runtime.leave import Leave, signals
-from evenflow.fargate_handler.runtime.line_writer import LineWriter
 from evenflow.fargate_handler.runtime.log_formats import TEXT_FORMAT, JsonFormatter, LineFormatter
 from evenflow.fargate_handler.runtime.memory import (
     GarbageCollection,
@@ -66,7 +65,7 @@ ROLES = ("handler", "worker")
 
 
 class _Serving(Protocol):
-    """A `Handler` or a `Worker`."""
+    """A `Node` or a `Worker`."""
 
     @property
     def serves(self) -> str: ...
@@ -85,7 +84,7 @@ def main() -> int:
         prog="python -m evenflow.fargate_handler", description="Serve until told to leave."
     )
     parser.add_argument("--role", choices=ROLES, default=ROLES[0], help="default: %(default)s")
-    # Which of several handlers this is, as its supervisor says.
+    # Which of several handlers this is. The supervisor sets it.
     parser.add_argument("--process", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     process = arguments.process
@@ -97,7 +96,7 @@ def main() -> int:
 
 
 def run(role: str, place: Place | None = None) -> int:
-    """Serve until a signal ends it. Returns the exit status: 0 after leaving in order.
+    """Serve until a signal ends the process. Returns the exit status: 0 after leaving in order.
 
     Args:
         place: where this is one of several handlers under a supervisor.
@@ -133,9 +132,9 @@ def _log(settings: HandlerSettings, task: str, place: Place | None, metrics: Met
         )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[log])
     if place is not None:
-        # That it serves, and that it leaves, its supervisor says once for all.
+        # The supervisor logs once for all processes that they serve, and that they leave.
         _logger.setLevel(logging.WARNING)
-    # gRPC's core writes to standard error, also what its callers are told anyway.
+    # gRPC's core writes errors to standard error that its callers get anyway.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     quieten_libraries()
 
@@ -163,21 +162,21 @@ async def _serve(
     loop = asyncio.get_running_loop()
     async with open_adapters(settings, metrics) as adapters:
         garbage = GarbageCollection(time.monotonic())
-        handler = Handler(
+        node = Node(
             settings, loop, metrics, adapters, ask_to_leave, name=task, garbage=garbage, place=place
         )
         garbage.start()
         if settings.agents is not None:
-            loop.add_signal_handler(signal.SIGHUP, handler.reload_agents)
+            loop.add_signal_handler(signal.SIGHUP, node.reload_agents)
         if adapters.ecs_task is not None:
             leave.when(deactivated(adapters.ecs_task), ask_to_leave)
         with signals(leave):
             if line is None or place is None:
-                await serve_until_asked(settings, handler, leave)
+                await serve_until_asked(settings, node, leave)
                 return
-            stand_in = partial(handler.stand_in, place)
-            serving = partial(line.serve, stand_in, handler.stand_down)
-            await serve_until_asked(settings, handler, leave, serving)
+            stand_in = partial(node.stand_in, place)
+            serving = partial(line.serve, stand_in, node.stand_down)
+            await serve_until_asked(settings, node, leave, serving)
 
 
 async def _supervise(settings: HandlerSettings) -> int:
@@ -187,7 +186,7 @@ async def _supervise(settings: HandlerSettings) -> int:
     sockets = public_sockets(settings)
     # They keep the ports until this process ends.
     reserved = reserved_ports(settings.processes, settings)
-    ports = tuple(it.getsockname()[1] for it in reserved)
+    ports = tuple(each.getsockname()[1] for each in reserved)
 
     async def spawn(number: int) -> HandlerProcess:
         return await start_handler(Place(number=number, ports=ports), sockets, leave.ask)
@@ -196,8 +195,8 @@ async def _supervise(settings: HandlerSettings) -> int:
     if settings.agents is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.reload)
     with signals(leave):
-        served = f"{public_addresses(settings)}, {settings.described_model}"
-        return await supervisor.run(f"{served}, {settings.processes} processes")
+        serves = f"{public_addresses(settings)}, {settings.described_model}"
+        return await supervisor.run(f"{serves}, {settings.processes} processes")
 
 
 async def _serve_model(settings: HandlerSettings) -> None:
@@ -226,32 +225,32 @@ def _nothing() -> None:
 
 async def serve_until_asked(
     settings: HandlerSettings,
-    handler: _Serving,
+    server: _Serving,
     leave: Leave,
     serving: Callable[[], None] = _nothing,
 ) -> None:
-    """Start it, and drain it when it is asked to leave. A second signal ends the drain.
+    """Start a handler or worker, and drain it on the request to leave. A second signal ends it.
 
     Args:
-        serving: called when it serves.
+        serving: called once it serves.
     """
     background = Background()
     try:
-        await handler.start()
-        _logger.info("serving %s, %s; Ctrl-C leaves", handler.serves, settings.described_model)
+        await server.start()
+        _logger.info("serving %s, %s; Ctrl-C leaves", server.serves, settings.described_model)
         serving()
         await leave.asked.wait()
         _logger.info(
             "leaving: running answers finish within %g s; a second signal leaves at once",
             settings.drain_seconds,
         )
-        drain = background.run(handler.drain())
+        drain = background.run(server.drain())
         hurry = background.run(leave.insisted.wait())
         await asyncio.wait((drain, hurry), return_when=asyncio.FIRST_COMPLETED)
     finally:
         leave.stop()
         await background.aclose()
-        await handler.stop()
+        await server.stop()
 
 
 def _check_start(settings: HandlerSettings) -> None:
@@ -265,12 +264,12 @@ def _raise_file_limit(limits: Limits) -> None:
     """Raise the limit of open files, since each connection is one. Warn if it stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     connections = limits.connections_per_node
-    needed = connections + limits.descriptors_reserved
-    wanted = needed + limits.requests_per_node
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    least_files = connections + limits.descriptors_reserved
+    most_files = least_files + limits.requests_per_node
+    if soft < most_files:
+        soft = most_files if hard == resource.RLIM_INFINITY else min(most_files, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft < needed:
+    if soft < least_files:
         _logger.warning(
             "the limit of open files is %d, which is too low for %d connections: "
             "raise it (ulimit -n) or lower "

@@ -49,20 +49,20 @@ class Stores:
     """The stores of sessions, responses and tenants.
 
     Args:
-        leases: the responses again, with connections of their own. Renewing a lease must not wait
-            for writes of what it covers.
-        large_texts: None if texts that are too large for the ledger are refused.
+        leases: the responses, over separate connections. Renewing a lease must not wait for the
+            writes that it covers.
+        large_texts: None if texts that are too large for the ledger are rejected.
         largest_text: the most bytes of a text that `sessions` takes. None: no limit.
-        watch: detects that their file was deleted. None: these stores have no file.
-        room: the space in their file, which it frees. None: they have no file.
+        watch: detects that the file was deleted. None: these stores have no file.
+        room: frees space in the file. None: these stores have no file.
         longest_answer: bytes of the longest answer that a session keeps for its model. None: any.
         usage: None if nothing is reserved or recorded for tenants.
-        outlives_process: whether another process can go on with what this one leaves.
+        outlives_process: whether another process can resume the answers of this one.
         unreachable, unusable: what to check, in the message of a failed start.
-        signing_key: the key of session tokens, if the store keeps one for all who share it.
+        signing_key: the key of session tokens, if the store keeps one for all its nodes.
         tenants: None if tenants have no records, only keys that are set beside them.
-        activity: what tasks do for tenants. None: they don't tell each other.
-        calls: which calls tasks make. None: they don't tell each other.
+        activity: what each node does for tenants. None: nodes do not publish it.
+        calls: the calls that each node makes. None: nodes do not publish them.
     """
 
     sessions: SessionStore
@@ -88,8 +88,8 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_S
     """Stores in this process' memory. They end with it.
 
     Args:
-        lifetime: how long messages of chats are kept, in seconds.
-        usage_kept: the same of usage records.
+        lifetime: seconds that messages of chats are kept.
+        usage_kept: seconds that usage records are kept.
     """
     responses, texts = MemoryResponseStore(), MemoryLargeTexts(time.time)
     return Stores(
@@ -108,7 +108,7 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_S
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """The adapters that the settings need. The node does without those that are None.
+    """The adapters that the settings need. Those that are None are not used.
 
     `peer_address` is where other tasks reach this one, `http://host:port`, from ECS's metadata.
     `tracing` makes spans, which it exports.
@@ -137,7 +137,7 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
         yield memory_stores(settings.session_ttl_seconds, settings.usage_ttl_seconds)
         return
     try:
-        opened = SQLiteStores(
+        stores = SQLiteStores(
             settings.store_path,
             time.time,
             settings.session_ttl_seconds,
@@ -146,7 +146,7 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
         )
     except FileUnusable as error:
         raise ConfigurationError(f"EVENFLOW_STORE_PATH={settings.store_path}: {error}") from error
-    with closing(opened) as file:
+    with closing(stores) as file:
         yield Stores(
             sessions=file.sessions,
             responses=file.responses,

@@ -105,11 +105,11 @@ async def _secret(
 
 
 async def _read(
-    setting: str, secret: KeySecret[Keys] | None, settings: HandlerSettings, given: Keys
+    setting: str, secret: KeySecret[Keys] | None, settings: HandlerSettings, default: Keys
 ) -> Keys:
-    """The keys of the secret that `setting` names. Without a secret, the given ones."""
+    """The keys of the secret that `setting` names. Without a secret, `default`."""
     if secret is None:
-        return given
+        return default
     try:
         return await secret.read()
     except KeysUnreadable as error:
@@ -133,13 +133,15 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         responses=str(settings.responses_table),
         tenants=settings.tenants_table,
     )
-    kept = (
+    kept_bytes = (
         None
         if tables.tenants is None
         else DynamoDBKeptBytes(client, tables.tenants, on_retry, settings.store_bytes)
     )
     return Stores(
-        sessions=DynamoDBSessionStore(client, tables, on_retry, settings.session_ttl_seconds, kept),
+        sessions=DynamoDBSessionStore(
+            client, tables, on_retry, settings.session_ttl_seconds, kept_bytes
+        ),
         responses=DynamoDBResponseStore(client, tables.responses, on_retry),
         leases=DynamoDBResponseStore(
             await clients.open("dynamodb", config=dynamodb_config(_LEASE_CONNECTIONS)),

@@ -1,4 +1,4 @@
-"""Other tasks over HTTP: the endpoints of clients, with tokens that this task signs."""
+"""A client of the other nodes: it reads their response logs over HTTP (`PeerLog`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 2.0
 _TOKEN_SECONDS = 60
 _BROKEN = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, OSError)
-_ALL_ADDRESSES = ("0.0.0.0", "::", "")  # noqa: S104 - listening there tells no address
+_ALL_ADDRESSES = ("0.0.0.0", "::", "")  # noqa: S104 - they name no address
 
 
 class _CancelAnswer(BaseModel):
@@ -44,10 +44,10 @@ class _CancelAnswer(BaseModel):
 
 
 class Peers:
-    """The logs of other tasks over HTTP (`PeerLog`).
+    """The response logs of other nodes, over the endpoints of clients.
 
     Args:
-        silence_seconds: an owner that sends nothing for so long is given up.
+        silence_seconds: the longest pause between two bytes of an owner that is believed alive.
         wall_time: seconds since the epoch.
     """
 
@@ -73,18 +73,18 @@ class Peers:
                 raise PeerUnreachable(
                     f"the owner answered {answer.status}, or is no longer the owner"
                 )
-            there = int(answer.headers[NEXT_INDEX_HEADER])
+            next_index = int(answer.headers[NEXT_INDEX_HEADER])
             decoder = SseDecoder()
             waiting: list[PeerEvent] = []
-            told = after
-            if there == after + 1:
+            last_index = after
+            if next_index == after + 1:
                 yield []
             async for data in answer.content.iter_any():
                 for each in decoder.feed(data):
                     waiting.append(_EVENT.validate_json(each))
-                    told = _told_by(waiting[-1], told)
-                # What was there at the beginning is one list.
-                if waiting and told + 1 >= there:
+                    last_index = _last_index(waiting[-1], last_index)
+                # The entries that existed at the beginning are one list.
+                if waiting and last_index + 1 >= next_index:
                     yield waiting
                     waiting = []
         raise PeerUnreachable("the owner ended the stream before the response")
@@ -131,7 +131,7 @@ class Peers:
                 raise PeerUnreachable(f"the owner answered {answer.status}")
 
     async def metrics_page(self, address: str) -> bytes:
-        """What the process at an address measures, in Prometheus' text format.
+        """The metrics of the process at an address, in Prometheus' text format.
 
         Raises:
             PeerUnreachable: it doesn't answer.
@@ -144,14 +144,14 @@ class Peers:
             return await answer.read()
 
     async def close(self) -> None:
-        """Close the connections to other tasks."""
+        """Close the connections to other nodes."""
         await self._http.close()
 
     @asynccontextmanager
     async def _reading(
         self, response: PeerResponse, call: str, query: dict[str, str]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Read a stream that only tasks are given."""
+        """Read a stream that only nodes may read."""
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._silence
         )
@@ -168,7 +168,7 @@ class Peers:
         try:
             yield
         except (aiohttp.ClientError, OSError, ValidationError) as error:
-            # A timeout is an OSError, too. A task that is slow is not gone.
+            # A timeout is an OSError, too. A slow node is not gone.
             broken = isinstance(error, _BROKEN) and not isinstance(error, TimeoutError)
             raise (PeerGone if broken else PeerUnreachable)(
                 f"the owner can't be reached ({type(error).__name__})"
@@ -188,17 +188,25 @@ class Peers:
         return {"Authorization": f"Bearer {token}"}
 
 
-def _told_by(event: PeerEvent, before: int) -> int:
-    """The index up to which the owner has told all, with this event: until then up to `before`."""
+def _last_index(event: PeerEvent, last_index: int) -> int:
+    """The index of the last entry that was received, with this event.
+
+    Args:
+        last_index: that before this event.
+    """
     if isinstance(event, ResponseQueued):
-        return before
+        return last_index
     if isinstance(event, ResponseCompleted | ResponseFailed):
         return event.last_index
     return event.index
 
 
 def own_address(settings: HandlerSettings, of_task: str | None) -> str | None:
-    """Where other tasks reach this one, by the settings or ECS. None if that isn't known."""
+    """Where other nodes reach this one. None if that is not known.
+
+    Args:
+        of_task: the address in ECS's metadata.
+    """
     if settings.peer_url is not None:
         return str(settings.peer_url).rstrip("/")
     if of_task is not None:

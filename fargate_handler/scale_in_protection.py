@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# Seconds between two looks, at random, so that the tasks of a service don't ask together. At least
-# half of the deregistration delay is left.
+# Random seconds between two checks, so that the tasks of a service do not call ECS together. At
+# least half of the deregistration delay is left.
 _DEACTIVATION_LOOK_SECONDS = (5.0, 10.0)
 
 
@@ -51,7 +51,7 @@ class Protection(Protocol):
     """The port to a task's protection from scale-in."""
 
     async def protect(self, minutes: int) -> None:
-        """Take or renew the protection for so many minutes."""
+        """Take or renew the protection for `minutes`."""
 
     async def release(self) -> None:
         """Give the protection up."""
@@ -61,9 +61,9 @@ class ScaleInProtection:
     """Protects the task while it is busy, unless ECS must end tasks such as this one.
 
     In a service that is never idle every task would be protected for ever, and no deployment or
-    scale-in would end. So protection only decides who goes first. When ECS wants to end tasks such
-    as this one, it has found no idle one. Then this task gives its protection up, and hands its
-    answers over.
+    scale-in would end. So protection only decides which task ends first. When ECS wants to end
+    tasks such as this one, it has found no idle one. Then this task releases its protection, and
+    hands its answers over.
 
     Args:
         surplus: asks ECS whether it wants to end tasks such as this one.
@@ -82,35 +82,35 @@ class ScaleInProtection:
         self._busy_until = 0.0
         self._surplus = False
         self._ask_at = 0.0
-        self._held_until = 0.0
+        self._protected_until = 0.0
         self._renew_at = 0.0
         self._retry_at = 0.0
         self._failing: set[str] = set()
 
     async def keep(self) -> None:
-        """Look each second until cancelled. Then give the protection up."""
+        """Check each second until cancelled. Then release the protection."""
         time = asyncio.get_running_loop().time
         try:
             while True:
                 await self.look(time())
                 await asyncio.sleep(_LOOK_SECONDS)
         finally:
-            if time() < self._held_until:
+            if time() < self._protected_until:
                 await self._release(time())
 
     async def look(self, now: float) -> None:
-        """Take, renew or give up the protection, by the task's state. Never raises."""
+        """Take, renew or release the protection by the task's state. Never raises."""
         if self._busy():
             self._busy_until = now + _LINGER_SECONDS
-        wanted, held = now < self._busy_until, now < self._held_until
-        if wanted and now >= self._ask_at:
+        is_busy, is_protected = now < self._busy_until, now < self._protected_until
+        if is_busy and now >= self._ask_at:
             await self._learn_surplus(now)
         if now < self._retry_at:
             return
-        if not wanted or self._surplus:
-            if held:
+        if not is_busy or self._surplus:
+            if is_protected:
                 await self._release(now)
-        elif not held or now >= self._renew_at:
+        elif not is_protected or now >= self._renew_at:
             await self._protect(now)
 
     async def _learn_surplus(self, now: float) -> None:
@@ -124,7 +124,7 @@ class ScaleInProtection:
 
     async def _protect(self, now: float) -> None:
         # Even if the answer is lost, the task may be protected.
-        self._held_until = now + 60 * _MINUTES
+        self._protected_until = now + 60 * _MINUTES
         self._renew_at = self._retry_at = now + random.uniform(*_RETRY_SECONDS)
         with self._tolerated("this task is not protected from scale-in"):
             await self._protection.protect(_MINUTES)
@@ -134,7 +134,7 @@ class ScaleInProtection:
         self._retry_at = now + random.uniform(*_RETRY_SECONDS)
         with self._tolerated("this task may stay protected from scale-in for two minutes more"):
             await self._protection.release()
-            self._held_until, self._retry_at = 0.0, now
+            self._protected_until, self._retry_at = 0.0, now
 
     @contextmanager
     def _tolerated(self, failure: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Several handlers on one machine behind one port: they start, are kept running, and leave."""
+"""Supervises several handlers on one machine behind one port: starts, restarts and stops them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ HANDLER = "evenflow.fargate_handler"
 _Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 WRONG_CONFIGURATION = 2
-"""The exit status of a process that found its configuration wrong, and has said so."""
+"""The exit status of a process that found and logged a wrong configuration."""
 
-# A process that lived for so long was not ended by what it finds at its start.
+# A process that lived longer did not end because of a fault at its start.
 _PROVEN_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 5.0
@@ -59,14 +59,14 @@ class Child(Protocol):
         """Have it read its agents again, now or when it serves."""
 
     def stand_in(self, number: int) -> None:
-        """Have it accept what comes for a process that has ended."""
+        """Have it accept the connections of a process that has ended."""
 
     def stand_down(self, number: int) -> None:
         """Another process serves again."""
 
 
 class Supervisor:
-    """Keeps processes running until it is asked to leave.
+    """Keeps processes running until the request to leave.
 
     Args:
         count: how many processes.
@@ -103,10 +103,10 @@ class Supervisor:
         """
         background = Background()
         supervising = background.run(self._supervise(serves))
-        asked = background.run(self._leave.asked.wait())
+        leaving = background.run(self._leave.asked.wait())
         background.run(self._hurry_when_insisted())
         try:
-            await asyncio.wait((supervising, asked), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((supervising, leaving), return_when=asyncio.FIRST_COMPLETED)
             if supervising.done():
                 return supervising.result()
             supervising.cancel()
@@ -127,12 +127,12 @@ class Supervisor:
 
     async def _supervise(self, serves: str) -> int:
         """Start all, and keep them running. Returns the exit status if the start fails."""
-        # One alone is first: what is wrong for all of them is said once, and nobody listens yet.
-        for together in (self._numbers[:1], self._numbers[1:]):
-            started = await asyncio.gather(*map(self._start, together))
+        # One starts alone: a fault of all is logged once, and no port is open yet.
+        for batch in (self._numbers[:1], self._numbers[1:]):
+            started = await asyncio.gather(*map(self._start, batch))
             serving = await asyncio.gather(*(child.serves() for child in started))
             if not all(serving):
-                return await self._failed_start(serving.index(False) + together[0])
+                return await self._failed_start(serving.index(False) + batch[0])
         _logger.info("serving %s; Ctrl-C leaves", serves)
         await asyncio.gather(*map(self._keep, self._numbers))
         raise AssertionError("processes are kept running for ever")
@@ -172,7 +172,7 @@ class Supervisor:
                     other.stand_down(number)
 
     async def _ended(self, number: int) -> int:
-        """Wait for the end of a process, and have the others accept in its place."""
+        """Wait for the end of a process, and have the others accept its connections."""
         status = await self._children[number].ended()
         del self._children[number]
         for other in self._others(number):
@@ -202,7 +202,7 @@ class Supervisor:
 
 
 def _pause(failures: int) -> float:
-    """Seconds until a process is started again that has ended so often soon after its start."""
+    """Seconds until the restart of a process that ended `failures` times soon after its start."""
     if failures == 1:
         return 0.0
     return min(_FIRST_PAUSE_SECONDS * 2.0 ** (failures - 2), _LONGEST_PAUSE_SECONDS)
@@ -211,8 +211,8 @@ def _pause(failures: int) -> float:
 class HandlerProcess:
     """A handler as a process of its own (`Child`), and the line to it.
 
-    On the line it says when it serves, and when somebody asks that all leave. When the line ends
-    it leaves at once, so it doesn't outlive this process, however that ends.
+    On the line it reports that it serves, and forwards a request that all leave. When the line
+    ends it leaves at once, so it does not outlive this process.
     """
 
     def __init__(
@@ -262,12 +262,12 @@ class HandlerProcess:
 
     async def _listen(self) -> None:
         with suppress(ConnectionError):  # it ended with something unread
-            async for said in self._reader:
-                if said == SERVING:
+            async for line in self._reader:
+                if line == SERVING:
                     self._serving.set()
                     if self._reads_agents:
                         self.reload()
-                elif said == LEAVE:
+                elif line == LEAVE:
                     self._ask_to_leave()
 
 
@@ -277,23 +277,24 @@ async def start_handler(
     """Start the handler that has this place.
 
     Args:
-        sockets: by number, those on which each process listens. All processes have them all, so
-            when one is killed, the others accept what waits in its queues.
-        ask_to_leave: called when somebody asks it to leave.
+        sockets: the listening sockets of each process, by number. All processes have them all: when
+            one is killed, the others accept the connections that wait in its queues.
+        ask_to_leave: called on a request at this handler that all leave.
     """
     ours, theirs = socket.socketpair()
     with theirs:
-        told = place.model_copy(
+        descriptors = tuple(tuple(each.fileno() for each in own) for own in sockets)
+        shared_place = place.model_copy(
             update={
                 "line": theirs.fileno(),
-                "listening": tuple(tuple(it.fileno() for it in each) for each in sockets),
+                "listening": descriptors,
             }
         )
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", HANDLER, "--process", told.model_dump_json()),
+            *(sys.executable, "-m", HANDLER, "--process", shared_place.model_dump_json()),
             stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=(told.line, *chain(*told.listening)),
-            # A terminal would signal all of its processes, and each would take it as a second one.
+            pass_fds=(shared_place.line, *chain(*shared_place.listening)),
+            # A terminal signals all of its processes, and each would take that as a second signal.
             start_new_session=True,
         )
     return HandlerProcess(process, await asyncio.open_connection(sock=ours), ask_to_leave)

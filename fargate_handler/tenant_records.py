@@ -1,4 +1,4 @@
-"""Keeps the tenants in force as their records in the store are."""
+"""Reads the tenants' records from the store, and puts them in force."""
 
 from __future__ import annotations
 
@@ -17,24 +17,28 @@ class TenantRecords:
     """Reads the records when the node starts, and again when they have changed.
 
     Args:
-        tenants: those in force.
+        tenants: the tenants in force, which the records replace.
         prices: of the models.
-        served: the models' names at their server by public name.
+        served_models: the models' names at their server by public name.
     """
 
     def __init__(
-        self, store: TenantStore, tenants: Tenants, prices: ModelPrices, served: Mapping[str, str]
+        self,
+        store: TenantStore,
+        tenants: Tenants,
+        prices: ModelPrices,
+        served_models: Mapping[str, str],
     ) -> None:
         self._store = store
         self._tenants = tenants
         self._prices = prices
-        self._served = served
+        self._served_models = served_models
         self._without_price: frozenset[str] = frozenset()
         self._open_ids: frozenset[str] = frozenset()
         self._is_shut = False
         self._revision = 0
-        self._looks = False
-        self._fails = False
+        self._is_reading = False
+        self._is_failing = False
 
     async def read(self) -> None:
         """Put all records in force.
@@ -45,34 +49,34 @@ class TenantRecords:
         stored = await self._store.load()
         self._tenants.replace(stored.records, removed=stored.removed, closed=stored.had_tenants)
         self._revision = stored.revision
-        self._tell_missing_prices()
+        self._warn_of_missing_prices()
         self._warn_of_access()
 
     def expect_others(self) -> None:
-        """Make the next look read all records, whatever the revision: the store was replaced."""
+        """Read all records at the next check, at any revision: the store was replaced."""
         self._revision = -1
 
     async def look(self) -> None:
-        """Read the records if there is another revision. One look at a time.
+        """Read the records if their revision has changed. One read at a time.
 
         If the store fails, what is in force stays. The log says so once, until it works again.
         """
-        if self._looks:
+        if self._is_reading:
             return
-        self._looks = True
+        self._is_reading = True
         try:
             if await self._store.revision() != self._revision:
                 await self.read()
                 _logger.info("the tenants were read again: %d records", len(self._tenants.records))
             else:
                 self._tenants.note_read()
-            self._fails = False
+            self._is_failing = False
         except Exception as error:
-            if not self._fails:
+            if not self._is_failing:
                 _logger.error("the tenants stay as they are: %s", error)
-            self._fails = True
+            self._is_failing = True
         finally:
-            self._looks = False
+            self._is_reading = False
 
     def _warn_of_access(self) -> None:
         """Warn of tenants that need no key where others do, and if no tenant is left."""
@@ -91,12 +95,12 @@ class TenantRecords:
             )
         self._open_ids, self._is_shut = open_ids, tenants.is_shut
 
-    def _tell_missing_prices(self) -> None:
-        """Warn of budgets that can't be counted, of each tenant once until that is mended."""
+    def _warn_of_missing_prices(self) -> None:
+        """Warn of budgets without prices, once for each tenant until the prices are there."""
         missing = {
             tenant.id: models
             for tenant in self._tenants.records
-            if (models := models_without_price(tenant, self._served, self._prices))
+            if (models := models_without_price(tenant, self._served_models, self._prices))
         }
         for tenant_id in sorted(missing.keys() - self._without_price):
             _logger.warning(

@@ -30,7 +30,7 @@ class UsageFiles:
     processes may write it, and again: it has the same bytes, with each record once.
 
     Args:
-        folder: where the files are. It is made with the first one.
+        folder: of the files. It is made with the first one.
     """
 
     def __init__(self, context: NodeContext, store: UsageStore, folder: Path) -> None:
@@ -43,7 +43,7 @@ class UsageFiles:
         self._background = Background()
 
     def start(self) -> None:
-        """Begin to look at the day."""
+        """Write the first file, and go on by the clock."""
         self.on_due(0)
 
     async def aclose(self) -> None:

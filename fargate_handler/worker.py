@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from evenflow.fargate_handler.chosen_source import chosen_source
 from evenflow.fargate_handler.inference.errors import worker_options
 from evenflow.fargate_handler.inference.llm_v1 import inference_pb2
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
     add_InferenceServicer_to_server,
 )
 from evenflow.fargate_handler.inference.service import InferenceService
+from evenflow.fargate_handler.model_source import make_token_source
 from evenflow.fargate_handler.runtime.clock_driver import ClockDriver
 from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
@@ -51,7 +51,7 @@ class Worker:
         self._settings = settings
         clock = DeliveryClock(time.monotonic(), settings)
         self._driver = ClockDriver(clock, loop, time.monotonic, lambda: None)
-        self._source = chosen_source(settings, clock)
+        self._source = make_token_source(settings, clock)
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(options=worker_options(settings))
         self._service = InferenceService(self._source, settings, traces)

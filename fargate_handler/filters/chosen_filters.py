@@ -13,7 +13,7 @@ from evenflow.fargate_handler.filters.content_filters import (
 )
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
-from evenflow.fargate_handler.token_sources.bedrock_terms import Guardrail
+from evenflow.fargate_handler.settings.model_values import Guardrail
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.tenants.registry import Tenants
 

@@ -7,8 +7,8 @@ import random
 from typing import Any
 
 from evenflow.fargate_handler.filters.guardrail import Verdict
+from evenflow.fargate_handler.settings.model_values import Guardrail
 from evenflow.fargate_handler.token_sources.aws_client import AwsClient
-from evenflow.fargate_handler.token_sources.bedrock_terms import Guardrail
 from evenflow.stream_core.base.errors import EvenflowError
 
 _ATTEMPTS = 3

@@ -1,12 +1,11 @@
-"""HTTP: aiohttp has a connection. Routes, page and health."""
+"""The HTTP server over aiohttp: routes, middlewares, and the page."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
 
@@ -25,7 +24,6 @@ from evenflow.fargate_handler.gateway.connections.handshake import (
     head_fault,
     no_upgrade,
 )
-from evenflow.fargate_handler.gateway.connections.processes import Siblings
 from evenflow.fargate_handler.gateway.documents_endpoint import DocumentsEndpoint
 from evenflow.fargate_handler.gateway.durable_streams.endpoint import StreamsEndpoint
 from evenflow.fargate_handler.gateway.evenflow.entries_endpoint import EntriesEndpoint
@@ -38,13 +36,12 @@ from evenflow.fargate_handler.gateway.http.answers import (
     RequestHandler,
     address_of,
     credentials_of,
-    json_answer,
 )
 from evenflow.fargate_handler.gateway.http.call_intake import CallIntake
 from evenflow.fargate_handler.gateway.http.called_url import public_urls_of
 from evenflow.fargate_handler.gateway.http.connection import HttpConnection
 from evenflow.fargate_handler.gateway.http.cookies import released_cookie, sticky_cookie
-from evenflow.fargate_handler.gateway.http.cors import OtherOrigins
+from evenflow.fargate_handler.gateway.http.cors import Cors
 from evenflow.fargate_handler.gateway.http.error_shapes import (
     error_in_shape,
     errors_in_shape,
@@ -73,12 +70,10 @@ from evenflow.stream_core.http import routes
 from evenflow.stream_core.http.http_contract import path_not_found
 from evenflow.stream_core.http.routes import ROUTES, Origin, Route, paths_of
 from evenflow.stream_core.metrics.metric_catalogue import HTTP_REFUSED
-from evenflow.stream_core.protocols.evenflow.http_bodies import Health
 
 if TYPE_CHECKING:
     from aiohttp.http import WebSocketReader
 
-_LOAD_BALANCER = "ELB-HealthChecker/"
 _NOT_FOR_CLIENTS = paths_of(Origin.MACHINE)
 _MODULES = paths_of(Origin.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
@@ -94,50 +89,48 @@ NO_PAGE = (
 
 
 class HttpEndpoints:
-    """Answers requests.
+    """Routes requests to the endpoints.
 
     Args:
         page: the folder of the built page (`index.html`, `assets/`) and the two modules.
-        leave: asks this task to leave.
+        operators: the endpoints of operators and load balancers.
         websockets: takes a connection whose request asks for a WebSocket.
-        siblings: what the other processes of this machine measure, if there are any.
     """
 
     def __init__(
         self,
         context: GatewayContext,
         page: Path,
-        leave: Callable[[], None],
+        operators: OperatorEndpoints,
         websockets: WebSocketEndpoint,
-        siblings: Siblings | None = None,
     ) -> None:
         self._context = context
         self._intake = CallIntake(context)
-        self._operators = OperatorEndpoints(context, leave, siblings)
+        self._operators = operators
         self._websockets = websockets
         self._page = page
         self._assets = {
             asset.name: asset for asset in (page / "assets").glob("*") if asset.is_file()
         }
         self._answering: Shares[str] = Shares(context.limits.requests_per_node)
-        others = OtherOrigins(context, self._intake, besides=_NOT_FOR_CLIENTS | _MODULES)
+        cors = Cors(context.site, self._intake, exempt_paths=_NOT_FOR_CLIENTS | _MODULES)
         app = web.Application(
             middlewares=[
-                *(errors_in_shape, others.preflights, self._within_bounds),
-                *(self._meant_for_us, self._upgrades, others.unasked),
+                *(errors_in_shape, cors.answer_preflight, self._within_bounds),
+                *(self._meant_for_us, self._upgrades, cors.check_origin),
             ]
         )
         app.add_routes(self._routes())
         app.on_response_prepare.append(self._bind_to_this_node)
-        app.on_response_prepare.append(others.add_headers)
+        app.on_response_prepare.append(cors.add_headers)
         app.on_response_prepare.append(RateAnswers(context).add_headers)
-        # When its client leaves, a request is cancelled, and so no longer reads.
+        # When its client disconnects, a request is cancelled, and stops reading.
         self._runner = web.AppRunner(
             app, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
         )
 
     async def start(self) -> None:
-        """Be ready for connections."""
+        """Prepare for connections."""
         await self._runner.setup()
 
     async def stop(self) -> None:
@@ -150,14 +143,14 @@ class HttpEndpoints:
         Args:
             head_by: when its first head must be whole, in the loop's seconds.
         """
-        # A client that takes nothing of its answer for so long is disconnected. An event stream
+        # A client that reads nothing of its answer in this time is disconnected. An event stream
         # that is too slow ends sooner, and is counted.
         _end_untaken_after(transport, self._context.limits.pong_timeout_seconds)
         server = cast("web.Server", self._runner.server)
         protocol = HttpConnection(server, self._context, transport, received, head_by)
         protocol.connection_made(transport)
         if protocol.peername is None:
-            # It was reset while its request came. Without an address it would be somebody else's.
+            # It was reset while its request came. Without an address it cannot be counted.
             transport.abort()
             return
         transport.set_protocol(protocol)
@@ -202,7 +195,7 @@ class HttpEndpoints:
             routes.RUN_STOP: runs.stop,
             routes.OPENAPI: documents.get,
             routes.ASYNCAPI: documents.get,
-            routes.HEALTH: self._health,
+            routes.HEALTH: self._operators.health,
             routes.METRICS: self._operators.metrics,
             routes.DRAIN: self._operators.drain,
             routes.WEBSOCKET: self._ws,
@@ -226,8 +219,8 @@ class HttpEndpoints:
         """Answer only to a name of this server, and at the port for metrics only those."""
         context = self._context
         try:
-            context.allowed_hosts.check(request.headers.get("Host"))
-            if request.path != routes.METRICS.path and is_metrics_port(request, context):
+            context.site.allowed_hosts.check(request.headers.get("Host"))
+            if request.path != routes.METRICS.path and is_metrics_port(request, context.site):
                 raise path_not_found(request.path)
             return await handler(request)
         except (HostNotAllowed, OriginNotAllowed, UnsupportedMediaType) as refused:
@@ -266,7 +259,7 @@ class HttpEndpoints:
         self, request: web.Request, handler: RequestHandler
     ) -> web.StreamResponse:
         accepted = self._context.accepted
-        address = address_of(request, self._context)
+        address = address_of(request, self._context.site)
         from_client = request.path not in _NOT_FOR_CLIENTS
         if from_client:
             if accepted.refuses(request.transport):
@@ -279,7 +272,7 @@ class HttpEndpoints:
         try:
             # A body is counted first, and waits for turns piece by piece.
             if from_client and request.content.is_eof():
-                await self._context.turns.wait(address, credentials_of(request))
+                await self._context.accepted.turns.wait(address, credentials_of(request))
             if request.match_info.http_exception is not None:
                 await self._intake.pace_anonymous(request)
             return await handler(request)
@@ -293,29 +286,9 @@ class HttpEndpoints:
         if answer.headers.get("Cache-Control", "").startswith("public"):
             return  # a shared cache would give one client's cookie to all
         stays = not (context.orchestrator.draining or context.registry.full)
-        answer.headers.add(
-            "Set-Cookie", sticky_cookie(context) if stays else released_cookie(context)
-        )
-
-    async def _health(self, request: web.Request) -> web.Response:
-        context = self._context
-        draining = context.orchestrator.draining
-        full = context.registry.full or context.accepted.full
-        lost = context.store_is_lost()
-        status: Literal["store_lost", "draining", "full", "serving"] = (
-            "store_lost" if lost else "draining" if draining else "full" if full else "serving"
-        )
-        # ECS kills a task that its load balancer finds unhealthy. So a full or leaving task is
-        # healthy to that one.
-        for_life = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
-        refuses = lost or ((draining or full) and not for_life)
-        health = Health(
-            status=status,
-            connections=len(context.registry),
-            load_percent=round(context.load.percent, 1),
-            loaded_by=context.load.worst,
-        )
-        return json_answer(health.model_dump(), 503 if refuses else 200)
+        site = context.site
+        cookie = sticky_cookie(site, context.wall_time()) if stays else released_cookie(site)
+        answer.headers.add("Set-Cookie", cookie)
 
     async def _ws(self, _request: web.Request) -> web.StreamResponse:
         raise no_upgrade()
@@ -342,10 +315,10 @@ class HttpEndpoints:
         index = self._page / "index.html"
         if not index.is_file():
             raise NotFound(NO_PAGE, code="path_not_found")
-        ws_url, _ = public_urls_of(request, self._context)
-        elsewhere = [ws_url] if "://" in ws_url else []
+        ws_url, _ = public_urls_of(request, self._context.site)
+        ws_origins = [ws_url] if "://" in ws_url else []
         headers = {
-            "Content-Security-Policy": page_policy(*elsewhere),
+            "Content-Security-Policy": page_policy(*ws_origins),
             **_NO_SNIFFING,
             "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-cache",
@@ -367,7 +340,7 @@ def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
 
 
 def _end_untaken_after(transport: asyncio.Transport, seconds: float) -> None:
-    """Disconnect a client that takes nothing of what it was sent for so long. 0: never."""
+    """Disconnect a client that acknowledges no bytes for `seconds`. 0: never."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
         transport.get_extra_info("socket").setsockopt(
             socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000)

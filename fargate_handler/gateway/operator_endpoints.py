@@ -1,41 +1,80 @@
-"""`GET /metrics` and `POST /drain`: for who operates the node."""
+"""`GET /health`, `GET /metrics` and `POST /drain`, for operators and load balancers."""
 
 from __future__ import annotations
 
 from asyncio import BaseTransport
 from collections.abc import Callable
+from typing import Literal
 
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.processes import Siblings
+from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.fargate_handler.gateway.http.answers import json_answer
 from evenflow.stream_core.auth.session_token import key_matches
 from evenflow.stream_core.base.errors import AuthenticationFailed
+from evenflow.stream_core.bounds.node_load import LoadFigure
 from evenflow.stream_core.http.http_contract import path_not_found
+from evenflow.stream_core.protocols.evenflow.http_bodies import Health
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
 
+_LOAD_BALANCER = "ELB-HealthChecker/"
 _LOOPBACK = ("127.0.0.1", "::1")
-# Headers of browsers and proxies, which call for somebody else.
+# Headers of browsers and proxies.
 _FOR_ANOTHER = ("Origin", "Forwarded", "Via", "X-Real-IP")
 _FORWARDED = "x-forwarded-"
 _NOWHERE = ("", 0)
 
 
 class OperatorEndpoints:
-    """Answers operators and their programs. To others there are no such paths.
+    """Answers operators and their programs. For clients `/metrics` and `/drain` do not exist.
 
     Args:
-        leave: asks this task to leave.
+        load: how much of this node is in use.
+        leave: asks this node to leave.
+        drain_key: what `POST /drain` needs. None: there is no such path.
+        store_is_lost: whether the file of the stores was deleted.
         siblings: what the other processes of this machine measure, if there are any.
     """
 
     def __init__(
-        self, context: GatewayContext, leave: Callable[[], None], siblings: Siblings | None
+        self,
+        context: GatewayContext,
+        load: LoadFigure,
+        leave: Callable[[], None],
+        *,
+        drain_key: str | None = None,
+        store_is_lost: Callable[[], bool] = lambda: False,
+        siblings: Siblings | None = None,
     ) -> None:
         self._context = context
+        self._load = load
         self._leave = leave
+        self._drain_key = drain_key
+        self._store_is_lost = store_is_lost
         self._siblings = siblings
+
+    async def health(self, request: web.Request) -> web.Response:
+        """Whether this node takes new clients. 503 where it does not."""
+        context = self._context
+        draining = context.orchestrator.draining
+        full = context.registry.full or context.accepted.full
+        lost = self._store_is_lost()
+        status: Literal["store_lost", "draining", "full", "serving"] = (
+            "store_lost" if lost else "draining" if draining else "full" if full else "serving"
+        )
+        # ECS kills a task that its load balancer finds unhealthy. So a full or leaving node is
+        # healthy to the load balancer.
+        by_balancer = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
+        is_unhealthy = lost or ((draining or full) and not by_balancer)
+        health = Health(
+            status=status,
+            connections=len(context.registry),
+            load_percent=round(self._load.percent, 1),
+            loaded_by=self._load.worst,
+        )
+        return json_answer(health.model_dump(), 503 if is_unhealthy else 200)
 
     async def metrics(self, request: web.Request) -> web.Response:
         """What is measured, in Prometheus' text format.
@@ -44,9 +83,9 @@ class OperatorEndpoints:
         """
         context, siblings = self._context, self._siblings
         for_sibling = siblings is not None and siblings.is_own_address(_called_at(request))
-        if not is_metrics_port(request, context) and (
+        if not is_metrics_port(request, context.site) and (
             not _is_of_this_machine(request)
-            or (context.metrics_port is not None and not for_sibling)
+            or (context.site.metrics_port is not None and not for_sibling)
         ):
             raise path_not_found(request.path)
         page = context.metrics.prometheus_page()
@@ -58,7 +97,7 @@ class OperatorEndpoints:
 
     async def drain(self, request: web.Request) -> web.Response:
         """Leave, as after SIGTERM. A proxy may be on this machine too, so a key is needed."""
-        expected = self._context.drain_key
+        expected = self._drain_key
         if expected is None:
             raise path_not_found(request.path)
         if not key_matches(bearer(request.headers.get("Authorization")), expected):
@@ -70,9 +109,9 @@ class OperatorEndpoints:
         return json_answer({"status": "draining"}, 202)
 
 
-def is_metrics_port(called: web.Request | BaseTransport, context: GatewayContext) -> bool:
+def is_metrics_port(called: web.Request | BaseTransport, site: Site) -> bool:
     """Whether this came to the port that has only metrics."""
-    return context.metrics_port is not None and _called_at(called)[1] == context.metrics_port
+    return site.metrics_port is not None and _called_at(called)[1] == site.metrics_port
 
 
 def _called_at(called: web.Request | BaseTransport) -> tuple[str, int]:

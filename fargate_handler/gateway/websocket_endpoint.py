@@ -17,7 +17,7 @@ from picows import (
     WSUpgradeResponseWithListener,
 )
 
-from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
 from evenflow.fargate_handler.gateway.connections.callers import anonymous_caller
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.handshake import check_handshake, head_fault
@@ -28,7 +28,6 @@ from evenflow.fargate_handler.gateway.http.senders import sender_with
 from evenflow.fargate_handler.gateway.openai_chat.not_served import RealtimeRefusal
 from evenflow.fargate_handler.gateway.openai_responses.socket import ResponsesSocket
 from evenflow.fargate_handler.gateway.operator_endpoints import is_metrics_port
-from evenflow.fargate_handler.gateway.websocket.parser_log import ParserLog
 from evenflow.fargate_handler.gateway.websocket.websocket_connection import (
     WEBSOCKET as OVER_WEBSOCKET,
 )
@@ -36,7 +35,10 @@ from evenflow.fargate_handler.gateway.websocket.websocket_connection import (
     WebSocketClient,
     WebSocketConnection,
 )
-from evenflow.fargate_handler.gateway.websocket.websocket_protocol import WebSocketProtocol
+from evenflow.fargate_handler.gateway.websocket.websocket_protocol import (
+    ParserLog,
+    WebSocketProtocol,
+)
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.auth.rights import Right, check_right
 from evenflow.stream_core.base.client_address import Client
@@ -109,7 +111,7 @@ class WebSocketEndpoint:
         """
         accepted = self._context.accepted
         fault: EvenflowError | None = head_fault(received.partition(b"\r\n\r\n")[0])
-        if fault is None and is_metrics_port(transport, self._context):
+        if fault is None and is_metrics_port(transport, self._context.site):
             fault = NotFound("there are no WebSockets at this port", code="path_not_found")
         if fault is None and not accepted.serve(transport) and accepted.refuses(transport):
             fault = node_full()
@@ -181,9 +183,9 @@ class WebSocketEndpoint:
         self, peer: str, request: WSUpgradeRequest, asked_at: float
     ) -> WSUpgradeResponseWithListener:
         context = self._context
-        context.allowed_hosts.check(request.headers.get("Host"))
+        context.site.allowed_hosts.check(request.headers.get("Host"))
         path, _, query = request.path.decode("latin-1").partition("?")
-        client = context.client(peer, request.headers)
+        client = context.site.client(peer, request.headers)
         route = _ROUTES.get(path)
         if route is None:
             raise NotFound(
@@ -210,8 +212,8 @@ class WebSocketEndpoint:
     ) -> WSUpgradeResponseWithListener:
         """Accept a client of a session, by its token, a share or a ticket."""
         context, (request, client, route, asked_at) = self._context, handshake
-        claims = context.tokens.verify_any(_token(request, offered), context.wall_time())
-        context.check_grant(AccessGrant.of(claims))
+        claims = context.access.tokens.verify_any(_token(request, offered), context.wall_time())
+        context.access.check_grant(AccessGrant.of(claims))
         self._check_credential(claims.channel.tenant, claims.may, handshake)
         dialect, answer_headers = _select(offered, _DIALECTS[route.path])
         if replaces:
@@ -230,9 +232,9 @@ class WebSocketEndpoint:
         """Accept a client of OpenAI's Responses API."""
         context, (request, client, _, asked_at) = self._context, handshake
         given = bearer(request.headers.get("Authorization"))
-        if context.identities is not None:
+        if context.access.identities is not None:
             # A handshake cannot wait for keys: its client has to try again.
-            context.identities.look_at(given)
+            context.access.identities.look_at(given)
         sender = sender_with(given, client.address, context)
         self._check_credential(sender.tenant, sender.may, handshake)
         sender = sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
@@ -243,7 +245,7 @@ class WebSocketEndpoint:
     def _accepted(
         self, connection: WebSocketClient, headers: dict[str, str]
     ) -> WSUpgradeResponseWithListener:
-        headers["Set-Cookie"] = sticky_cookie(self._context)
+        headers["Set-Cookie"] = sticky_cookie(self._context.site, self._context.wall_time())
         return WSUpgradeResponseWithListener(
             WSUpgradeResponse.create_101_response(headers), WebSocketConnection(connection)
         )
@@ -251,7 +253,9 @@ class WebSocketEndpoint:
     def _check_credential(self, tenant: str, may: Collection[Right], handshake: _Handshake) -> None:
         """Check that a verified credential may open the WebSocket from this page."""
         request, client, route, _ = handshake
-        self._context.check_origin(tenant, request.headers.get("Origin"), _host(request, client))
+        self._context.access.check_origin(
+            tenant, request.headers.get("Origin"), _host(request, client)
+        )
         if route.terms.right is not None:
             check_right(route.terms.right, may)
 
@@ -265,11 +269,11 @@ class WebSocketEndpoint:
         always = route.terms.credential is Credential.SENDER
         if (
             origin is None
-            or not (always or context.allowed_origins.are_named)
-            or context.allowed_origins.admits(origin)
+            or not (always or context.site.allowed_origins.are_named)
+            or context.site.allowed_origins.admits(origin)
         ):
             return
-        if not context.is_own_page(origin, _host(request, client)):
+        if not context.site.is_own_page(origin, _host(request, client)):
             raise OriginNotAllowed(
                 f"pages of {origin[:100]} may not connect; EVENFLOW_ALLOWED_ORIGINS names those "
                 "that may",
@@ -281,7 +285,7 @@ class WebSocketEndpoint:
         headers = {"Content-Type": "application/json", **error_headers(error)}
         if isinstance(error, Overloaded):
             # This node is full or leaving: the cookie must not bring the next try here.
-            headers["Set-Cookie"] = released_cookie(self._context)
+            headers["Set-Cookie"] = released_cookie(self._context.site)
         body = orjson.dumps(error.to_body())
         response: WSUpgradeResponse = WSUpgradeResponse.create_error_response(
             error.status, body, headers

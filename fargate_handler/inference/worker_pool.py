@@ -11,22 +11,9 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Generic, TypeVar
 
+from evenflow.fargate_handler.settings.model_values import split_address
+
 _logger = logging.getLogger(__name__)
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """The host and port of `host:port` or `[host]:port`.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    host, _, port = address.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    host = host[1:-1] if bracketed else host
-    wrong = not host or (":" in host) != bracketed or not (port.isascii() and port.isdecimal())
-    if wrong or not 1 <= int(port) <= 65535:
-        raise ValueError(f"{address!r} is not host:port")
-    return host, int(port)
 
 
 async def resolve(addresses: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:

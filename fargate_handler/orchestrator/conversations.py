@@ -55,7 +55,7 @@ class Conversations:
             self._make_place()
             self.make_room(CONVERSATION_BYTES)
             # A request that brings its conversation needs no history, which would fill the memory.
-            limits, keeps_history = self._limits.of(channel.tenant), not kind.brings_conversation
+            limits, keeps_history = self._limits, not kind.brings_conversation
             conversation = self._known[channel] = Conversation(
                 limits, now, self._memory.conversations, keeps_history=keeps_history
             )

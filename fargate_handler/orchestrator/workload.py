@@ -91,7 +91,7 @@ class Workload:
                 code="draining",
                 retry_after_ms=1000,
             )
-        most = self._limits.of(line.tenant).messages_in_flight_per_tenant
+        most = self._limits.messages_in_flight_per_tenant
         if self._quotas.bounds_answers_of(line.tenant):
             most = None  # the tenant's own bound is in its place
         if most is not None and self._in_flight_of_tenant[line.tenant] >= most:
@@ -116,7 +116,7 @@ class Workload:
         Raises:
             RateLimited: there are as many as allowed.
         """
-        if self._accepting[channel] >= self._limits.of(channel.tenant).messages_waiting_per_session:
+        if self._accepting[channel] >= self._limits.messages_waiting_per_session:
             raise RateLimited(
                 "too many messages of this session are being accepted; this one was not, send it "
                 "again later",

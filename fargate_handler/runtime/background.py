@@ -19,7 +19,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 class Background:
-    """The running tasks of one owner. It keeps references to them, which the event loop doesn't.
+    """The running tasks of one owner. The event loop alone would keep no references to them.
 
     Unlike in `asyncio.TaskGroup`, a failed task doesn't end the others: its error is logged.
     """
@@ -29,7 +29,7 @@ class Background:
         self._closed = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run `work` to its end, whether or not anybody waits for it.
+        """Run `work` to its end, whether or not a caller awaits it.
 
         Errors for clients and of the store are not logged: the caller has them. After `aclose` the
         task is cancelled before it begins.
@@ -47,9 +47,9 @@ class Background:
         while self._tasks:
             for task in self._tasks:
                 task.cancel()
-            _, left = await asyncio.wait(self._tasks, timeout=_PATIENCE_SECONDS)
-            if left:
-                _logger.error("background tasks don't end: %s", left)
+            _, unfinished = await asyncio.wait(self._tasks, timeout=_PATIENCE_SECONDS)
+            if unfinished:
+                _logger.error("background tasks don't end: %s", unfinished)
                 return
 
     def _done(self, task: asyncio.Task[Any]) -> None:

@@ -1,15 +1,96 @@
-"""The log of this process: it never stops the process, and nobody outside can fill it."""
+"""The log of this process: bounded in rate and memory, and written by a separate thread."""
 
 from __future__ import annotations
 
 import logging
+import os
+import queue
 import re
+import select
+import signal
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from evenflow.fargate_handler.runtime.line_writer import LineWriter
 from evenflow.stream_core.bounds.log_rate import LogRate
 from evenflow.stream_core.records.event_record import EventRecord
+
+_MOST_WAITING = 8_388_608
+_MOST_AT_ONCE = 65_536
+
+
+class LineWriter:
+    """Writes lines to a descriptor, in their order, each whole.
+
+    Not through a stream of Python's: its lock, held by a thread that waits for a full pipe, would
+    end the process with an error. Not the `QueueListener` of `logging`: it waits without a limit
+    at its end, and fails where the queue is full.
+
+    Args:
+        most_waiting: the most characters that may wait.
+    """
+
+    def __init__(self, descriptor: int, most_waiting: int = _MOST_WAITING) -> None:
+        self._descriptor = descriptor
+        self._most_waiting = most_waiting
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        # Characters since the start. Each has one thread that changes it, so neither needs a lock.
+        self._queued = self._written = 0
+        # One that waits for a pipe must not keep the process.
+        self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
+        self._thread.start()
+
+    @property
+    def full(self) -> bool:
+        """Whether too many characters wait."""
+        return self._queued - self._written >= self._most_waiting
+
+    def write(self, line: str) -> None:
+        """Queue a line. Only one thread at a time may call this."""
+        self._queued += len(line) + 1
+        self._waiting.put(f"{line}\n")
+
+    def close(self, seconds: float) -> None:
+        """End when all lines are written, or after `seconds`."""
+        until = time.monotonic() + seconds
+        self._waiting.put(None)
+        self._thread.join(max(0.0, until - time.monotonic()))
+
+    def _write_all(self) -> None:
+        # Signals are for the main thread, which holds them back while the process ends.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while (lines := self._next()) is not None:
+            # The pipe was closed, or the disk is full: there is no place to log that.
+            with suppress(OSError):
+                self._write(lines.encode(errors="backslashreplace"))
+            self._written += len(lines)
+
+    def _next(self) -> str | None:
+        """Lines that wait, at least one. A busy event loop lets this thread run seldom."""
+        line = self._waiting.get()
+        if line is None:
+            return None
+        lines = [line]
+        size = len(line)
+        with suppress(queue.Empty):
+            while size < _MOST_AT_ONCE:
+                line = self._waiting.get_nowait()
+                if line is None:
+                    self._waiting.put(None)
+                    break
+                lines.append(line)
+                size += len(line)
+        return "".join(lines)
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:
+                # Another process that shares the descriptor has made it non-blocking.
+                select.select((), (self._descriptor,), ())
+
 
 REPEATED = "repeated"
 """Why a line was left out: there were enough of its kind within the second."""
@@ -26,12 +107,12 @@ class BoundedLog(logging.Handler):
     """Logs one line a second of each kind, and drops lines while too many wait.
 
     A kind is a logger and a message without its values, or the first value where it has nothing
-    else. An `EventRecord` says itself what it is, and how many a second are logged. The next line
-    of a kind says how many were left out, and the first line after some were dropped how many these
-    were: its attributes are `left_out` and `dropped`, which its formatter writes.
+    else. An `EventRecord` has its own kind and rate. The next line of a kind has the attribute
+    `left_out`, the number of lines left out. The first line after dropped ones has `dropped`. The
+    formatter writes both.
 
     Args:
-        count: told for each line that is left out why: `REPEATED` or `UNREAD`.
+        count: called for each line that is left out, with `REPEATED` or `UNREAD`.
         monotonic: seconds.
     """
 
@@ -49,7 +130,7 @@ class BoundedLog(logging.Handler):
         self._dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log it, unless it is one too many."""
+        """Log a record, unless its kind is over its rate or too much waits."""
         if self._writer.full:
             self._dropped += 1
             self._count(UNREAD)
@@ -70,7 +151,7 @@ class BoundedLog(logging.Handler):
         self._writer.close(_FLUSH_SECONDS)
 
     def _admit(self, record: logging.LogRecord) -> int | None:
-        """How many of its kind were left out before it. None: this one is, too."""
+        """The number of records of its kind left out before it. None: it is left out, too."""
         event = record.msg
         if isinstance(event, EventRecord):
             if event.MOST_PER_SECOND is None:
@@ -84,14 +165,14 @@ class BoundedLog(logging.Handler):
         try:
             return self.format(record)
         except Exception as error:
-            said = (record.msg, error)
-            record.msg, record.args = "%r could not be logged: %r", said
+            failure = (record.msg, error)
+            record.msg, record.args = "%r could not be logged: %r", failure
             return self.format(record)
 
 
 def _kind(record: logging.LogRecord) -> str:
-    said = str(record.msg)
-    if isinstance(record.args, tuple) and record.args and _VALUES_ONLY.fullmatch(said):
-        said = str(record.args[0])
+    message = str(record.msg)
+    if isinstance(record.args, tuple) and record.args and _VALUES_ONLY.fullmatch(message):
+        message = str(record.args[0])
     # asyncio's messages go on with objects and their addresses.
-    return f"{record.name}:{said.partition(chr(10))[0]}"
+    return f"{record.name}:{message.partition(chr(10))[0]}"

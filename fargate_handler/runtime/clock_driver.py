@@ -1,4 +1,4 @@
-"""Turns the delivery clock by the event loop's time."""
+"""Drives the delivery clock from the event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClockDriver:
 
     Args:
         monotonic: seconds.
-        after_step: called after every few entries, to send what they gave.
+        after_step: called after every few entries, to send their frames.
         busy: CPU seconds of the process so far. A store's threads may share the loop's core.
     """
 
@@ -42,11 +42,11 @@ class ClockDriver:
         self._handle: asyncio.Handle | None = None
 
     def start(self) -> None:
-        """Begin to turn."""
+        """Start the turns."""
         self._handle = self._loop.call_soon(self._turn)
 
     def stop(self) -> None:
-        """Stop turning."""
+        """Stop the turns."""
         if self._handle is not None:
             self._handle.cancel()
 

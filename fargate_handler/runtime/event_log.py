@@ -1,4 +1,4 @@
-"""Writes records of what happened into the log of this process."""
+"""Logs event records."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _logger = logging.getLogger(__name__)
 
 
 def log_event(event: EventRecord) -> None:
-    """Log a record, at level info. Whoever formats the line knows its fields."""
+    """Log a record, at level info. The formatter writes its fields."""
     if _logger.isEnabledFor(logging.INFO):
-        # Not `info`, which first looks up who has called it.
+        # Not `info`, which first looks up its caller.
         line = _logger.makeRecord(_logger.name, logging.INFO, __file__, 0, event, (), None)
         _logger.handle(line)

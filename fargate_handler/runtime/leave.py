@@ -1,4 +1,4 @@
-"""The request to leave, and the signals that make it."""
+"""The request to leave, and the signals that make it. A second signal skips the drain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Leave:
         self.asked.set()
 
     def ask(self) -> None:
-        """Leave, because somebody on this machine asks."""
+        """Leave, on the request of a process on this machine."""
         self.asked.set()
 
     def at_once(self) -> None:

@@ -25,7 +25,7 @@ _ESCAPED_CODES = (
 )
 _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *_ESCAPED_CODES)}
 _TRACEBACK_CONTROLS = {code: shown for code, shown in _CONTROLS.items() if chr(code) not in "\t\n"}
-# What JSON may hold as it is, and a terminal takes for a command.
+# Characters that JSON may contain, and a terminal takes for a command.
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _ESCAPED_CODES}
 _LEFT_OUT = ("left_out", "dropped")
 _FIELDS = ("levelname", "name", "message")
@@ -51,16 +51,16 @@ class JsonFormatter(OrjsonFormatter):
     """A line is one JSON object. The fields of an `EventRecord` are the object's.
 
     Args:
-        known: what is the same in every line.
+        static_fields: the fields that every line has.
     """
 
-    def __init__(self, known: Mapping[str, Any]) -> None:
+    def __init__(self, static_fields: Mapping[str, Any]) -> None:
         super().__init__(
             _FIELDS,
             rename_fields=_NAMES,
             reserved_attrs=[*RESERVED_ATTRS, *EACH],
             timestamp="timestamp",
-            static_fields=dict(known),
+            static_fields=dict(static_fields),
         )
 
     def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
@@ -74,13 +74,13 @@ class JsonFormatter(OrjsonFormatter):
         """The line."""
         if not isinstance(record.msg, EventRecord):
             return _without_controls(super().format(record))
-        # There are as many of these as answers, and their fields are known: a third of the time.
-        # A log is paid for by its bytes, so what the fields say is not said again as a message.
-        told = record.msg.to_fields() | self.static_fields
-        told["timestamp"] = datetime.fromtimestamp(record.created, UTC)
-        told["level"] = record.levelname
-        told |= {name: value for name in _LEFT_OUT if (value := getattr(record, name, None))}
-        return _without_controls(self.serialize_log_record(told))
+        # There are as many of these as answers, and their known fields need a third of the time. A
+        # log is paid for by its bytes, so the message does not repeat the fields.
+        fields = record.msg.to_fields() | self.static_fields
+        fields["timestamp"] = datetime.fromtimestamp(record.created, UTC)
+        fields["level"] = record.levelname
+        fields |= {name: value for name in _LEFT_OUT if (value := getattr(record, name, None))}
+        return _without_controls(self.serialize_log_record(fields))
 
 
 def _without_controls(line: str) -> str:

@@ -1,4 +1,4 @@
-"""What this process may use of the machine, and when it collects garbage."""
+"""Memory, cores and files that this process may use, and its garbage collection."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.memory_bound import MEBIBYTE, bounds, limits_bound
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 
-# A collection of so many takes 2 to 3 ms. Python counts what was made, less what was freed, of any
-# age: while older ones go, 29,000 gathered, for 17 ms. So they are collected by time, too.
+# Young objects per collection, which takes 2 to 3 ms. Python counts objects that were made, less
+# those freed, of any age: while older ones were freed, 29,000 young ones gathered, for 17 ms. So
+# young objects are collected by time, too.
 _YOUNG_OBJECTS = 4_000
 _YOUNG_SECONDS = 0.2
 _NEVER = 1_000_000_000
@@ -100,7 +101,7 @@ class GarbageCollection:
         clock.put_after(self, _YOUNG_SECONDS)
 
     def on_due(self, _slot: int) -> None:
-        """Collect those that there are."""
+        """Collect the young objects."""
         if self._clock is not None:
             self.follow(self._clock)
         gc.collect(0)
@@ -111,23 +112,23 @@ class GarbageCollection:
         to the system, too.
 
         Args:
-            answers: how many have not ended.
+            answers: the number of unfinished answers.
         """
         resident = self._resident()
         # After memory was given back, growth counts from the lowest level.
         self._resident_then = min(self._resident_then, resident)
-        few = connections + answers <= _FEW
+        is_calm = connections + answers <= _FEW
         seconds = now - self._collected_at
-        quiet = few and not answers and seconds >= _EVERY_SECONDS
-        crowd_left = few and self._due_after_crowd > 0 and seconds >= _AGAIN_SECONDS
+        quiet = is_calm and not answers and seconds >= _EVERY_SECONDS
+        crowd_left = is_calm and self._due_after_crowd > 0 and seconds >= _AGAIN_SECONDS
         grown = resident - self._resident_then >= _GROWTH_BYTES
-        if not few:
+        if not is_calm:
             self._due_after_crowd = _AFTER_A_CROWD
         if not (quiet or crowd_left or grown):
             return
         self._collected_at = now
         gc.collect()
-        if few:
+        if is_calm:
             self._due_after_crowd = max(0, self._due_after_crowd - 1)
             self._return_freed()
         self._resident_then = self._resident()

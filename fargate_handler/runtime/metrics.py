@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class Ratio:
-    """The percent of `part` in `whole`, of the last full minute. Before that, of what there is."""
+    """The percent of `part` in `whole`, in the last full minute. Before that, since the start."""
 
     __slots__ = ("_last_minute", "_part_then", "_whole_then", "part", "whole")
 
@@ -59,8 +59,8 @@ class Counter:
         self.value += 1
 
 
-# A series more for each. After so many, what users choose is `other`. So is every other label where
-# that makes no room, or after twice as many.
+# Label values of a counter, each a series. Beyond this number, values that users choose become
+# `other`. All values become `other` where that makes no room, or beyond twice this number.
 _MOST_LABELLED = 200
 _OTHER = "other"
 _MOST_DIVIDED = 20  # each has a series for every bucket
@@ -68,7 +68,7 @@ _CHOSEN_BY_USERS = frozenset({"agent", "model", "tenant"})
 
 
 class LabelledCounter(Counter):
-    """A counter whose events have labels of these names."""
+    """A counter of events with labels."""
 
     __slots__ = ("_names", "by_labels")
 
@@ -78,20 +78,20 @@ class LabelledCounter(Counter):
         self.by_labels: dict[tuple[str, ...], int] = {}
 
     def count(self, *labels: str, times: int = 1) -> None:
-        """Count an event, which occurred so many times."""
+        """Count an event that occurred `times`."""
         if self._is_one_too_many(labels, _MOST_LABELLED):
             labels = self._with_room(labels)
         self.value += times
         self.by_labels[labels] = self.by_labels.get(labels, 0) + times
 
     def _with_room(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        kept = tuple(
+        open_labels = tuple(
             _OTHER if name in _CHOSEN_BY_USERS else label
             for name, label in zip(self._names, labels, strict=True)
         )
-        if kept == labels or self._is_one_too_many(kept, 2 * _MOST_LABELLED):
+        if open_labels == labels or self._is_one_too_many(open_labels, 2 * _MOST_LABELLED):
             return (_OTHER,) * len(labels)
-        return kept
+        return open_labels
 
     def _is_one_too_many(self, labels: tuple[str, ...], most: int) -> bool:
         return labels not in self.by_labels and len(self.by_labels) >= most
@@ -113,13 +113,13 @@ class DividedDistribution(Distribution):
         return self.by_label.setdefault(label, Distribution())
 
     def record_of(self, label: str, value: float, times: int = 1) -> None:
-        """Count a value, which occurred so many times with this label."""
+        """Count a value that occurred `times` with this label."""
         self.record(value, times)
         self.of(label).record(value, times)
 
 
 class Metrics:
-    """One object for each metric of the catalogue. Gauges are read when somebody looks.
+    """One object for each metric of the catalogue. Gauges are read for each page and snapshot.
 
     Args:
         process: the label `process` of every sample on the page, where there are several.

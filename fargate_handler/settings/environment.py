@@ -7,6 +7,9 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, SecretStr
 
 PREFIX = "EVENFLOW_"
 """The prefix of every setting's name."""
@@ -39,6 +42,21 @@ _HTTP_PORT, _HTTP_SERVICE = f"{PREFIX}HTTP_PORT", f"{PREFIX}HTTP_SERVICE_HOST"
 def trimmed(value: str) -> str:
     """Remove the white space and the byte order mark that files and secrets add to a value."""
     return value.strip(_AROUND)
+
+
+def _in_a_header(secret: SecretStr) -> SecretStr:
+    """Trim a secret, and check that an HTTP header can carry it."""
+    value = trimmed(secret.get_secret_value())
+    if not value.isprintable() or any(character > "\xff" for character in value):
+        raise ValueError(
+            "has a line break or a character that an HTTP header can't carry: it must be one line "
+            "of printable characters of Latin-1"
+        )
+    return SecretStr(value)
+
+
+Secret = Annotated[SecretStr, AfterValidator(_in_a_header)]
+"""A key or a token that is sent in an HTTP header."""
 
 
 def is_quoted(value: str) -> bool:

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-CacheTtl = Literal["5m", "1h"]
-ServiceTier = Literal["default", "priority", "flex", "reserved"]
-GuardrailMode = Literal["sync", "async"]
-
-_GUARDRAIL = re.compile(
-    r"(?P<id>[a-z0-9]+|arn:aws(-[^:]+)?:bedrock:[a-z0-9-]{1,20}:[0-9]{12}:guardrail/[a-z0-9]+)"
-    r":(?P<version>[1-9][0-9]{0,7}|DRAFT)"
+from evenflow.fargate_handler.settings.model_values import (
+    CacheTtl,
+    Guardrail,
+    GuardrailMode,
+    ServiceTier,
 )
+
 _SHORTEST_TTL = get_args(CacheTtl)[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Guardrail:
-    """A guardrail of Bedrock, and one of its versions."""
-
-    identifier: str
-    version: str
-
-    @classmethod
-    def parse(cls, text: str) -> Guardrail:
-        """Read `id:version`, with an ARN or an id, and a number or `DRAFT`.
-
-        Raises:
-            ValueError: it is not that.
-        """
-        found = _GUARDRAIL.fullmatch(text)
-        if found is None:
-            raise ValueError(
-                "must be a guardrail's id or ARN, a colon and its version: `abc123:2` or "
-                "`abc123:DRAFT`"
-            )
-        return cls(found["id"], found["version"])
 
 
 @dataclass(frozen=True, slots=True)

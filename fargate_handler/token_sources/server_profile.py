@@ -12,20 +12,21 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from evenflow.fargate_handler.settings.model_values import (
+    IMAGE_URL,
+    LENGTHS,
+    OPTIONAL_PARAMETERS,
+    ROLES,
+    STREAM_OPTIONS,
+    profile_words,
+)
 from evenflow.fargate_handler.token_sources.conversation_forms import streamed_parameters
 from evenflow.fargate_handler.token_sources.port import ModelRequest
 from evenflow.stream_core.base.errors import UnsupportedByModel
 
-_LENGTHS = ("max_tokens", "max_completion_tokens")
-_USAGE = "stream_options"
-# Parameters that can be left out: an answer without them is as valid.
-_HINTS = ("parallel_tool_calls", "reasoning_effort", "verbosity")
 _ROLE = "role"
-_ROLES = ("system", "developer")
-_IMAGE_URL = "image_url"
-_LEFT_OUT = tuple(f"-{name}" for name in (_USAGE, *_HINTS, _IMAGE_URL))
 # Their values are Evenflow's alone.
-_OURS = frozenset((_USAGE, _ROLE))
+_OURS = frozenset((STREAM_OPTIONS, _ROLE))
 
 # Marks an error about a value: the server may accept another value.
 _VALUE = "value"
@@ -51,7 +52,7 @@ def _named(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z_]){name.replace('_', '_?')}(?![a-z_])", re.IGNORECASE)
 
 
-_NAMED = {name: _named(name) for name in (*_LENGTHS, _USAGE, *_HINTS)}
+_NAMED = {name: _named(name) for name in (*LENGTHS, STREAM_OPTIONS, *OPTIONAL_PARAMETERS)}
 _NAMED[_ROLE] = re.compile(
     r"\brole\b.*\b(?:system|developer)\b|\b(?:system|developer)\b.*\brole\b"
     r"|(?:incorrect|unexpected|invalid|unknown) (?:message )?role\b",
@@ -73,7 +74,7 @@ def refused_parameters(words: str, param: str | None = None) -> frozenset[str]:
             found = {name for name in found if param and _NAMED[name].match(param)}
         if _LIMIT.search(words):
             found &= _OURS
-        is_value = is_value or not found.isdisjoint(_HINTS)
+        is_value = is_value or not found.isdisjoint(OPTIONAL_PARAMETERS)
     if is_value and found - _OURS and _ROLE not in found:
         found.add(_VALUE)
     return frozenset(found)
@@ -110,18 +111,15 @@ class ServerProfile:
             ValueError: it has an unknown word.
         """
         profile = cls()
-        for word in filter(None, map(str.strip, text.split(","))):
-            if word in _LENGTHS:
+        for word in profile_words(text):
+            if word in LENGTHS:
                 profile = replace(profile, length=word)
-            elif word in _ROLES:
+            elif word in ROLES:
                 profile = replace(profile, instructions=word)
-            elif word == f"-{_IMAGE_URL}":
+            elif word == f"-{IMAGE_URL}":
                 profile = replace(profile, image_urls=False)
-            elif word in _LEFT_OUT:
-                profile = replace(profile, left_out=profile.left_out | {word[1:]})
             else:
-                known = ", ".join((*_LENGTHS, *_ROLES, *_LEFT_OUT))
-                raise ValueError(f"has {word!r}; it is a list, with commas, of: {known}")
+                profile = replace(profile, left_out=profile.left_out | {word[1:]})
         return profile
 
     def parameters(self, request: ModelRequest, most: int | None) -> dict[str, Any]:
@@ -134,18 +132,18 @@ class ServerProfile:
         parameters = options.within(most).parameters()
         # A name that the client chose stays, so that an error names what the client sent.
         if self.length and (request.translated or options.longest is None):
-            values = [parameters.pop(name) for name in _LENGTHS if name in parameters]
+            values = [parameters.pop(name) for name in LENGTHS if name in parameters]
             parameters |= {self.length: values[0]} if values else {}
         if request.translated:
             for name in self.left_out:
                 parameters.pop(name, None)
-        return streamed_parameters(parameters, with_usage=_USAGE not in self.left_out)
+        return streamed_parameters(parameters, with_usage=STREAM_OPTIONS not in self.left_out)
 
     def name_instructions(self, messages: list[dict[str, Any]]) -> None:
         """Set the role of instructions to the one that the model knows."""
-        if self.instructions != _ROLES[0]:
+        if self.instructions != ROLES[0]:
             for message in messages:
-                if message["role"] in _ROLES:
+                if message["role"] in ROLES:
                     message["role"] = self.instructions
 
     def check_images(self, request: ModelRequest) -> None:
@@ -156,7 +154,7 @@ class ServerProfile:
         """
         if self.image_urls:
             return
-        images = (part.get(_IMAGE_URL) for turn in request.turns for part in turn.parts)
+        images = (part.get(IMAGE_URL) for turn in request.turns for part in turn.parts)
         for image in images:
             url = image.get("url") if isinstance(image, dict) else image
             if isinstance(url, str) and not url.startswith("data:"):
@@ -164,7 +162,7 @@ class ServerProfile:
                     "the model's server accepts images as data, not by their address; nothing was "
                     "generated. Send the image as a data URL",
                     code="unsupported_value",
-                    param=_IMAGE_URL,
+                    param=IMAGE_URL,
                 )
 
     def after(
@@ -181,19 +179,19 @@ class ServerProfile:
         refused &= sent.keys() | {_ROLE}
         tried = self.tried | refused
         length, instructions = self.length, self.instructions
-        for name, other in (_LENGTHS, _LENGTHS[::-1]):
+        for name, other in (LENGTHS, LENGTHS[::-1]):
             if name in refused and other not in tried:
                 length = other
         if _ROLE in refused - self.tried:
-            instructions = _ROLES[1] if instructions == _ROLES[0] else _ROLES[0]
+            instructions = ROLES[1] if instructions == ROLES[0] else ROLES[0]
         adapted = replace(
             self,
             length=length,
             instructions=instructions,
-            left_out=self.left_out | (refused & {_USAGE, *_HINTS}),
+            left_out=self.left_out | (refused & {STREAM_OPTIONS, *OPTIONAL_PARAMETERS}),
             tried=tried,
         )
         is_same = instructions == self.instructions or not any(
-            turn.role in _ROLES for turn in request.turns
+            turn.role in ROLES for turn in request.turns
         )
         return None if is_same and adapted.parameters(request, most) == sent else adapted

@@ -489,10 +489,6 @@ class Limits(BaseModel):
         "error",
     )
 
-    def of(self, _tenant: str) -> Limits:
-        """The limits of a tenant. Today all tenants have the node's."""
-        return self
-
     def window_ms(self, kind: MessageKind) -> int:
         """The shortest delivery interval of answers to messages of this kind."""
         return self.request_window_ms if kind.read_by_program else self.batch_window_ms

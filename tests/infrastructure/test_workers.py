@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.inference.worker_pool import split_address
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
+from evenflow.fargate_handler.settings.model_values import split_address
 from evenflow.infra.announce import announcement
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.network.network import MOST_ZONES

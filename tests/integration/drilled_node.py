@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from evenflow.fargate_handler.adapters import Adapters, Stores, memory_stores
+from evenflow.fargate_handler.cluster import Cluster
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
-from evenflow.fargate_handler.handler import Handler
-from evenflow.fargate_handler.membership import Membership
+from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
@@ -28,7 +28,7 @@ from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.hand_turned_clock import HandTurnedClock
 
 
-class Node:
+class MessageNode:
     """A handler without sockets: it accepts messages and asks a model.
 
     Args:
@@ -46,7 +46,7 @@ class Node:
         self.task = task or HandlerTask()
         self.clock = HandTurnedClock()
         monotonic = self.clock.monotonic
-        self._membership = Membership(
+        self._cluster = Cluster(
             NodeContext(limits, self.clock.delivery, self.task.metrics, monotonic, monotonic),
             stores or memory_stores(),
             ServedModel(source, AgentRequests(), ""),
@@ -57,7 +57,7 @@ class Node:
         self._sent = 0
 
     async def start(self) -> None:
-        await self._membership.start()
+        await self._cluster.start()
 
     async def send(self, count: int = 1) -> list[str]:
         """So many messages, each of a session of its own. Returns the codes of refusals."""
@@ -66,7 +66,7 @@ class Node:
             self._sent += 1
             channel = Channel("public", "demo", f"s{self._sent}")
             try:
-                await self._membership.orchestrator.submit(
+                await self._cluster.orchestrator.submit(
                     IngestEvent(channel, "m1", None, "a question")
                 )
             except EvenflowError as error:
@@ -76,11 +76,11 @@ class Node:
     async def answered(self) -> None:
         """Wait until nothing runs."""
         async with asyncio.timeout(10):
-            while self._membership.orchestrator.busy:  # noqa: ASYNC110 - a real server is asked
+            while self._cluster.orchestrator.busy:  # noqa: ASYNC110 - a real server is asked
                 await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        await self._membership.workload.generations.aclose()
+        await self._cluster.workload.generations.aclose()
 
 
 class WholeNode:
@@ -89,7 +89,7 @@ class WholeNode:
     def __init__(self) -> None:
         self.clock = HandTurnedClock()
         metrics = Metrics()
-        self.handler = Handler(
+        self.handler = Node(
             HandlerSettings(),
             asyncio.get_running_loop(),
             metrics,
@@ -108,7 +108,7 @@ class WholeNode:
             expires_at=2_000_000_000,
             issued_at=0,
         )
-        context = self.handler._context()
+        context = self.handler._gateway
         session = ClientSession(claims, context.limits, expires_in=3_600.0, now=self.clock.now)
         client = ClientConnection(context, session, self.clock.now, ("public", "127.0.0.1"))
         client.connected(RecordingTransport())

@@ -19,7 +19,7 @@ from evenflow.fargate_handler.adapters import Stores
 from evenflow.fargate_handler.chosen_adapters import open_adapters
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.websocket.websocket_connection import WebSocketConnection
-from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.runtime.leave import Leave
 from evenflow.fargate_handler.runtime.log_formats import TEXT_FORMAT, LineFormatter
 from evenflow.fargate_handler.runtime.metrics import Metrics
@@ -95,7 +95,7 @@ class _Port:
         return call
 
 
-class _Handler(Handler):
+class _Node(Node):
     """One that says when it serves."""
 
     serving: asyncio.Event
@@ -106,7 +106,7 @@ class _Handler(Handler):
 
 
 class LocalServer(Server):
-    """`Handler` in this loop, as `python -m evenflow.fargate_handler` runs it.
+    """`Node` in this loop, as `python -m evenflow.fargate_handler` runs it.
 
     `start` it before anything else.
 
@@ -133,7 +133,7 @@ class LocalServer(Server):
         self._leave = Leave()
         self._serving = asyncio.Event()
         self._vanished = False
-        self._handler: _Handler | None = None
+        self._handler: _Node | None = None
         self._leases: _Port | None = None
         self._metrics = Metrics()
         self._running: asyncio.Task[None] | None = None
@@ -169,7 +169,7 @@ class LocalServer(Server):
         try:
             adapters = replace(adapters, stores=self._within_reach(self._stores or adapters.stores))
             loop = asyncio.get_running_loop()
-            self._handler = handler = _Handler(
+            self._handler = handler = _Node(
                 settings, loop, self._metrics, adapters, self._leave.ask,
                 monotonic=self._time.monotonic, wall_time=self._time.wall,
             )  # fmt: skip
@@ -198,7 +198,7 @@ class LocalServer(Server):
         return self._leases is not None and self._leases.calls > 0 and not self._vanished
 
     @property
-    def handler(self) -> Handler:
+    def handler(self) -> Node:
         """What runs."""
         assert self._handler is not None, "the server has not been started"
         return self._handler

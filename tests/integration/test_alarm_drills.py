@@ -19,7 +19,7 @@ from evenflow.stream_core.base.errors import RateLimited, UpstreamAnswered
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
 from evenflow.stream_core.tenants.tenant_activity import Activity
-from tests.integration.drilled_node import Node, WholeNode
+from tests.integration.drilled_node import MessageNode, WholeNode
 from tests.integration.dynamodb_emulator import dynamodb_emulator
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.published_minutes import (
@@ -76,7 +76,7 @@ async def test_a_model_that_is_down_opens_its_breaker_and_messages_are_refused(
     async with scripted_model() as model:
         model.will(Reply([b"no"], status=500))
         source = OpenAIModel(model.url, "m", None)
-        node = Node(source, Limits())
+        node = MessageNode(source, Limits())
         await node.start()
         for minute in range(WINDOW_MINUTES):
             for _ in range(8):
@@ -90,7 +90,7 @@ async def test_a_model_that_is_down_opens_its_breaker_and_messages_are_refused(
 
 
 async def test_a_model_that_throttles(service: Service, alarms: Alarms) -> None:
-    node = Node(SourceOverQuota(), Limits())
+    node = MessageNode(SourceOverQuota(), Limits())
     await node.start()
     for minute in range(WINDOW_MINUTES):
         for _ in range(2):
@@ -105,7 +105,7 @@ async def test_answers_that_fail(service: Service, alarms: Alarms) -> None:
     async with scripted_model() as model:
         model.will(Reply([b"no answer at all"]))
         source = OpenAIModel(model.url, "m", None)
-        node = Node(source, Limits(breaker_failures=1_000))
+        node = MessageNode(source, Limits(breaker_failures=1_000))
         await node.start()
         for minute in range(WINDOW_MINUTES):
             await node.send(11 if minute >= WINDOW_MINUTES - 3 else 0)
@@ -116,7 +116,7 @@ async def test_answers_that_fail(service: Service, alarms: Alarms) -> None:
 
 
 async def test_a_full_node(service: Service, alarms: Alarms) -> None:
-    node = Node(ControlledSource(), Limits(generations_per_node=1, queue_depth=0))
+    node = MessageNode(ControlledSource(), Limits(generations_per_node=1, queue_depth=0))
     await node.start()
     for minute in range(WINDOW_MINUTES):
         await node.send(3)
@@ -129,7 +129,7 @@ async def test_messages_that_wait_and_answers_that_begin_late(
     service: Service, alarms: Alarms
 ) -> None:
     source = ControlledSource()
-    node = Node(source, Limits(generations_per_node=1))
+    node = MessageNode(source, Limits(generations_per_node=1))
     await node.start()
     for minute in range(WINDOW_MINUTES):
         await node.send(2)
@@ -148,7 +148,7 @@ async def test_a_queue_that_is_nearly_full(
     sent: int, expected: set[str], service: Service, alarms: Alarms
 ) -> None:
     """One message is answered, the others wait; nobody is refused yet."""
-    node = Node(ControlledSource(), Limits(generations_per_node=1))
+    node = MessageNode(ControlledSource(), Limits(generations_per_node=1))
     await node.start()
     assert await node.send(sent) == []
     for minute in range(WINDOW_MINUTES):
@@ -182,7 +182,7 @@ async def test_a_store_that_throttles(
         )
         task = HandlerTask()
         async with open_aws_adapters(settings, task.metrics) as adapters:
-            node = Node(ControlledSource(), Limits(), adapters.stores, task)
+            node = MessageNode(ControlledSource(), Limits(), adapters.stores, task)
             await node.start()
             for minute in range(WINDOW_MINUTES):
                 for _ in range(_SESSIONS if minute >= WINDOW_MINUTES - minutes else 0):
@@ -254,7 +254,7 @@ async def whole() -> AsyncIterator[WholeNode]:
 def full_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """One with little more memory than this process has taken."""
     monkeypatch.setattr(
-        "evenflow.fargate_handler.handler.memory_bytes", lambda: int(resident_bytes() * 1.1)
+        "evenflow.fargate_handler.node.memory_bytes", lambda: int(resident_bytes() * 1.1)
     )
 
 

@@ -19,12 +19,14 @@ from jsonschema import Draft7Validator
 from openapi_spec_validator import validate
 
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
+from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
 from evenflow.stream_core.api_documents.http_operations import OPERATIONS
 from evenflow.stream_core.api_documents.openapi import openapi_document
 from evenflow.stream_core.api_documents.websocket_endpoints import CLOSE_CODES
 from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.bounds.node_load import LoadFigure
 from evenflow.stream_core.http.http_contract import ErrorType
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 from tests.integration.chat_client import call
@@ -109,7 +111,8 @@ def test_every_reference_leads_somewhere(made: Any) -> None:
 def test_every_route_is_described(tmp_path: Path) -> None:
     async def routes() -> set[tuple[str, str]]:
         context = Gateway().context
-        endpoints = HttpEndpoints(context, tmp_path, lambda: None, WebSocketEndpoint(context))
+        operators = OperatorEndpoints(context, LoadFigure(context.limits), lambda: None)
+        endpoints = HttpEndpoints(context, tmp_path, operators, WebSocketEndpoint(context))
         return {
             (route.method.lower(), route.path)
             for route in endpoints._routes()

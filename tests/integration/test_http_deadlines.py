@@ -102,7 +102,7 @@ async def test_a_proxys_connection_is_kept_for_longer(
 @pytest.fixture
 async def small(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> LocalServer:
     """A server that may serve 32 connections."""
-    monkeypatch.setattr("evenflow.fargate_handler.handler.open_files", lambda: 128)
+    monkeypatch.setattr("evenflow.fargate_handler.node.open_files", lambda: 128)
     return await serve()
 
 

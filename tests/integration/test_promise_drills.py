@@ -9,7 +9,7 @@ import pytest
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.stream_core.base.limits import Limits
 from tests.integration.burn_window import HOURS, begin_of_hours, is_burning
-from tests.integration.drilled_node import Node
+from tests.integration.drilled_node import MessageNode
 from tests.integration.published_minutes import (
     ENVIRONMENT,
     WINDOW_MINUTES,
@@ -59,7 +59,7 @@ async def raised(service: Service) -> set[str]:
 async def test_answers_that_fail(failed_of_ten: int, expected: set[str], service: Service) -> None:
     async with scripted_model() as model:
         source = OpenAIModel(model.url, "m", None)
-        node = Node(source, Limits())
+        node = MessageNode(source, Limits())
         await node.start()
         for minute in _LAST_MINUTES:
             for number in range(10):

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 
 from evenflow.fargate_handler.adapters import memory_stores
-from evenflow.fargate_handler.membership import Membership
+from evenflow.fargate_handler.cluster import Cluster
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
@@ -407,7 +407,7 @@ async def _minute_of_answers(
 ) -> None:
     """What a handler does with three messages, with the limits that it has by default."""
     clock = HandTurnedClock()
-    membership = Membership(
+    cluster = Cluster(
         NodeContext(Limits(), clock.delivery, task.metrics, clock.monotonic, clock.monotonic),
         memory_stores(),
         ServedModel(source, AgentRequests(), fallback_text),
@@ -415,8 +415,8 @@ async def _minute_of_answers(
         address=None,
         peers=PeerNetwork(),
     )
-    await membership.start()
-    orchestrator = membership.orchestrator
+    await cluster.start()
+    orchestrator = cluster.orchestrator
     for number in range(3):
         channel = Channel("public", "demo", f"{minute}-{number}")
         await orchestrator.submit(IngestEvent(channel, "m1", None, "a question"))

@@ -1,4 +1,4 @@
-"""How much of one turn of the event loop requests and handshakes of one address may have."""
+"""Shares each turn of the event loop among the addresses that send requests and handshakes."""
 
 from __future__ import annotations
 

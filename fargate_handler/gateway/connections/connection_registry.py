@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
-from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded, RateLimited
 from evenflow.stream_core.base.limits import Limits
@@ -17,10 +17,10 @@ _FREE_PART = 8
 
 
 class Watched(Protocol):
-    """What has a reader that is behind or pauses."""
+    """A connection or stream with a reader that lags or pauses."""
 
     def look_at_readers(self, now: float) -> None:
-        """Tell readers that lag, and close what lags too far."""
+        """Notify readers that lag, and close those that lag too far."""
 
 
 class Blocked(Protocol):
@@ -31,14 +31,14 @@ class Blocked(Protocol):
         """The bytes that it has not sent yet."""
 
     def let_go(self) -> None:
-        """Close it: the node has no memory for what its client does not take. It may resume."""
+        """Close it: the node has no memory for its unsent bytes. Its client may resume."""
 
 
 class Movable(Protocol):
     """A connection or stream whose client can move to another node."""
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
-        """The node is leaving: take no more messages, and tell the client when to reconnect."""
+        """Accept no more messages, and send the client the time at which to reconnect."""
 
 
 class Granted(Protocol):
@@ -46,7 +46,7 @@ class Granted(Protocol):
 
     @property
     def grant(self) -> AccessGrant | None:
-        """The credential of its client. None: another task reads."""
+        """The credential of its client. None: another node reads."""
 
     def revoke(self, error: EvenflowError) -> None:
         """End it, since its credential is no longer valid."""
@@ -61,11 +61,11 @@ class OpenConnection(Watched, Blocked, Movable, Granted, Protocol):
 
     @property
     def counted_as(self) -> Channel | None:
-        """The session whose connection places it takes. None: it takes none."""
+        """The session whose connection limit it counts for. None: none."""
 
     @property
     def watches(self) -> bool:
-        """Whether it only watches its session, and takes none of its places."""
+        """Whether it only watches its session, and does not count for its connection limit."""
 
     @property
     def grant(self) -> AccessGrant:
@@ -73,7 +73,7 @@ class OpenConnection(Watched, Blocked, Movable, Granted, Protocol):
 
     @property
     def sender(self) -> tuple[str, str]:
-        """The tenant and the address whose connection it is."""
+        """The tenant and the address of the client."""
 
     @property
     def reading(self) -> bool:
@@ -94,11 +94,11 @@ class ConnectionRegistry:
         self._of_channel: dict[Channel | None, dict[OpenConnection, None]] = {}
         self._shares: Shares[tuple[str, str]] = Shares(limits.connections_per_node)
         self.slow: set[Watched] = set()
-        """Those with a reader that is behind or paused. Checked each second."""
+        """Connections and streams with a lagging or paused reader. Checked each second."""
         self.streams: set[OpenStream] = set()
-        """The streams of events that clients read, by whatever protocol."""
+        """The event streams that clients read, in every protocol."""
         self.blocked: set[Blocked] = set()
-        """Those whose socket takes no more bytes."""
+        """Connections and streams whose socket takes no more bytes."""
 
     def __len__(self) -> int:
         return len(self._shares)
@@ -113,10 +113,11 @@ class ConnectionRegistry:
         return self._shares.full
 
     def check(self, channel: Channel | None, sender: tuple[str, str], replaces: bool) -> None:
-        """Check that one more connection may be opened, in a place of a session or in none (None).
+        """Check that one more connection may be opened.
 
         Args:
-            sender: the tenant and the address whose connection it is.
+            channel: the session whose connection limit it counts for. None: none.
+            sender: the tenant and the address of the client.
 
         Raises:
             Overloaded: the node is full.
@@ -141,13 +142,11 @@ class ConnectionRegistry:
             )
 
     def of(self, channel: Channel | None) -> Iterable[OpenConnection]:
-        """The connections of a session, and those that watch it. None: the connections that take
-        no session's places.
-        """
+        """The connections of a session, and those that watch it. None: those without a session."""
         return tuple(self._of_channel.get(channel, ()))
 
     def own_of(self, channel: Channel) -> Collection[OpenConnection]:
-        """The connections that take places of a session."""
+        """The connections that count for the limit of a session."""
         return [each for each in self._of_channel.get(channel, ()) if not each.watches]
 
     def close_all(self, code: int, reason: str) -> None:
@@ -166,15 +165,15 @@ class ConnectionRegistry:
         return sum(each.unsent_bytes for each in self.blocked)
 
     def let_go_of_unsent(self, memory: MemoryPart) -> int:
-        """Count what sockets have not taken. If that is too much, those with the most are closed.
+        """Count the unsent bytes. Over the limit, close connections, the most unsent bytes first.
 
-        An eighth of the limit stays free, so that others are not refused for them.
+        An eighth of the limit is kept free for other connections.
 
         Args:
-            memory: has their limit.
+            memory: counts unsent bytes, and has their limit.
 
         Returns:
-            How many were closed.
+            The number of closed connections.
         """
         unsent = {each: each.unsent_bytes for each in self.blocked}
         memory.bytes = sum(unsent.values())

@@ -53,7 +53,7 @@ class Deadline:
 
 
 class ClockTimer:
-    """A call at a time of the delivery clock. Nothing can be taken from the clock, so it stays."""
+    """A call at a time of the delivery clock. The clock keeps it, also when it was stopped."""
 
     __slots__ = ("_call",)
 
@@ -66,5 +66,5 @@ class ClockTimer:
             self._call()
 
     def stop(self) -> None:
-        """Call no more, and let go of what would be called."""
+        """Cancel the call, and release its target."""
         self._call = None

@@ -1,4 +1,4 @@
-"""Fetches the keys of one's own identity provider, in the background or while a caller waits."""
+"""Fetches the keys of the identity provider, in the background or while a caller waits."""
 
 from __future__ import annotations
 
@@ -44,22 +44,20 @@ class IdentityKeys:
         self._fetching: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Fetch the keys, unless that is being done."""
+        """Fetch the keys, unless a fetch is running."""
         if self._fetching is None:
             self.tokens.keys.begin(self._wall_time())
             self._fetching = self._background.run(self._fetch())
 
-    def look_at(self, given: str | None) -> None:
-        """Fetch the keys if this is a token that needs them. Nobody waits."""
-        if self.tokens.is_due(given, self._wall_time()):
+    def look_at(self, token: str | None) -> None:
+        """Start a fetch if this token needs it. The caller does not wait."""
+        if self.tokens.is_due(token, self._wall_time()):
             self.begin()
 
-    async def prepare(self, given: str | None) -> None:
-        """Fetch the keys if this is a token that needs them, and wait if it can't be verified
-        without.
-        """
-        self.look_at(given)
-        if self._fetching is not None and not self.tokens.has_key_of(given):
+    async def prepare(self, token: str | None) -> None:
+        """Start a fetch if this token needs it, and wait if no key verifies it yet."""
+        self.look_at(token)
+        if self._fetching is not None and not self.tokens.has_key_of(token):
             await asyncio.shield(self._fetching)
 
     async def _fetch(self) -> None:
@@ -79,7 +77,7 @@ class IdentityKeys:
 
 
 async def _document(http: aiohttp.ClientSession, url: str) -> bytes:
-    """What is there. No other address is followed to: it might be anybody's.
+    """Read the document at a URL. Redirects are not followed: they could lead to any address.
 
     Raises:
         DocumentUnreadable: it is too large, or there is none.

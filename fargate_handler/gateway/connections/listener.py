@@ -1,4 +1,4 @@
-"""Accepts connections. The first head of each decides whether picows or aiohttp has it."""
+"""Accepts connections. The first head decides whether picows or aiohttp serves a connection."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from evenflow.fargate_handler.gateway.connections.accepted_connections import (
     AcceptedConnections,
     Cut,
 )
-from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
 from evenflow.fargate_handler.gateway.connections.handshake import LONGEST_HEAD
 
 # Bursts of thousands of connections wait here, instead of a second for another SYN.
 _BACKLOG = 8192
 
-# aiohttp refuses heads whose lines end without a carriage return, but it must get them.
+# aiohttp rejects heads whose lines end without a carriage return, but it must get them.
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 _ASKS_FOR_WEBSOCKET = re.compile(rb"\nupgrade:[^\n]*websocket", re.IGNORECASE)
 
-# It is filled and emptied within one call of the loop, so that one does for all.
+# It is filled and emptied within one call of the loop, so one buffer serves all connections.
 _BUFFER = bytearray(65_536)
 
 WebSocketTaking = Callable[[asyncio.Transport, bytes], bytes | None]
@@ -39,8 +38,7 @@ class Listener:
     Args:
         websockets: takes connections that begin with a WebSocket's handshake.
         http: takes all others.
-        accepted: has each connection until it is lost.
-        turns: of handshakes, by their address.
+        accepted: has each connection until it is lost, and shares the loop among addresses.
         head_seconds: how long a first head may take.
     """
 
@@ -49,30 +47,28 @@ class Listener:
         websockets: WebSocketTaking,
         http: HttpTaking,
         accepted: AcceptedConnections,
-        turns: AddressTurns,
         head_seconds: float,
     ) -> None:
         self._websockets = websockets
         self._http = http
         self._accepted = accepted
-        self._turns = turns
         self._head_seconds = head_seconds
         self._servers: dict[int | None, list[asyncio.Server]] = {}
         self._undecided: set[HeadFirst] = set()
 
-    async def start(self, sockets: Iterable[socket.socket], of: int | None = None) -> None:
+    async def start(self, sockets: Iterable[socket.socket], process: int | None = None) -> None:
         """Listen on these sockets, which are bound.
 
         Args:
-            of: the number of another process whose sockets they are.
+            process: the number of another process that the sockets belong to. None: this one.
         """
-        loop, servers = asyncio.get_running_loop(), self._servers.setdefault(of, [])
+        loop, servers = asyncio.get_running_loop(), self._servers.setdefault(process, [])
         for listening in sockets:
             servers.append(await loop.create_server(self._first, sock=listening, backlog=_BACKLOG))
 
-    def stop(self, of: int) -> None:
-        """Leave the sockets of another process to it."""
-        for server in self._servers.pop(of, ()):
+    def stop(self, process: int) -> None:
+        """Stop accepting from the sockets of another process, which serves again."""
+        for server in self._servers.pop(process, ()):
             server.close()
 
     def stop_accepting(self) -> None:
@@ -87,43 +83,51 @@ class Listener:
             self._websockets,
             self._http,
             self._accepted,
-            self._turns,
             self._undecided,
             self._head_seconds,
         )
 
 
 class HeadFirst(asyncio.BufferedProtocol):
-    """Reads the first head of a connection, and gives the connection to who serves such heads.
+    """Reads the first head of a connection, and hands the connection to picows or aiohttp.
 
-    Then this object is gone. It is a buffered protocol, as picows' is: of a plain one uvloop would
-    keep `data_received`, and so the object, as long as the WebSocket is open. A head that is too
-    long or not HTTP's is aiohttp's to refuse.
+    Then this object is freed. It is a buffered protocol, as that of picows: uvloop would keep a
+    plain protocol's `data_received`, and so the object, while the WebSocket is open. aiohttp
+    rejects a head that is too long or not HTTP.
 
     Args:
         undecided: has this connection until it is given away or lost.
     """
 
-    __slots__ = ("_accepted", "_deadline", "_head_seconds", "_http", "_received", "_refused",
-                 "_transport", "_turns", "_undecided", "_websockets")  # fmt: skip
+    __slots__ = (
+        "_accepted",
+        "_deadline",
+        "_head_seconds",
+        "_http",
+        "_is_rejected",
+        "_received",
+        "_transport",
+        "_turns",
+        "_undecided",
+        "_websockets",
+    )  # fmt: skip
 
     def __init__(
         self,
         websockets: WebSocketTaking,
         http: HttpTaking,
         accepted: AcceptedConnections,
-        turns: AddressTurns,
         undecided: set[HeadFirst],
         head_seconds: float,
     ) -> None:
         self._websockets = websockets
         self._http = http
         self._accepted = accepted
-        self._turns = turns
+        self._turns = accepted.turns
         self._undecided = undecided
         self._head_seconds = head_seconds
         self._received = b""
-        self._refused = False
+        self._is_rejected = False
         self._transport: asyncio.Transport
         self._deadline: asyncio.TimerHandle
 
@@ -149,9 +153,10 @@ class HeadFirst(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` bytes have come."""
-        if self._refused:
-            # A socket that is closed with unread bytes is reset, which may lose the answer.
-            return  # so the client closes, or its time ends
+        if self._is_rejected:
+            # A socket that is closed with unread bytes is reset, which may lose the answer. So the
+            # client closes it, or the deadline ends it.
+            return
         # RFC 9112, 2.2: a client may send empty lines first.
         self._received = received = (self._received + _BUFFER[:nbytes]).lstrip(b"\r\n")
         end = _END_OF_HEAD.search(received, 0, LONGEST_HEAD)
@@ -170,7 +175,7 @@ class HeadFirst(asyncio.BufferedProtocol):
         self._deadline.cancel()
         peer = self._transport.get_extra_info("peername")
         self._turns.call(peer[0] if isinstance(peer, tuple) else "", self._upgrade)
-        if self in self._undecided and not self._refused:
+        if self in self._undecided and not self._is_rejected:
             self._transport.pause_reading()  # until its turn
 
     def _upgrade(self) -> None:
@@ -182,13 +187,13 @@ class HeadFirst(asyncio.BufferedProtocol):
         if answer is None:
             self._forget()
             return
-        self._refused = True
+        self._is_rejected = True
         self._deadline = asyncio.get_running_loop().call_later(self._head_seconds, self._late)
         self._transport.write(answer)
         self._transport.write_eof()
 
     def _late(self) -> None:
-        if self._refused:
+        if self._is_rejected:
             self.abort()
         else:
             self._accepted.cut(self._transport, Cut.HEAD)

@@ -1,4 +1,4 @@
-"""Frames on their way to sockets, and what is measured of them."""
+"""The frames of one step of the delivery clock, and the metrics of delivery."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DeliveryMeasures:
 
     def __init__(self, metrics: Metrics) -> None:
         self.event_streams = self.waiting_polls = 0
-        """How many are open, and how many wait."""
+        """The open event streams, and the waiting polls."""
         metrics.gauge(catalogue.EVENT_STREAMS, lambda: self.event_streams)
         metrics.gauge(catalogue.WAITING_POLLS, lambda: self.waiting_polls)
         self.jitter: Distribution = metrics.distribution(catalogue.DELIVERY_JITTER)
@@ -55,11 +55,11 @@ SendText = Callable[[bytes], None]
 class Outbox(list[tuple[SendText, bytes]]):
     """The deltas of one step of the delivery clock.
 
-    Whoever adds the first one must call `flush_soon`. A frame that goes out another way must
+    The first append must be followed by `flush_soon`. A frame that is sent past the outbox must
     `flush` first, to keep the order.
 
     Args:
-        call_soon: the event loop's. It flushes what nobody else does.
+        call_soon: that of the event loop. It flushes what is left at the end of a turn.
         measures: counts the frames. Each is a delta delivered with its interval.
     """
 

@@ -1,4 +1,4 @@
-"""The sockets of the processes that serve one port, and what one of them knows of the others."""
+"""Several processes that serve one port: their sockets, their supervisor and their metrics."""
 
 from __future__ import annotations
 
@@ -12,29 +12,73 @@ from itertools import chain
 
 from pydantic import BaseModel, ConfigDict
 
-from evenflow.fargate_handler.gateway.connections.listening_socket import (
-    listening_socket,
-    listening_sockets,
-)
 from evenflow.fargate_handler.runtime.leave import Leave
 from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.peer_log import PeerUnreachable
 
 SERVING = b"serving\n"
-"""What a process says on the line when it serves."""
+"""A process sends this on the line once it serves."""
 
 LEAVE = b"leave\n"
-"""What a process says on the line when somebody asks that all leave."""
+"""A process sends this on the line to make all processes leave."""
 
 STAND_IN = b"stand-in"
-"""What the supervisor says, with the number of a process that has ended."""
+"""The supervisor sends this with the number of a process that has ended."""
 
 STAND_DOWN = b"stand-down"
-"""What the supervisor says, with the number of a process that serves again."""
+"""The supervisor sends this with the number of a process that serves again."""
 
 _LINE_BYTES = 65_536
 _LOOPBACK = "127.0.0.1"
+# libuv accepts one connection of each listening socket in a turn of the loop. On a saturated node,
+# whose turns take milliseconds, one socket would accept two hundred a second.
+_SOCKETS_OF_A_PROCESS = 32
+
+
+def listening_sockets(
+    host: str, port: int, limits: Limits, processes: int = 1
+) -> list[list[socket.socket]]:
+    """Bind sockets for each process to one address. The kernel spreads connections over them all.
+
+    Raises:
+        OSError: the address can't be used, or another process uses it.
+    """
+    # Sockets that share a port would share it with a foreign process, too. A socket that does not
+    # share the port detects that.
+    listening_socket(host, port, limits).close()
+    return [
+        [listening_socket(host, port, limits, shares=True) for _ in range(_SOCKETS_OF_A_PROCESS)]
+        for _ in range(processes)
+    ]
+
+
+def listening_socket(
+    host: str, port: int, limits: Limits, *, shares: bool = False
+) -> socket.socket:
+    """Bind a TCP socket. With `shares`, other sockets may have the same address.
+
+    Connections inherit its buffers. A fixed send buffer bounds the kernel's memory for a slow
+    reader, and shows early that it is slow. A fixed receive buffer bounds what is read from a fast
+    sender at once.
+
+    Raises:
+        OSError: the address can't be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shares:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        # Linux doubles the numbers.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.write_buffer_bytes // 2)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.read_buffer_bytes // 2)
+        listening.bind((host, port))
+    except OSError:
+        listening.close()
+        raise
+    return listening
 
 
 class Place(BaseModel):
@@ -61,22 +105,22 @@ class Place(BaseModel):
 
     @property
     def own_address(self) -> str:
-        """The same, as the others call it."""
+        """The URL at which the other processes call this one."""
         return _address(self.own_port)
 
     @property
     def siblings(self) -> list[str]:
-        """The addresses of the others."""
+        """The URLs of the other processes."""
         return [_address(port) for port in self.ports if port != self.own_port]
 
     def sockets(self, limits: Limits) -> list[socket.socket]:
         """The sockets on which this process listens: its part of the shared port, and its own."""
-        own = listening_socket(_LOOPBACK, self.own_port, limits, shares=True)
-        return [*self.sockets_of(self.number), own]
+        private = listening_socket(_LOOPBACK, self.own_port, limits, shares=True)
+        return [*self.sockets_of(self.number), private]
 
     def sockets_of(self, number: int) -> list[socket.socket]:
         """A process' part of the shared port."""
-        # They may be closed and had again.
+        # Copies, so that they can be closed and opened again.
         return [socket.socket(fileno=os.dup(descriptor)) for descriptor in self.listening[number]]
 
 
@@ -107,8 +151,8 @@ def public_sockets(settings: HandlerSettings) -> list[list[socket.socket]]:
         ConfigurationError: a port can't be used. The message names the variable.
     """
     sockets = _bound(settings, "HTTP_PORT", settings.http_port)
-    others = {"WS_PORT": settings.ws_port, "METRICS_PORT": settings.metrics_port}
-    for name, port in others.items():
+    further_ports = {"WS_PORT": settings.ws_port, "METRICS_PORT": settings.metrics_port}
+    for name, port in further_ports.items():
         if port is None:
             continue
         try:
@@ -149,34 +193,35 @@ class SupervisorLine:
         self._loop.add_reader(self._socket, self._read)
 
     def serve(self, stand_in: Callable[[int], None], stand_down: Callable[[int], None]) -> None:
-        """Say that this process serves, so that it may be asked to accept for others.
+        """Report that this process serves. From now on it accepts for processes that end.
 
         Args:
-            stand_in, stand_down: called with the number of one that has ended, or serves again.
+            stand_in: called with the number of a process that has ended.
+            stand_down: called with the number of a process that serves again.
         """
         self._orders = {STAND_IN: stand_in, STAND_DOWN: stand_down}
-        self._say(SERVING)
+        self._send(SERVING)
 
     def ask_to_leave(self) -> None:
         """Ask that all processes leave."""
-        self._say(LEAVE)
+        self._send(LEAVE)
 
     def _read(self) -> None:
-        # Each is written at once, and so short that it comes whole.
-        said = self._socket.recv(_LINE_BYTES)
-        for what, _, number in (line.partition(b" ") for line in said.splitlines()):
-            self._orders[what](int(number))
-        if not said:
+        # Each order is written at once, and is so short that it comes whole.
+        received = self._socket.recv(_LINE_BYTES)
+        for order, _, number in (line.partition(b" ") for line in received.splitlines()):
+            self._orders[order](int(number))
+        if not received:
             self._loop.remove_reader(self._socket)
             self._leave.at_once()
 
-    def _say(self, what: bytes) -> None:
+    def _send(self, message: bytes) -> None:
         with suppress(OSError):  # the line has ended
-            self._socket.send(what)
+            self._socket.send(message)
 
 
 class Siblings:
-    """What the processes beside this one measure.
+    """The other processes of this machine, for one page of metrics of all.
 
     Args:
         page: reads the metrics of the process at an address.
@@ -187,13 +232,17 @@ class Siblings:
         self._page = page
 
     def is_own_address(self, address: tuple[str, int]) -> bool:
-        """Whether who calls this address, a host and a port, means this process alone."""
+        """Whether an address, a host and a port, is that of this process alone."""
         return address[1] == self._place.own_port
 
-    async def metrics_page(self, own: bytes) -> bytes:
-        """The metrics of all processes, those of this one given. One that is silent is left out."""
+    async def metrics_page(self, own_page: bytes) -> bytes:
+        """The metrics of all processes. A process that does not answer is left out.
+
+        Args:
+            own_page: the metrics of this process.
+        """
         pages = await asyncio.gather(*map(self._read, self._place.siblings))
-        return joined_pages([own, *pages])
+        return joined_pages([own_page, *pages])
 
     async def _read(self, address: str) -> bytes:
         try:

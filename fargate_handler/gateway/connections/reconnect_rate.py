@@ -1,4 +1,4 @@
-"""Limits how fast clients come back, so that a storm of them doesn't keep new ones out."""
+"""Limits how fast clients reconnect, so that a reconnect storm does not keep new clients out."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.recent_counts import RecentCounts
 from evenflow.stream_core.bounds.token_bucket import TokenBucket
 
-# A client with an older token than this comes back.
+# A client with an older token than this reconnects.
 _NEW_SECONDS = 60.0
-# Refused clients are told to wait a random time between these, so that they don't come together.
+# Rejected clients wait a random time between these, so that they do not retry together.
 _RETRY_MS = (500, 3_000)
 _RECENT_SECONDS = 1.0
-# Parts of the burst. An address that had a larger one lately leaves the reserve to others.
+# Shares of the burst. An address that used more than the small one lately leaves the reserve free.
 _SMALL = 1 / 16
 _RESERVE = 1 / 4
-# So often a session's connections may all come anew, and then it leaves half of the burst.
+# A session may open its most connections this many times. Then it leaves half of the burst free.
 _TIMES = 2
 _CONTENDED = 1 / 2
 
 
 class ReconnectRate:
-    """Lets returning clients in at a bounded rate.
+    """A token bucket for reconnecting clients.
 
-    The rate is the same whoever comes. Of the burst one address can't take all, and one session
-    not even half, so that nobody uses it up for others.
+    One address can use at most three quarters of the burst at once, and one session half of it. The
+    rest is for other clients.
 
     Args:
         now: seconds on a monotonic clock.
@@ -43,19 +43,19 @@ class ReconnectRate:
         self._of_session: RecentCounts[Channel] = RecentCounts(_RECENT_SECONDS, now)
 
     def check(self, claims: SessionClaims, address: str, wall_time: float, now: float) -> None:
-        """Check that this client may connect now. It is then counted.
+        """Check that this client may connect now, and count it.
 
         Args:
-            address: whose it is.
+            address: of the client.
 
         Raises:
-            Overloaded: too many clients come back at once.
+            Overloaded: too many clients reconnect at once.
         """
         session = claims.channel if claims.only_for is None and not claims.watches else None
-        seen = self._of_session.of(session, now) if session is not None else 0
+        recent = self._of_session.of(session, now) if session is not None else 0
         # A session that was here a moment ago comes back, however new its token is.
-        if seen or wall_time - claims.issued_at > _NEW_SECONDS:
-            if self._returning.take(now, self._left_to_others(seen, address, now)):
+        if recent or wall_time - claims.issued_at > _NEW_SECONDS:
+            if self._returning.take(now, self._reserved_tokens(recent, address, now)):
                 raise Overloaded(
                     "too many clients come back at the same time; nothing is lost, connect again a "
                     "little later",
@@ -66,8 +66,13 @@ class ReconnectRate:
         if session is not None:
             self._of_session.add(session, now)
 
-    def _left_to_others(self, seen: int, address: str, now: float) -> float:
-        if seen >= self._most_of_session:
+    def _reserved_tokens(self, recent: int, address: str, now: float) -> float:
+        """The tokens that this client must leave for others.
+
+        Args:
+            recent: the session's connections in the last second.
+        """
+        if recent >= self._most_of_session:
             return self._burst * _CONTENDED
         if self._of_address.of(address, now) > self._burst * _SMALL:
             return self._burst * _RESERVE

@@ -16,15 +16,15 @@ from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, resume_point
 
 PATIENCE_SECONDS = 20.0
-"""Longer than a lease, so that by then another task is the owner."""
+"""Longer than a lease, so that by then another node is the owner."""
 
 
 class Progress(NamedTuple):
-    """What a reader has of a response, as it says. By default nothing yet.
+    """What a reader claims to have of a response. By default nothing yet.
 
     Attributes:
         after: the last index, -1 for none.
-        epoch: the newest epoch that it was told of. None if it doesn't say.
+        epoch: the newest epoch that it knows. None: it sends none.
         param: the name of `after` in the request.
     """
 
@@ -41,12 +41,12 @@ class Resumption(NamedTuple):
 
 
 class WakingReader:
-    """A reader that only wakes a request, which reads the log itself. It can change copies.
+    """A reader that only wakes a request, which reads the log itself. It can switch copies.
 
     Attributes:
         stream: the copy that is read now.
         transport: by which the client reads.
-        user: whose reader it is. None: it waits for the node's own purposes.
+        user: the user who reads. None: the node itself waits.
         next_index: 0, since it delivers nothing itself.
         left_behind: whether that copy has ended, and another one has the rest.
         only_end: whether deltas are no news, only the response's end is.
@@ -77,7 +77,7 @@ class WakingReader:
             self._news.set()
 
     def queued(self, place: QueuePlace) -> None:
-        """Nothing: who asks is told with the answer."""
+        """Nothing: the answer of the request has its place in the queue."""
 
     def start_again(self) -> None:
         """Nothing: the answer of a request has no beginning of its own."""
@@ -92,7 +92,7 @@ class WakingReader:
         self._news.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for news, at most so long. Returns whether there is any. The first look is news."""
+        """Wait for news, at most `seconds`. Returns whether there is any. The first call has."""
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._news.wait()
@@ -102,7 +102,7 @@ class WakingReader:
         return True
 
     async def go_on(self, context: ClientContext, progress: Progress) -> ResumePoint:
-        """Read another copy of the response from now on. Returns where to resume in it.
+        """Switch to another copy of the response. Returns where to resume in it.
 
         Raises:
             EvenflowError: as for `resume`, or the copy has as many readers as allowed.
@@ -154,16 +154,16 @@ async def resume(
     progress: Progress,
     patience: float = PATIENCE_SECONDS,
 ) -> Resumption:
-    """Find a response, and the place after what the client has.
+    """Find a response, and the point after what the client has.
 
     Args:
-        patience: how many seconds to wait if the client has more than this task knows. Until then
-            the owner, or the next one, may tell it.
+        patience: seconds to wait if the client has more than this node knows. By then the owner,
+            or the next one, may have published it.
 
     Raises:
         NotFound: there is no such response, or it is another session's.
         Gone: it ended too long ago.
-        InvalidRequest: the client says that it has what the response hasn't.
+        InvalidRequest: the client claims to have what the response does not have.
         Overloaded: where the client resumes isn't known yet.
     """
     _, epoch, param = progress
@@ -213,7 +213,7 @@ async def _look_again(
 async def _point(
     context: ClientContext, stream: ResponseStream, progress: Progress, give_up_at: float
 ) -> ResumePoint | None:
-    """Where the reader resumes, once this copy tells. None if it ends, or doesn't tell in time."""
+    """Where the reader resumes, once this copy has it. None if it ends, or is not there in time."""
     after, epoch, _ = progress
     point = resume_point(stream.log, after, epoch)
     if point is not None or stream.via == "owner":

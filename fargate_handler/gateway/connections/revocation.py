@@ -58,7 +58,7 @@ class Revocation:
                 await self._context.orchestrator.ended_sessions.refresh(sessions)
             for each, grant in granted:
                 try:
-                    self._context.check_grant(grant)
+                    self._context.access.check_grant(grant)
                 except EvenflowError as error:
                     each.revoke(error)
             await asyncio.sleep(0)

@@ -150,7 +150,7 @@ class StreamsEndpoint:
         encoder = StreamEvents(
             stream, point, context.limits.frame_characters, self._cursor(request)
         )
-        payer = payer_of(request, context)
+        payer = payer_of(request, context.access)
         answer = EventStream(context, request, encoder, _EVENTS, at_once=True, payer=payer)
         return await answer.write(stream)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 
-from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
 from evenflow.fargate_handler.gateway.connections.connection_registry import OpenConnection
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
@@ -47,9 +47,9 @@ def admit_client(
         expires_in=claims.expires_at - now,
         now=asked_at,
         dialect=dialect,
-        check=partial(context.check_grant, AccessGrant.of(claims)),
+        check=partial(context.access.check_grant, AccessGrant.of(claims)),
     )
-    sender = context.sender(claims.channel.tenant, address)
+    sender = context.access.sender(claims.channel.tenant, address)
     connection = ClientConnection(context, session, asked_at, sender)
     replaced = check_admission(
         context,

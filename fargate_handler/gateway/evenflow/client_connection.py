@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
 from evenflow.fargate_handler.gateway.connections.callers import token_caller
 from evenflow.fargate_handler.gateway.connections.context import ClientContext
 from evenflow.fargate_handler.gateway.evenflow import client_commands

@@ -49,7 +49,7 @@ class EventsEndpoint:
             at_once=True,
             for_task=not joined,
             start=_start_event if joined else None,
-            payer=payer_of(request, context) if joined else None,
+            payer=payer_of(request, context.access) if joined else None,
         )
         copied_at = None if joined else request.query.get("task")
         with context.orchestrator.presence.copied(stream.response_id, copied_at):

@@ -66,7 +66,7 @@ class MessageEndpoint:
         """Accept a message. The answer is 202."""
         context = self._context
         claims = claims_of(request)
-        sender = context.sender(claims.channel.tenant, address_of(request, context))
+        sender = context.access.sender(claims.channel.tenant, address_of(request, context.site))
         line = Line(*sender)
         context.work.check(line)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
@@ -88,11 +88,11 @@ class MessageEndpoint:
             response_id=stream.response_id, message_id=stream.message_id, status=stream.state
         )
         if message.ticket:
-            accepted.ticket, _ = ticket_of(context, claims, stream.response_id)
+            accepted.ticket, _ = ticket_of(context.access, claims, stream.response_id)
         answer = json_answer(accepted.model_dump(exclude_defaults=True), status=202)
         if message.cookie:
-            prefix = path_prefix_of(request, context)
-            cookie = events_cookie(context, claims, stream.response_id, prefix)
+            prefix = path_prefix_of(request, context.site)
+            cookie = events_cookie(context.access, claims, stream.response_id, prefix)
             answer.headers.add("Set-Cookie", cookie)
         return answer
 

@@ -113,7 +113,7 @@ class PresenceEndpoint:
         while not (stream.log.closed or listener.is_over):
             present = await listener.news(beat)
             if grant is not None:  # otherwise another task listens
-                context.check_grant(grant)
+                context.access.check_grant(grant)
             if present is not None:
                 notice = presence_notice(context, channel, response_id, present, sees_names)
                 await answer.write(b"event: presence\ndata: %b\n\n" % notice.to_json())

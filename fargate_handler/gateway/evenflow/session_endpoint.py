@@ -22,6 +22,7 @@ from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
 from evenflow.stream_core.auth.rights import TO_READ, Right, check_right
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.errors import NotFound
+from evenflow.stream_core.bounds.address_rates import AddressRates
 from evenflow.stream_core.bounds.memory_bound import GENERATION_BYTES
 from evenflow.stream_core.http.http_contract import NEVER_CACHED
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
@@ -43,6 +44,7 @@ class SessionEndpoint:
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
+        self._opened_rates = AddressRates(context.limits.sessions_per_address_per_second)
 
     async def post(self, request: web.Request) -> web.Response:
         """Open a session. The answer is 201 with its token."""
@@ -52,8 +54,8 @@ class SessionEndpoint:
         # Who calls is in the body.
         body = await read_body(request, context, context.limits.message_bytes)
         given = bearer(request.headers.get("Authorization"))
-        identities, client = context.identities, client_of(request, context)
-        origin = request.headers.get("Origin")
+        identities, client = context.access.identities, client_of(request, context.site)
+        origin, host = request.headers.get("Origin"), host_of(request, context.site)
         if identities is not None:
             await identities.prepare(given)
         opened = open_session(
@@ -61,19 +63,19 @@ class SessionEndpoint:
             given,
             agents=context.agents,
             tenants=context.tenants,
-            tokens=context.tokens,
+            tokens=context.access.tokens,
             now=context.wall_time(),
             ttl=context.limits.session_token_ttl_seconds,
             check_without_key=lambda: check_address(
-                context.sessions_opened,
+                self._opened_rates,
                 client.address,
                 context.monotonic(),
                 is_proxy=bool(client.unnamed_proxy),
             ),
             identities=None if identities is None else identities.tokens,
-            origin=None if context.is_own_page(origin or "", host_of(request, context)) else origin,
+            origin=None if context.site.is_own_page(origin or "", host) else origin,
         )
-        ws_url, http_url = public_urls_of(request, context)
+        ws_url, http_url = public_urls_of(request, context.site)
         return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)
 
     async def messages(self, request: web.Request) -> web.Response:
@@ -106,7 +108,7 @@ class SessionEndpoint:
         asked = parse(SHARE_REQUEST, body or b"{}")
         if asked.response_id is not None:
             await context.orchestrator.find(asked.response_id, claims.channel)
-        token, expires_at = context.tokens.issue(
+        token, expires_at = context.access.tokens.issue(
             claims.channel,
             context.wall_time(),
             asked.ttl_seconds,
@@ -117,7 +119,7 @@ class SessionEndpoint:
             shared=True,
             names=asked.names,
         )
-        ws_url, http_url = public_urls_of(request, context)
+        ws_url, http_url = public_urls_of(request, context.site)
         shared = SessionShared(
             token=token, expires_at=iso_time(expires_at), ws_url=ws_url, http_url=http_url
         )

@@ -8,7 +8,10 @@ from typing import Any
 import orjson
 from aiohttp import HttpVersion11, web
 
-from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.access_control import (
+    AccessControl,
+    AccessGrant,
+)
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.deadline import TimedOut
 from evenflow.fargate_handler.gateway.connections.resumption import (
@@ -17,6 +20,7 @@ from evenflow.fargate_handler.gateway.connections.resumption import (
     Resumption,
     resume,
 )
+from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.stream_core.auth.rights import Right
 from evenflow.stream_core.auth.session_token import SessionClaims, for_peers
 from evenflow.stream_core.base.client_address import Client
@@ -173,7 +177,7 @@ def claims_of(request: web.Request) -> SessionClaims:
     return claims
 
 
-def verified_claims(request: web.Request, context: GatewayContext, right: Right) -> SessionClaims:
+def verified_claims(request: web.Request, access: AccessControl, right: Right) -> SessionClaims:
     """Verify the request's token, which has a right on the whole session.
 
     Raises:
@@ -181,26 +185,26 @@ def verified_claims(request: web.Request, context: GatewayContext, right: Right)
         NotPermitted: it lacks the right.
     """
     token = bearer(request.headers.get("Authorization"))
-    claims = context.tokens.verify_for(right, token, context.wall_time())
-    return note_tenant(request, claims, context)
+    claims = access.tokens.verify_for(right, token, access.wall_time())
+    return note_tenant(request, claims, access)
 
 
-def client_of(request: web.Request, context: GatewayContext) -> Client:
+def client_of(request: web.Request, site: Site) -> Client:
     """The client that sent a request, also behind proxies. It is found once a request."""
     client = request.get(CLIENT)
     if client is None:
-        client = request[CLIENT] = context.client(request.remote or "", request.headers)
+        client = request[CLIENT] = site.client(request.remote or "", request.headers)
     return client
 
 
-def address_of(request: web.Request, context: GatewayContext) -> str:
+def address_of(request: web.Request, site: Site) -> str:
     """The client's address, also behind proxies."""
-    return client_of(request, context).address
+    return client_of(request, site).address
 
 
-def host_of(request: web.Request, context: GatewayContext) -> str:
+def host_of(request: web.Request, site: Site) -> str:
     """The host that the client called: a trusted proxy's header, else `Host`. It may be empty."""
-    return client_of(request, context).url.host or request.headers.get("Host", "")
+    return client_of(request, site).url.host or request.headers.get("Host", "")
 
 
 def credentials_of(request: web.Request) -> str:
@@ -210,7 +214,7 @@ def credentials_of(request: web.Request) -> str:
 
 
 def reader_claims(
-    request: web.Request, context: GatewayContext, right: Right, cookie: str | None = None
+    request: web.Request, access: AccessControl, right: Right, cookie: str | None = None
 ) -> SessionClaims:
     """Verify the request's token, or its ticket for the response in the path.
 
@@ -222,16 +226,16 @@ def reader_claims(
         NotPermitted: it lacks the right.
     """
     header, response_id = request.headers.get("Authorization"), request.match_info["response_id"]
-    now = context.wall_time()
+    now = access.wall_time()
     if header is None and cookie is not None:
-        claims = context.tokens.verify(cookie, now, only_for=response_id)
+        claims = access.tokens.verify(cookie, now, only_for=response_id)
     else:
-        claims = context.tokens.verify_for(right, bearer(header), now, response_id)
-    return note_tenant(request, claims, context)
+        claims = access.tokens.verify_for(right, bearer(header), now, response_id)
+    return note_tenant(request, claims, access)
 
 
 def note_tenant(
-    request: web.Request, claims: SessionClaims, context: GatewayContext
+    request: web.Request, claims: SessionClaims, access: AccessControl
 ) -> SessionClaims:
     """Note the tenant, user and credential of a request. Returns the claims.
 
@@ -245,31 +249,32 @@ def note_tenant(
     request[READER] = claims.user
     if not claims.of_task:
         request[GRANT] = AccessGrant.of(claims)
-        context.tenants.check_there(tenant, claims.key)
-    context.check_origin(tenant, request.headers.get("Origin"), host_of(request, context))
+        access.tenants.check_there(tenant, claims.key)
+    host = host_of(request, access.site)
+    access.check_origin(tenant, request.headers.get("Origin"), host)
     return claims
 
 
-def peer_claims(request: web.Request, context: GatewayContext) -> SessionClaims:
+def peer_claims(request: web.Request, access: AccessControl) -> SessionClaims:
     """Verify the token of another task, which copies the response in the path.
 
     Raises:
         AuthenticationFailed: there is no such token, or it is not valid.
     """
-    claims = context.tokens.verify(
+    claims = access.tokens.verify(
         bearer(request.headers.get("Authorization")),
-        context.wall_time(),
+        access.wall_time(),
         only_for=for_peers(request.match_info["response_id"]),
     )
-    return note_tenant(request, claims, context)
+    return note_tenant(request, claims, access)
 
 
-def payer_of(request: web.Request, context: GatewayContext) -> Payer | None:
+def payer_of(request: web.Request, access: AccessControl) -> Payer | None:
     """The account that a request is counted for. None: no key and no token was verified."""
     payer: Payer | None = request.get(PAYER)
     if payer is None:
         return None
-    return payer._replace(tenant=context.counted_tenant(payer.tenant))
+    return payer._replace(tenant=access.counted_tenant(payer.tenant))
 
 
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:

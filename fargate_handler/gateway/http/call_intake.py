@@ -116,15 +116,15 @@ class CallIntake:
             sender = request[SENDER] = await verified_sender(request, context, terms.right)
             return caller_of(sender, context)
         if terms.credential is Credential.SESSION:
-            claims = verified_claims(request, context, terms.right)
+            claims = verified_claims(request, context.access, terms.right)
         elif _is_by_task(request, route):
-            request[CLAIMS] = peer_claims(request, context)
+            request[CLAIMS] = peer_claims(request, context.access)
             return Caller()
         else:
             cookie = request.cookies.get(EVENTS_COOKIE) if route is EVENTS else None
-            claims = reader_claims(request, context, terms.right, cookie)
+            claims = reader_claims(request, context.access, terms.right, cookie)
         request[CLAIMS] = claims
-        return token_caller(claims, address_of(request, context), context)
+        return token_caller(claims, address_of(request, context.site), context)
 
     def _key_caller(self, request: web.Request) -> Caller:
         """The caller of a route that needs no right, by its key if it has one."""
@@ -136,7 +136,7 @@ class CallIntake:
         return Caller(sender=(known.tenant.id, known.key.id))
 
     def _anonymous(self, request: web.Request) -> Caller:
-        return anonymous_caller(address_of(request, self._context))
+        return anonymous_caller(address_of(request, self._context.site))
 
     def _stream_slot(self, caller: Caller, terms: Terms) -> AbstractContextManager[None]:
         if terms.bound is Bound.STREAM:

@@ -73,7 +73,8 @@ class HttpConnection(web.RequestHandler):
     ) -> None:
         loop, limits = asyncio.get_running_loop(), context.limits
         peer = transport.get_extra_info("peername") or ("",)
-        is_proxy = context.trusted_proxies.trusts(peer[0]) or _SAYS_PROXY.search(first) is not None
+        is_trusted = context.site.trusted_proxies.trusts(peer[0])
+        is_proxy = is_trusted or _SAYS_PROXY.search(first) is not None
         keep_alive = limits.proxy_keep_alive_seconds if is_proxy else limits.keep_alive_seconds
         super().__init__(
             server,

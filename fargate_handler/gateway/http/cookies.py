@@ -9,7 +9,8 @@ from email.utils import formatdate
 from functools import lru_cache
 from http.cookies import Morsel
 
-from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.access_control import AccessControl
+from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.http.routes import EVENTS
 
@@ -19,9 +20,13 @@ STICKY_SECONDS = 3_600
 EVENTS_COOKIE = "evenflow-events"
 
 
-def sticky_cookie(context: GatewayContext) -> str:
-    """The `Set-Cookie` that brings a client back here. An ALB reads `Expires`, not `Max-Age`."""
-    return _sticky_cookie(context.node_id, int(context.wall_time()), context.cookie_secure)
+def sticky_cookie(site: Site, now: float) -> str:
+    """The `Set-Cookie` that brings a client back here. An ALB reads `Expires`, not `Max-Age`.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    return _sticky_cookie(site.node_id, int(now), site.cookie_secure)
 
 
 # Thousands of clients that come back within a second are given the same one.
@@ -30,22 +35,22 @@ def _sticky_cookie(node_id: str, now: int, secure: bool) -> str:
     return _cookie(secure, STICKY_COOKIE, node_id, now + STICKY_SECONDS, "/", "Lax")
 
 
-def released_cookie(context: GatewayContext) -> str:
+def released_cookie(site: Site) -> str:
     """The `Set-Cookie` that releases a client: its next try may reach any task."""
-    return _cookie(context.cookie_secure, STICKY_COOKIE, "", 0.0, "/", "Lax")
+    return _cookie(site.cookie_secure, STICKY_COOKIE, "", 0.0, "/", "Lax")
 
 
 def events_cookie(
-    context: GatewayContext, claims: SessionClaims, response_id: str, path_prefix: str
+    access: AccessControl, claims: SessionClaims, response_id: str, path_prefix: str
 ) -> str:
     """The `Set-Cookie` that opens one response's events. It is valid as long as the token.
 
     Args:
         path_prefix: the prefix of this server's paths in the client's URL.
     """
-    ticket, expires_at = ticket_of(context, claims, response_id)
+    ticket, expires_at = ticket_of(access, claims, response_id)
     return _cookie(
-        context.cookie_secure,
+        access.site.cookie_secure,
         EVENTS_COOKIE,
         ticket,
         expires_at,
@@ -54,14 +59,14 @@ def events_cookie(
     )
 
 
-def ticket_of(context: GatewayContext, claims: SessionClaims, response_id: str) -> tuple[str, int]:
+def ticket_of(access: AccessControl, claims: SessionClaims, response_id: str) -> tuple[str, int]:
     """A token that opens one response, to be read. It is valid as long as the session's token.
 
     Returns:
         The ticket, and when it expires, in seconds since the epoch.
     """
-    now = context.wall_time()
-    return context.tokens.issue(
+    now = access.wall_time()
+    return access.tokens.issue(
         claims.channel,
         now,
         claims.expires_at - int(now),

@@ -1,4 +1,4 @@
-"""Pages of other origins: CORS, and what they may not send without asking first."""
+"""CORS: preflights, response headers, and rejection of requests without a preflight."""
 
 from __future__ import annotations
 
@@ -6,51 +6,53 @@ from collections.abc import Collection
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.fargate_handler.gateway.http.answers import RequestHandler, host_of
 from evenflow.fargate_handler.gateway.http.call_intake import CallIntake
 
 _ALLOW = "Access-Control-Allow-Origin"
 
 
-class OtherOrigins:
-    """What pages of other origins are told, and may send.
+class Cors:
+    """Answers and checks requests of pages of other origins.
 
     Args:
         intake: charges preflights to their address.
-        besides: paths that are not for clients, or set these headers themselves.
+        exempt_paths: paths that are not for clients, or set these headers themselves.
     """
 
-    def __init__(
-        self, context: GatewayContext, intake: CallIntake, besides: Collection[str]
-    ) -> None:
-        self._context = context
+    def __init__(self, site: Site, intake: CallIntake, exempt_paths: Collection[str]) -> None:
+        self._site = site
         self._intake = intake
-        self._allowed = context.allowed_origins
-        self._besides = besides
+        self._allowed = site.allowed_origins
+        self._exempt_paths = exempt_paths
 
     @web.middleware
-    async def preflights(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
+    async def answer_preflight(
+        self, request: web.Request, handler: RequestHandler
+    ) -> web.StreamResponse:
         """Answer preflights, also for unknown paths: the page can then read the call's 404."""
-        asked_method = request.headers.get("Access-Control-Request-Method")
+        requested_method = request.headers.get("Access-Control-Request-Method")
         headers = self._allowed.preflight_headers(
-            request.method, request.headers.get("Origin"), asked_method
+            request.method, request.headers.get("Origin"), requested_method
         )
-        if headers is None or request.path in self._besides:
+        if headers is None or request.path in self._exempt_paths:
             return await handler(request)
         await self._intake.pace_anonymous(request)
         return web.Response(status=204, headers=headers)
 
     @web.middleware
-    async def unasked(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-        """Refuse what pages send without asking, but for the server's own and allowed ones."""
+    async def check_origin(
+        self, request: web.Request, handler: RequestHandler
+    ) -> web.StreamResponse:
+        """Reject requests without a preflight of pages that are neither own nor allowed."""
         origin = request.headers.get("Origin")
-        host = host_of(request, self._context)
-        if origin is not None and not self._context.is_own_page(origin, host):
+        host = host_of(request, self._site)
+        if origin is not None and not self._site.is_own_page(origin, host):
             self._allowed.check_unasked(request.method, request.headers)
         return await handler(request)
 
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Add the headers to an answer that is about to be sent, unless any page may read it."""
-        if request.path not in self._besides and _ALLOW not in answer.headers:
+        if request.path not in self._exempt_paths and _ALLOW not in answer.headers:
             answer.headers.extend(self._allowed.answer_headers(request.headers.get("Origin")))

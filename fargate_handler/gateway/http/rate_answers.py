@@ -21,7 +21,7 @@ class RateAnswers:
 
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Add the headers to an answer that is about to be sent."""
-        payer = payer_of(request, self._context)
+        payer = payer_of(request, self._context.access)
         if payer is None or not request.path.startswith(_API):
             return
         states = self._context.quotas.states(payer, self._context.monotonic())

@@ -23,7 +23,7 @@ class ArrivingBody:
     def __init__(self, request: web.Request, context: GatewayContext) -> None:
         self._content = request.content
         self._accepted = context.accepted
-        self._turns, self._address = context.turns, address_of(request, context)
+        self._turns, self._address = context.accepted.turns, address_of(request, context.site)
         self._credentials = credentials_of(request)
         self._limits = context.limits
         # Most bodies come with their heads, and nothing is waited for.

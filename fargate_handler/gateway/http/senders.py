@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
 from evenflow.fargate_handler.gateway.connections.callers import anonymous_caller, session_caller
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http.answers import (
@@ -126,10 +126,10 @@ async def verified_sender(request: web.Request, context: GatewayContext, right: 
         EvenflowError: as for `sender_with`.
     """
     credential = bearer(request.headers.get("Authorization")) or request.headers.get(API_KEY)
-    if context.identities is not None:
-        await context.identities.prepare(credential)
+    if context.access.identities is not None:
+        await context.access.identities.prepare(credential)
     needed = Scope.READ if right is Right.READ else Scope.API
-    sender = sender_with(credential, address_of(request, context), context, needed)
+    sender = sender_with(credential, address_of(request, context.site), context, needed)
     request[TENANT] = sender.tenant
     request[PAYER] = sender.payer
     # An answer that was requested before the expiry is delivered to its end.
@@ -138,7 +138,8 @@ async def verified_sender(request: web.Request, context: GatewayContext, right: 
     if sender.session is not None:
         await context.orchestrator.ended_sessions.check_in_store(sender.session)
     check_right(right, sender.may)
-    context.check_origin(sender.tenant, request.headers.get("Origin"), host_of(request, context))
+    host = host_of(request, context.site)
+    context.access.check_origin(sender.tenant, request.headers.get("Origin"), host)
     return sender._replace(
         traceparent=known_traceparent(request.headers.get(TRACEPARENT)),
         slo_ttft_ms=first_token_ms(request),
@@ -190,16 +191,16 @@ def sender_with(
         check_scope(known.key, needed)
         return Sender(known.tenant.id, address, key=known.key.id)
     try:
-        claims = context.tokens.verify_any(credential, context.wall_time())
+        claims = context.access.tokens.verify_any(credential, context.wall_time())
     except AuthenticationFailed as refused:
         if refused.code == "token_expired":
             raise
     else:
         sender = _sender_by(claims, address)
-        context.check_grant(sender.grant)
+        context.access.check_grant(sender.grant)
         return sender
-    if context.identities is not None:
-        identity = context.identities.tokens.verify(credential, context.wall_time())
+    if context.access.identities is not None:
+        identity = context.access.identities.tokens.verify(credential, context.wall_time())
         if identity is not None:
             context.tenants.check_served(identity.tenant)
             tenant, user, expires_at = identity
@@ -223,7 +224,7 @@ def _sender_by(claims: SessionClaims, address: str) -> Sender:
 
 def reading_line(context: GatewayContext, sender: Sender) -> Line:
     """The queue in which a sender's requests wait to be read, and whose rate they use."""
-    return Line(*context.sender(sender.tenant, sender.address))
+    return Line(*context.access.sender(sender.tenant, sender.address))
 
 
 def first_token_ms(request: web.BaseRequest) -> int | None:

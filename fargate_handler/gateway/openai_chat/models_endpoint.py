@@ -28,7 +28,7 @@ class ModelsEndpoint:
     async def list(self, request: web.Request) -> web.Response:
         """All names that the caller may use."""
         sender = sender_of(request)
-        names = self._context.models_of(sender.tenant)
+        names = self._context.access.models_of(sender.tenant)
         if not is_of_anthropic(request.path, request.headers):
             return json_answer({"object": "list", "data": [self._object(name) for name in names]})
         models = [self._anthropic_object(name) for name in names]

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.gateway.bodies.json_values import check_json
-from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
 from evenflow.fargate_handler.gateway.connections.callers import pace
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.resumption import Progress, WakingReader, reading
@@ -88,9 +88,9 @@ class ResponsesSocket(SocketConnection):
     session: ResponsesSession
 
     def __init__(self, context: GatewayContext, sender: Sender, asked_at: float) -> None:
-        check = partial(context.check_grant, sender.grant)
+        check = partial(context.access.check_grant, sender.grant)
         session = ResponsesSession(context.limits, asked_at, check)
-        counted = context.sender(sender.tenant, sender.address)
+        counted = context.access.sender(sender.tenant, sender.address)
         super().__init__(context, session, asked_at, counted)
         self._sender = sender
         self.caller = caller_of(sender, context)
@@ -238,7 +238,7 @@ class ResponsesSocket(SocketConnection):
         self._is_submitting = True
         try:
             await pace(context, self.caller, RESPONSES_WEBSOCKET.terms.cost)
-            context.check_grant(self.grant)
+            context.access.check_grant(self.grant)
             line = reading_line(context, self._sender)
             context.work.check(line)
             context.work.count(line, len(message))

@@ -50,7 +50,7 @@ async def submit_as_next(
         text,
         kind=kind.sent_with(sender.session),
         terms=agent_request.terms.within(sender.traceparent),
-        sender=context.sender(channel.tenant, sender.address),
+        sender=context.access.sender(channel.tenant, sender.address),
         asks=agent_request.whole.asks,
     )
     submission = await asyncio.shield(context.background.run(_submit(context, event)))

@@ -17,7 +17,7 @@ def check_model(name: str, context: GatewayContext, tenant_id: str) -> None:
     Raises:
         NotFound: there is no such model, or the tenant may not use it.
     """
-    if name not in context.models_of(tenant_id):
+    if name not in context.access.models_of(tenant_id):
         raise NotFound(
             f"there is no model {name[:100]!r}; GET /v1/models lists the names",
             code="model_not_found",
@@ -40,7 +40,7 @@ def chosen_model(
     if name:
         check_model(name, context, tenant_id)
         return name
-    usable = context.models_of(tenant_id)
+    usable = context.access.models_of(tenant_id)
     of_agent = _model_of_agent(context, tenant_id, session)
     if of_agent in usable:
         return of_agent

@@ -237,6 +237,6 @@ def event_of(
         text,
         kind=kind,
         terms=terms.within(sender.traceparent),
-        sender=context.sender(channel.tenant, sender.address),
+        sender=context.access.sender(channel.tenant, sender.address),
         asks=asked.asks,
     )

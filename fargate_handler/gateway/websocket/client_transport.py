@@ -1,4 +1,4 @@
-"""The port of transports: what a transport does for one client."""
+"""The port of transports, such as WebSockets: it sends frames to one client."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class ClientTransport(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in the log."""
+        """Its name in the log."""
 
     @property
     def unsent_bytes(self) -> int:
-        """What it keeps."""
+        """The bytes that it keeps, since they are not sent yet."""
 
     def send_text(self, data: bytes) -> None:
         """Send a text frame."""
 
     def send_ping(self) -> None:
-        """Ask the client to show that it is alive."""
+        """Send a ping, which a live client answers."""
 
     def send_pong(self, payload: bytes) -> None:
         """Answer a ping."""
@@ -33,7 +33,7 @@ class ClientTransport(Protocol):
         """Send a close frame. It has no code if `code` is None."""
 
     def stop_reading(self) -> None:
-        """Read nothing more of what the client sends."""
+        """Stop reading what the client sends."""
 
     def disconnect(self, *, flush: bool) -> None:
         """Disconnect: with `flush` after everything was sent, otherwise at once."""

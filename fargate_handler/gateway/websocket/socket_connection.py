@@ -5,20 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from evenflow.fargate_handler.gateway.connections.access_grant import AccessGrant
+from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
 from evenflow.fargate_handler.gateway.connections.context import ClientContext
 from evenflow.fargate_handler.gateway.websocket.client_transport import (
     NO_TRANSPORT,
     ClientTransport,
 )
-from evenflow.fargate_handler.gateway.websocket.connection_events import connection_ended
 from evenflow.fargate_handler.orchestrator.held_requests import Reading
 from evenflow.fargate_handler.runtime.event_log import log_event
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded
 from evenflow.stream_core.bounds.call_rates import Caller
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.protocols.evenflow.close_codes import NO_CODE, RESET, CloseCode
+from evenflow.stream_core.protocols.evenflow.close_codes import (
+    NO_CODE,
+    RESET,
+    CloseCode,
+    code_label,
+)
 from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
 from evenflow.stream_core.protocols.evenflow.session_states import (
     Command,
@@ -114,7 +119,7 @@ class SocketConnection(ABC):
     def receive(
         self, opcode: int, payload: bytes, *, final: bool = True, reserved: bool = False
     ) -> None:
-        """The client sent a frame. `opcode` is an `Opcode` of `stream_core/protocol`."""
+        """The client sent a frame. `opcode` is an `Opcode` of `socket_session.py`."""
         now = self.context.monotonic()
         self._is_arriving = False
         self._do(self.session.receive_frame(opcode, payload, now, final=final, reserved=reserved))
@@ -167,7 +172,7 @@ class SocketConnection(ABC):
     @property
     @abstractmethod
     def counted_as(self) -> Channel | None:
-        """The session whose connection places it takes. None: it takes none."""
+        """The session whose connection limit it counts for. None: none."""
 
     @property
     @abstractmethod
@@ -187,7 +192,7 @@ class SocketConnection(ABC):
     @property
     @abstractmethod
     def watches(self) -> bool:
-        """Whether it only watches its session, and takes none of its places."""
+        """Whether it only watches its session, and does not count for its connection limit."""
 
     @property
     @abstractmethod
@@ -220,15 +225,15 @@ class SocketConnection(ABC):
 
     @abstractmethod
     def look_at_readers(self, now: float) -> None:
-        """Tell readers that lag, and close the connection if one lags too far."""
+        """Notify readers that lag, and close the connection if one lags too far."""
 
     @abstractmethod
     def let_go(self) -> None:
-        """Close the connection: the node has no memory for what the client does not take."""
+        """Close the connection: the node has no memory for its unsent bytes."""
 
     @abstractmethod
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
-        """The node is leaving: take no more messages, and tell the client when to reconnect."""
+        """Accept no more messages, and send the client the time at which to reconnect."""
 
     @abstractmethod
     def notify(self, message: ServerMessage) -> None:
@@ -294,7 +299,7 @@ class SocketConnection(ABC):
                 case SendClose() | StopReading() | Disconnect():
                     self._end_transport(output)
                 case FrameRefused():
-                    self._note_refusal(output)
+                    self._record_rejection(output)
                 case Ended(event):
                     self._end(event)
 
@@ -310,14 +315,14 @@ class SocketConnection(ABC):
             case Disconnect(flush):
                 self.transport.disconnect(flush=flush)
 
-    def _note_refusal(self, refused: FrameRefused) -> None:
-        error = refused.error
-        if refused.is_message:
+    def _record_rejection(self, rejection: FrameRefused) -> None:
+        error = rejection.error
+        if rejection.is_message:
             self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(error.code)
-        log_event(RefusalRecord.of(error, self.transport.name, refused.what, self._tenant))
+        log_event(RefusalRecord.of(error, self.transport.name, rejection.what, self._tenant))
 
     def _end(self, event: SessionEvent) -> None:
-        connection_ended(self.context.metrics, self._close_record(event))
+        _record_end(self.context.metrics, self._close_record(event))
         self.context.registry.remove(self)
         self._counted.close()
         self._stop()
@@ -339,3 +344,15 @@ class SocketConnection(ABC):
             reading=self.responses_read,
             duration_ms=milliseconds(self.context.monotonic() - self._asked_at),
         )
+
+
+def _record_end(metrics: Metrics, record: CloseRecord) -> None:
+    """Count and log the end of a connection, once it is no longer served."""
+    # Those that are still open are added to both rates at the end of the minute.
+    if record.code == RESET:
+        metrics.ratio(catalogue.RESET_RATE).count_both()
+    elif record.code == CloseCode.HEARTBEAT_LOST and record.by == BY_SERVER:
+        metrics.ratio(catalogue.DEAD_CONNECTIONS_RATE).count_both()
+    metrics.labelled(catalogue.CONNECTIONS_CLOSED).count(code_label(record.code))
+    metrics.distribution(catalogue.CONNECTION_AGE).record(record.duration_ms / 1000)
+    log_event(record)

@@ -18,13 +18,13 @@ _TEXT = WSMsgType.TEXT
 # smaller frames, and buffers of ours.
 _COPIED_BYTES = 8_192
 _HEADER_ROOM = 14
-# A close frame has room for so many, and a code.
+# Bytes of a close frame's reason, beside its code.
 _REASON_BYTES = 120
 _PROTOCOL_ERROR = CloseCode.PROTOCOL.to_bytes(2, "big")
 
 
 class WebSocketClient(Protocol):
-    """Whose WebSocket it is, in whichever protocol."""
+    """The client of a WebSocket, in any protocol."""
 
     def connected(self, transport: ClientTransport) -> None:
         """The handshake is done."""
@@ -36,16 +36,16 @@ class WebSocketClient(Protocol):
         """The socket is gone."""
 
     def block(self) -> None:
-        """The kernel takes no more."""
+        """The kernel's buffer is full."""
 
     def unblock(self) -> None:
-        """The kernel takes more again."""
+        """The kernel's buffer has room again."""
 
     def malformed(self, code: int) -> None:
-        """What came is no frame, or one too large. A close frame with this code was sent."""
+        """The client sent an invalid or too large frame. A close frame with this code was sent."""
 
     def arriving(self, size: int) -> None:
-        """Handle the arrival of a frame larger than one read, of which `size` bytes are here."""
+        """Handle a frame larger than one read. `size` bytes of it have arrived."""
 
 
 class WebSocketConnection(WSListener):
@@ -93,18 +93,18 @@ class WebSocketConnection(WSListener):
         self.client.disconnected()
 
     def pause_writing(self) -> None:
-        """The kernel takes no more."""
+        """The kernel's buffer is full."""
         self.client.block()
 
     def resume_writing(self) -> None:
-        """The kernel takes more again."""
+        """The kernel's buffer has room again."""
         self.client.unblock()
 
     # -- called by the client's connection ---------------------------------------------------------
 
     @property
     def unsent_bytes(self) -> int:
-        """What the kernel has not taken."""
+        """The bytes that the kernel has not taken."""
         return self._transport.underlying_transport.get_write_buffer_size()
 
     def send_text(self, data: bytes) -> None:

@@ -1,20 +1,51 @@
-"""picows' protocol, which reads a bounded part of a socket before others get their turn."""
+"""picows' protocol, with a bounded read for each turn of the loop, and its log."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from typing import Any
 
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
 from evenflow.fargate_handler.gateway.websocket.websocket_connection import WebSocketConnection
+from evenflow.fargate_handler.runtime.metrics import Counter
+
+_logger = logging.getLogger(__name__)
+
+_OF_CLIENTS = "WS parser error"
+
+
+class ParserLog(logging.LoggerAdapter[logging.Logger]):
+    """picows' logger. An invalid frame of a client is counted, and not logged as an error.
+
+    An adapter, since picows makes a child of a real logger for each connection, which takes half a
+    kilobyte.
+
+    Args:
+        errors: counts invalid frames.
+    """
+
+    def __init__(self, errors: Counter) -> None:
+        super().__init__(logging.getLogger("picows.server"))
+        self._errors = errors
+
+    def error(self, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log an error. An error of a client has level info."""
+        if not str(msg).startswith(_OF_CLIENTS):
+            super().error(msg, *args, **kwargs)
+            return
+        self._errors.value += 1
+        _logger.info("a client sent what is no frame, and is disconnected: %s", *args)
+
 
 # The smallest frames of a client have six bytes. picows parses all that it is given at once.
 READ_BYTES = 4_096
 
 
 class WebSocketProtocol(WSProtocol):  # type: ignore[misc]
-    """Reads a WebSocket. Its listener's `stopped` says whether nothing more is to be read.
+    """Reads a WebSocket until its listener's `stopped` is set.
 
     Without this libuv would read 32 times in a turn of the loop, each time all that picows' buffer
     has room for.
@@ -40,7 +71,7 @@ class WebSocketProtocol(WSProtocol):  # type: ignore[misc]
         super().buffer_updated(nbytes)
         if isinstance(self.listener, WebSocketConnection):
             self._note_arrival(self.listener, nbytes)
-        # picows tells its listener nothing until the socket is gone. One that takes no more stays.
+        # picows calls its listener only once the socket is closed, which may take long.
         if self.transport.is_close_frame_sent and isinstance(self.listener, WebSocketConnection):
             self.listener.client.malformed(self.transport.close_handshake.sent.code)
         if nbytes == self._room:

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from evenflow.fargate_handler.settings.model_values import Guardrail
 from evenflow.fargate_handler.token_sources.bedrock import BedrockModel
-from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
+from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from evenflow.stream_core.session.conversation import Turn
 from tests.integration.aws_models.events import chat_chunk, json_event, payload_part, sse

@@ -9,7 +9,7 @@ import pytest
 from evenflow.fargate_handler.filters import guardrail_client
 from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
 from evenflow.fargate_handler.filters.guardrail_client import GuardrailClient
-from evenflow.fargate_handler.token_sources.bedrock_terms import Guardrail
+from evenflow.fargate_handler.settings.model_values import Guardrail
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.filtering.windows import LONGEST_OVERLAP, overlap_of
 from evenflow.stream_core.log.entries import Content, Kind, Part

@@ -57,7 +57,7 @@ async def test_a_key_that_was_changed_is_in_force_when_the_secret_has_been_read_
     secrets = emulated_aws.client("secretsmanager")
     secrets.put_secret_value(SecretId=secret, SecretString=json.dumps({"acme": _LATER}))
     assert await models(_LATER) == [401]
-    server.handler._read_keys_at = 0.0  # five minutes later
+    server.handler._keys._keys_due_at = 0.0  # five minutes later
     await serve.time_passes(1)
     async with asyncio.timeout(_SECONDS):
         while await models(_LATER) != [200]:  # noqa: ASYNC110 - it is another one that reads

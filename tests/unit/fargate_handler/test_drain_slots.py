@@ -13,7 +13,7 @@ import pytest
 
 from evenflow.fargate_handler.adapters import Adapters, memory_stores
 from evenflow.fargate_handler.gateway.connections.connection_registry import OpenConnection
-from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_core.base.channel import Channel
@@ -25,7 +25,7 @@ from tests.unit.hand_turned_clock import HandTurnedClock
 class Client:
     """A connection as the drain sees it. It goes by itself at its slot, if it `obeys`."""
 
-    def __init__(self, node: Node, number: int, *, reads: bool, obeys: bool) -> None:
+    def __init__(self, node: NodeUnderTest, number: int, *, reads: bool, obeys: bool) -> None:
         self.counted_as = Channel("t", "demo", f"s{number}")
         self.sender = ("t", "127.0.0.1")
         self.reading = reads
@@ -54,7 +54,7 @@ class Client:
             self._node.handler._registry.remove(cast("OpenConnection", self))
 
 
-class Node:
+class NodeUnderTest:
     """A handler that does not listen, and whose time is turned by hand."""
 
     def __init__(self, seconds: float = 110.0, per_second: float = 10.0) -> None:
@@ -63,7 +63,7 @@ class Node:
         self.began = self.clock.now
         settings = HandlerSettings(drain_seconds=seconds, drain_connections_per_second=per_second)
         adapters = Adapters({"k1": b"secret--" * 4}, memory_stores())
-        self.handler = Handler(
+        self.handler = Node(
             settings,
             asyncio.get_running_loop(),
             Metrics(),
@@ -93,20 +93,20 @@ def _check_rate(clients: list[Client], per_second: float) -> None:
 
 
 @pytest.fixture
-async def node() -> AsyncIterator[Node]:
-    node = Node()
+async def node() -> AsyncIterator[NodeUnderTest]:
+    node = NodeUnderTest()
     yield node
     await node.handler.stop()
 
 
-async def test_nobody_is_waited_for_when_nobody_is_there(node: Node) -> None:
+async def test_nobody_is_waited_for_when_nobody_is_there(node: NodeUnderTest) -> None:
     draining = await node.drain(0.05)
     assert draining.done()
     assert node.handler._orchestrator.draining
 
 
 async def test_each_client_is_told_a_moment_of_its_own_and_all_are_gone_by_the_last(
-    node: Node,
+    node: NodeUnderTest,
 ) -> None:
     clients = node.clients(50)
     draining = await node.drain(6.1)
@@ -120,7 +120,7 @@ async def test_each_client_is_told_a_moment_of_its_own_and_all_are_gone_by_the_l
 
 
 async def test_thousands_are_told_little_by_little_who_goes_first_is_told_first_and_nobody_too_late(
-    node: Node,
+    node: NodeUnderTest,
 ) -> None:
     clients = node.clients(950)
     await node.drain(0.2)
@@ -133,14 +133,16 @@ async def test_thousands_are_told_little_by_little_who_goes_first_is_told_first_
     assert all(later - earlier >= 0.08 for (_, earlier), (_, later) in pairwise(moments))
 
 
-async def test_the_order_in_which_they_came_says_nothing(node: Node) -> None:
+async def test_the_order_in_which_they_came_says_nothing(node: NodeUnderTest) -> None:
     clients = node.clients(50)
     await node.drain(0.1)
     slots = [client.slot for client in clients if client.slot is not None]
     assert slots != sorted(slots)
 
 
-async def test_who_does_not_go_is_sent_a_little_after_its_slot_and_not_before(node: Node) -> None:
+async def test_who_does_not_go_is_sent_a_little_after_its_slot_and_not_before(
+    node: NodeUnderTest,
+) -> None:
     clients = node.clients(20, obeys=False)
     draining = await node.drain(10.0)
     assert draining.done()
@@ -151,7 +153,7 @@ async def test_who_does_not_go_is_sent_a_little_after_its_slot_and_not_before(no
         assert 2.0 <= client.gone_at - client.slot <= 2.2
 
 
-async def test_who_still_reads_is_waited_for_and_then_sent(node: Node) -> None:
+async def test_who_still_reads_is_waited_for_and_then_sent(node: NodeUnderTest) -> None:
     readers = node.clients(3, reads=True, obeys=False)
     draining = await node.drain(60.0)
     assert [reader.gone_at for reader in readers] == [None] * 3
@@ -166,7 +168,7 @@ async def test_who_still_reads_is_waited_for_and_then_sent(node: Node) -> None:
     assert all(reader.close_frame == (1001, "this node is leaving") for reader in readers)
 
 
-async def test_a_reader_does_not_hold_up_those_that_come_after_it(node: Node) -> None:
+async def test_a_reader_does_not_hold_up_those_that_come_after_it(node: NodeUnderTest) -> None:
     (reader,) = node.clients(1, reads=True, obeys=False)
     idle = node.clients(10, obeys=False)
     await node.drain(5.0)
@@ -177,7 +179,7 @@ async def test_a_reader_does_not_hold_up_those_that_come_after_it(node: Node) ->
 
 
 async def test_readers_whose_answers_end_together_go_one_after_the_other() -> None:
-    node = Node(per_second=100.0)
+    node = NodeUnderTest(per_second=100.0)
     readers = node.clients(300, reads=True, obeys=False)
     draining = await node.drain(60.0)
     assert [reader.gone_at for reader in readers] == [None] * 300
@@ -190,7 +192,7 @@ async def test_readers_whose_answers_end_together_go_one_after_the_other() -> No
 
 
 async def test_readers_whose_answers_never_end_are_sent_away_one_by_one_in_time() -> None:
-    node = Node(per_second=100.0)
+    node = NodeUnderTest(per_second=100.0)
     readers = node.clients(300, reads=True, obeys=False)
     draining = await node.drain(105.2)
     assert draining.done()
@@ -200,7 +202,7 @@ async def test_readers_whose_answers_never_end_are_sent_away_one_by_one_in_time(
 
 
 async def test_however_many_there_are_they_go_within_three_quarters_of_the_time() -> None:
-    node = Node(seconds=20.0, per_second=1.0)
+    node = NodeUnderTest(seconds=20.0, per_second=1.0)
     clients = node.clients(200)
     draining = await node.drain(11.5)
     assert draining.done()
@@ -209,7 +211,7 @@ async def test_however_many_there_are_they_go_within_three_quarters_of_the_time(
 
 
 async def test_a_drain_without_time_sends_everybody_at_once() -> None:
-    node = Node(seconds=0.0)
+    node = NodeUnderTest(seconds=0.0)
     clients = node.clients(5, reads=True, obeys=False)
     draining = await node.drain(0.05)
     assert draining.done()
@@ -218,11 +220,11 @@ async def test_a_drain_without_time_sends_everybody_at_once() -> None:
     await node.handler.stop()
 
 
-def outcomes(node: Node) -> dict[tuple[str, ...], int]:
+def outcomes(node: NodeUnderTest) -> dict[tuple[str, ...], int]:
     return node.handler._metrics.labelled(catalogue.DRAINED_CONNECTIONS).by_labels
 
 
-async def test_clients_are_counted_by_how_they_went(node: Node) -> None:
+async def test_clients_are_counted_by_how_they_went(node: NodeUnderTest) -> None:
     node.clients(5)
     node.clients(3, obeys=False)
     node.clients(2, reads=True, obeys=False)

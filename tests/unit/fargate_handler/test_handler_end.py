@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from evenflow.fargate_handler.adapters import Adapters, Stores, memory_stores
-from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
@@ -23,12 +23,12 @@ from tests.unit.settle import settle
 CHANNEL = Channel("t", "demo", "s")
 
 
-class Node:
+class NodeUnderTest:
     """A handler that does not listen. The demo model answers."""
 
     def __init__(self, stores: Stores, clock: HandTurnedClock) -> None:
         self.clock = clock
-        self.handler = Handler(
+        self.handler = Node(
             HandlerSettings(drain_seconds=1.0),
             asyncio.get_running_loop(),
             Metrics(),
@@ -66,21 +66,21 @@ async def clock() -> HandTurnedClock:
     return clock
 
 
-async def _started(stores: Stores, clock: HandTurnedClock) -> Node:
-    node = Node(stores, clock)
-    await node.handler._membership.start()
+async def _started(stores: Stores, clock: HandTurnedClock) -> NodeUnderTest:
+    node = NodeUnderTest(stores, clock)
+    await node.handler._cluster.start()
     return node
 
 
 @pytest.fixture
-async def node(clock: HandTurnedClock) -> AsyncIterator[Node]:
+async def node(clock: HandTurnedClock) -> AsyncIterator[NodeUnderTest]:
     node = await _started(memory_stores(), clock)
     yield node
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 @pytest.mark.parametrize("drains", [True, False])
-async def test_behind_its_end_no_task_runs(node: Node, drains: bool) -> None:
+async def test_behind_its_end_no_task_runs(node: NodeUnderTest, drains: bool) -> None:
     assert (await node.ask()).state is ResponseState.STREAMING
     if drains:
         await node.drain()
@@ -108,7 +108,7 @@ async def test_no_task_waits_for_a_store_that_does_not_answer(
     await node.stop()
 
 
-async def test_where_the_store_ends_with_the_process_readers_are_told(node: Node) -> None:
+async def test_where_the_store_ends_with_the_process_readers_are_told(node: NodeUnderTest) -> None:
     stream = await node.ask()
     await node.drain()
     assert stream.error is not None

@@ -8,25 +8,21 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.bodies.reading_work import ReadingWork
 from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
-from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.connections.access_control import AccessControl
 from evenflow.fargate_handler.gateway.connections.connection_registry import ConnectionRegistry
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.connections.reconnect_rate import ReconnectRate
+from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.fargate_handler.runtime.background import Background
-from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
-from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
 from evenflow.stream_core.auth.rights import ALL_RIGHTS, TO_READ
 from evenflow.stream_core.auth.session_token import SessionClaims, SessionTokens
 from evenflow.stream_core.base.agents import Agents, built_in_agents
 from evenflow.stream_core.base.channel import Channel
-from evenflow.stream_core.base.client_address import TrustedProxies
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.bounds.address_rates import AddressRates
 from evenflow.stream_core.bounds.call_rates import CallRates
 from evenflow.stream_core.bounds.connection_places import ConnectionPlaces
-from evenflow.stream_core.bounds.node_load import LoadFigure
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
@@ -51,6 +47,7 @@ class Gateway:
         self.registry = ConnectionRegistry(self.limits)
         self.places = ConnectionPlaces[asyncio.Transport](1_000, 1_000)
         measures = DeliveryMeasures(self.metrics)
+        site = Site(8080, node_id="node")
         self.context = GatewayContext(
             limits=self.limits,
             clock=self.clock.delivery,
@@ -60,31 +57,24 @@ class Gateway:
             orchestrator=self.orchestrator,
             registry=self.registry,
             work=ReadingWork(self.limits, self.clock.monotonic, self.orchestrator.memory.requests),
-            load=LoadFigure(self.limits),
-            turns=AddressTurns(),
             accepted=AcceptedConnections(
                 self.places, self.metrics.labelled(catalogue.CONNECTIONS_CUT)
             ),
             reconnects=ReconnectRate(self.limits, self.clock.now),
-            sessions_opened=AddressRates(self.limits.sessions_per_address_per_second),
             calls=CallRates(self.limits),
             background=Background(),
-            tokens=SessionTokens({"k": b"secret--" * 4}),
             monotonic=self.clock.monotonic,
             wall_time=self.clock.monotonic,
             tenants=task.tenants,
-            http_url=None,
-            ws_url=None,
-            http_port=8080,
-            ws_port=None,
-            metrics_port=None,
-            allowed_origins=AllowedOrigins(),
-            trusted_proxies=TrustedProxies(),
-            allowed_hosts=AllowedHosts(None),
-            drain_key=None,
-            node_id="node",
-            cookie_secure=False,
-            models=("demo",),
+            access=AccessControl(
+                SessionTokens({"k": b"secret--" * 4}),
+                task.tenants,
+                self.orchestrator.ended_sessions,
+                site,
+                self.clock.monotonic,
+                ("demo",),
+            ),
+            site=site,
             agents=Agents(built_in_agents(demo=True)),
         )
 

@@ -18,9 +18,11 @@ from multidict import CIMultiDict
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
+from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.stream_core.auth.session_token import for_peers
 from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.bounds.node_load import LoadFigure
 
 
 class RecordingWriter(AbstractStreamWriter):
@@ -70,14 +72,23 @@ class Calls:
 
     Args:
         routes: besides those of the gateway.
+        drain_key: what `POST /drain` needs.
     """
 
-    def __init__(self, context: GatewayContext, channel: Channel, *routes: web.RouteDef) -> None:
+    def __init__(
+        self,
+        context: GatewayContext,
+        channel: Channel,
+        *routes: web.RouteDef,
+        drain_key: str | None = None,
+    ) -> None:
         self.left = 0
         """How often it was asked to leave."""
         self._context = context
         websockets = WebSocketEndpoint(context)
-        app = HttpEndpoints(context, Path("no page here"), self._leave, websockets)._runner.app
+        self.load = LoadFigure(context.limits)
+        operators = OperatorEndpoints(context, self.load, self._leave, drain_key=drain_key)
+        app = HttpEndpoints(context, Path("no page here"), operators, websockets)._runner.app
         assert isinstance(app, web.Application)
         app.add_routes(routes)
         app.freeze()
@@ -89,7 +100,7 @@ class Calls:
         self.left += 1
 
     def _bearer(self, only_for: str | None) -> dict[str, str]:
-        token, _ = self._context.tokens.issue(
+        token, _ = self._context.access.tokens.issue(
             self._channel, self._context.wall_time(), 3_600, only_for=only_for
         )
         return {"Authorization": f"Bearer {token}"}

@@ -74,7 +74,7 @@ class SocketInMemory(asyncio.Transport):
 
 def connected(gateway: Gateway, path: str = "/ws", channel: Channel = CHANNEL) -> SocketInMemory:
     """A WebSocket after its handshake."""
-    token, _ = gateway.context.tokens.issue(channel, gateway.clock.now, 3600)
+    token, _ = gateway.context.access.tokens.issue(channel, gateway.clock.now, 3600)
     head = (
         f"GET {path} HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         f"Authorization: Bearer {token}\r\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
@@ -13,7 +11,7 @@ _KEY = "a key that operators have"
 
 
 def _calls(key: str | None = _KEY) -> Calls:
-    return Calls(replace(Gateway().context, drain_key=key), CHANNEL)
+    return Calls(Gateway().context, CHANNEL, drain_key=key)
 
 
 @pytest.mark.parametrize("remote", ["127.0.0.1", "10.0.1.5"])

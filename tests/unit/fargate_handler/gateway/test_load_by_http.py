@@ -39,7 +39,8 @@ async def test_open_event_streams_and_waiting_polls_are_counted_until_they_end()
 
 async def test_health_says_the_load_and_what_it_is_by() -> None:
     gateway = Gateway()
-    gateway.context.load.sample(
+    calls = Calls(gateway.context, CHANNEL)
+    calls.load.sample(
         NodeUse(
             connections=0,
             event_streams=0,
@@ -49,7 +50,7 @@ async def test_health_says_the_load_and_what_it_is_by() -> None:
             lateness_seconds=0.0,
         )
     )
-    assert await Calls(gateway.context, CHANNEL).json("GET", "/health") == {
+    assert await calls.json("GET", "/health") == {
         "status": "serving",
         "connections": 0,
         "load_percent": 25.0,

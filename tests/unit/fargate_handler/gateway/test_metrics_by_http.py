@@ -15,7 +15,9 @@ from tests.unit.settle import settle
 
 
 def _calls(metrics_port: int | None = None) -> Calls:
-    context = replace(Gateway().context, metrics=metrics_of(None), metrics_port=metrics_port)
+    context = Gateway().context
+    site = replace(context.site, metrics_port=metrics_port)
+    context = replace(context, metrics=metrics_of(None), site=site)
     return Calls(context, CHANNEL)
 
 

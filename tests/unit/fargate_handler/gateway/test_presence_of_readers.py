@@ -171,7 +171,7 @@ class TestByEvents:
         here = await ChangedHands.begin()
         here.stream.detach(here.reader)
         calls, path = here.calls(here.a), f"/chat/message/{here.response_id}"
-        tokens, now = calls._context.tokens, calls._context.wall_time()
+        tokens, now = calls._context.access.tokens, calls._context.wall_time()
         own, _ = tokens.issue(CHANNEL, now, 60, user="ann")
         EventStream(calls, f"{path}/events", {"Authorization": f"Bearer {own}"})
         await settle()

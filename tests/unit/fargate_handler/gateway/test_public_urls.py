@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.stream_core.base.forwarded import CalledUrl
-from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 
 @pytest.mark.parametrize(
@@ -23,21 +21,21 @@ from tests.unit.fargate_handler.gateway.client_harness import Gateway
         ("10.0.0.7:8080", "https://a.b", "wss://ws.a.b/", 8081, "wss://ws.a.b/"),
     ],
 )
-async def test_the_websocket_s_address(
+def test_the_websocket_s_address(
     host: str, http_url: str | None, ws_url: str | None, ws_port: int | None, told: str
 ) -> None:
-    context = replace(Gateway().context, http_url=http_url, ws_url=ws_url, ws_port=ws_port)
+    site = Site(8080, http_url, ws_url, ws_port)
     called = CalledUrl("http", host)
-    assert context.public_urls(called) == (told, http_url or f"http://{host}")
+    assert site.public_urls(called) == (told, http_url or f"http://{host}")
 
 
 @pytest.mark.parametrize(("prefix", "ws_url"), [("", "/ws"), ("/ev", "/ev/ws")])
-async def test_where_the_host_is_not_known_both_are_relative(prefix: str, ws_url: str) -> None:
+def test_where_the_host_is_not_known_both_are_relative(prefix: str, ws_url: str) -> None:
     for ws_port in (None, 8081):
-        context = replace(Gateway().context, ws_port=ws_port)
-        assert context.public_urls(CalledUrl("https", "", prefix)) == (ws_url, prefix)
+        site = Site(8080, ws_port=ws_port)
+        assert site.public_urls(CalledUrl("https", "", prefix)) == (ws_url, prefix)
 
 
-async def test_a_client_that_came_by_https_below_a_path_is_told_so() -> None:
+def test_a_client_that_came_by_https_below_a_path_is_told_so() -> None:
     told = ("wss://chat.example/ev/ws", "https://chat.example/ev")
-    assert Gateway().context.public_urls(CalledUrl("https", "chat.example", "/ev")) == told
+    assert Site(8080).public_urls(CalledUrl("https", "chat.example", "/ev")) == told

@@ -102,7 +102,7 @@ class TestOverHttp:
 
     def _ticket(self, here: ChangedHands, response_id: str) -> dict[str, str]:
         context = here.gateway(here.a).context
-        ticket, _ = context.tokens.issue(
+        ticket, _ = context.access.tokens.issue(
             here.stream.channel, context.wall_time(), 60, only_for=response_id
         )
         return {"Authorization": f"Bearer {ticket}"}

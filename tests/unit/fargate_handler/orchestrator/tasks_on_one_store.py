@@ -8,7 +8,7 @@ from typing import Self
 import pytest
 
 from evenflow.fargate_handler.adapters import Stores
-from evenflow.fargate_handler.membership import Membership
+from evenflow.fargate_handler.cluster import Cluster
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
@@ -104,7 +104,7 @@ class Task:
         self.sessions = ScriptedSessionStore(shared.sessions)
         self._activity = ScriptedTenantActivity(shared.activity)
         self.quotas = Quotas(self.tenants)
-        self.membership = Membership(
+        self.cluster = Cluster(
             NodeContext(
                 limits,
                 self.clock.delivery,
@@ -132,12 +132,12 @@ class Task:
             address=self.address,
             peers=shared.peers,
         )
-        self.orchestrator = self.membership.orchestrator
-        self.workload = self.membership.workload
-        self.recorder = self.membership.recorder
-        self.keeper = self.membership.keeper
-        self.succession = self.membership.succession
-        self.followed = self.membership.followed
+        self.orchestrator = self.cluster.orchestrator
+        self.workload = self.cluster.workload
+        self.recorder = self.cluster.recorder
+        self.keeper = self.cluster.keeper
+        self.succession = self.cluster.succession
+        self.followed = self.cluster.followed
         shared.peers.add(self.address, self.orchestrator)
 
     @classmethod
@@ -152,7 +152,7 @@ class Task:
     ) -> Self:
         """A task that has its lease. It keeps it, writes, and sweeps, as time passes."""
         task = cls(shared or Shared(), name, limits, source, fallback_text, repeats_lost)
-        await task.membership.start()
+        await task.cluster.start()
         task.shared.sessions.network.calls.clear()
         return task
 
@@ -167,7 +167,7 @@ class Task:
         """A task that is the only one. Nothing in its stores waits, so it has its lease at once."""
         task = cls(Shared(), "a", limits, source, fallback_text, repeats_lost)
         with pytest.raises(StopIteration):
-            task.membership.start().send(None)
+            task.cluster.start().send(None)
         return task
 
     def send(

@@ -85,7 +85,7 @@ class Tasks:
 
     def slots(self, task: Task) -> ServerSlots:
         """What the task has found of its model's server."""
-        (upstream,) = task.membership._calls._upstreams.by_name.values()
+        (upstream,) = task.cluster._calls._upstreams.by_name.values()
         return upstream.prefills.slots
 
     async def leave(self) -> None:

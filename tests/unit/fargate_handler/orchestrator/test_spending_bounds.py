@@ -332,7 +332,7 @@ async def test_a_model_whose_server_reports_too_much_is_named_once_a_minute(
 async def test_what_is_written_to_the_prompt_s_cache_was_reserved_at_its_price() -> None:
     stores = shared(None, limits=QuotaLimits(dollars_per_month=1))
     task = await Task.join(stores, limits=LIMITS)
-    task.membership.usage.prices = ModelPrices({"": Price(3, 15, 0.30, 3.75)})
+    task.cluster.usage.prices = ModelPrices({"": Price(3, 15, 0.30, 3.75)})
     await ask(task, longest=LONGEST)
     assert await committed(stores, DOLLARS) == INPUT * 3_750 + LONGEST * 15_000
     await give(task, "x")

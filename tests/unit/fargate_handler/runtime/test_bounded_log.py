@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from evenflow.fargate_handler.runtime.bounded_log import REPEATED, UNREAD, BoundedLog
-from evenflow.fargate_handler.runtime.line_writer import LineWriter
+from evenflow.fargate_handler.runtime.bounded_log import REPEATED, UNREAD, BoundedLog, LineWriter
 from evenflow.fargate_handler.runtime.log_formats import LineFormatter
 from evenflow.stream_core.bounds.log_rate import EACH
 from evenflow.stream_core.records.event_record import EventRecord

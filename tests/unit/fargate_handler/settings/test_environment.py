@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.fargate_handler.settings.agents_file import read_agents
-from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, load_settings
+from evenflow.fargate_handler.settings.handler_settings import (
+    ConfigurationError,
+    load_settings,
+    read_agents,
+)
 from evenflow.server_variables import server_variable
 
 _KEY = "0123456789abcdef0123456789abcdef"

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from evenflow.fargate_handler.adapters import Adapters, memory_stores
-from evenflow.fargate_handler.handler import Handler
+from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_aws.key_secret import KeySecret
@@ -41,7 +41,7 @@ class SecretsManager:
         return {"SecretString": self.secret}
 
 
-class Node:
+class NodeUnderTest:
     """A handler that does not listen, and whose clock is turned by hand."""
 
     def __init__(self, client: SecretsManager, tenants: SecretsManager) -> None:
@@ -55,7 +55,7 @@ class Node:
             KeySecret(tenants, "tenant-keys", parse_tenant_keys),
         )
         self._now = 1000.0
-        self.handler = Handler(
+        self.handler = Node(
             HandlerSettings(),
             asyncio.get_running_loop(),
             Metrics(),
@@ -87,14 +87,14 @@ class Node:
 
 
 @pytest.fixture
-async def node() -> AsyncIterator[Node]:
+async def node() -> AsyncIterator[NodeUnderTest]:
     client = SecretsManager({"k1": OLD})
-    node = Node(client, SecretsManager({"acme": OLD}))
+    node = NodeUnderTest(client, SecretsManager({"acme": OLD}))
     yield node
     await node.handler.stop()
 
 
-async def test_new_keys_are_in_force_within_minutes_for_every_part(node: Node) -> None:
+async def test_new_keys_are_in_force_within_minutes_for_every_part(node: NodeUnderTest) -> None:
     node.client.secret = json.dumps({"k2": NEW, "k1": OLD})
     await node.seconds(250)
     assert (node.client.reads, node.opens(NEW, "k2")) == (0, False)
@@ -119,7 +119,7 @@ async def test_new_keys_are_in_force_within_minutes_for_every_part(node: Node) -
     ],
 )
 async def test_keys_that_cannot_be_read_leave_the_old_ones_in_force(
-    node: Node, failure: Exception, caplog: pytest.LogCaptureFixture
+    node: NodeUnderTest, failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.client.failure = failure
     await node.seconds(310)
@@ -136,7 +136,7 @@ async def test_keys_that_cannot_be_read_leave_the_old_ones_in_force(
     "secret", ["", "{", "{}", "[]", '{"k1": "short"}', f'{{"k1": "{NEW}", "k1": "{OLD}"}}']
 )
 async def test_a_secret_that_is_none_leaves_the_old_ones_in_force_and_is_not_logged(
-    node: Node, secret: str, caplog: pytest.LogCaptureFixture
+    node: NodeUnderTest, secret: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.client.secret = secret
     await node.seconds(310)
@@ -145,7 +145,7 @@ async def test_a_secret_that_is_none_leaves_the_old_ones_in_force_and_is_not_log
     assert NEW not in caplog.text
 
 
-async def test_the_tenants_keys_are_read_again_too(node: Node) -> None:
+async def test_the_tenants_keys_are_read_again_too(node: NodeUnderTest) -> None:
     node.tenants.secret = json.dumps({"acme": NEW, "zeta": OLD})
     await node.seconds(250)
     assert (node.tenants.reads, node.tenant_of(OLD)) == (0, "acme")
@@ -155,7 +155,7 @@ async def test_the_tenants_keys_are_read_again_too(node: Node) -> None:
 
 @pytest.mark.parametrize("secret", ["", "[]", '{"acme": "short"}', f'{{"Acme Limited": "{NEW}"}}'])
 async def test_tenants_keys_that_cannot_be_read_leave_the_old_ones_in_force(
-    node: Node, secret: str, caplog: pytest.LogCaptureFixture
+    node: NodeUnderTest, secret: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.tenants.secret = secret
     node.client.secret = json.dumps({"k2": NEW})
@@ -168,10 +168,8 @@ async def test_tenants_keys_that_cannot_be_read_leave_the_old_ones_in_force(
 
 async def test_a_node_with_keys_of_its_own_reads_none() -> None:
     adapters = Adapters({"k1": OLD.encode()}, memory_stores())
-    handler = Handler(
-        HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters, lambda: None
-    )
-    handler._read_keys_at = 0.0
+    handler = Node(HandlerSettings(), asyncio.get_running_loop(), Metrics(), adapters, lambda: None)
+    handler._keys._keys_due_at = 0.0
     handler.on_due(0)
     await asyncio.sleep(0)
     assert handler._background._tasks == set()

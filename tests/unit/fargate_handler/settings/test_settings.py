@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from evenflow.fargate_handler.model_source import bedrock_terms
 from evenflow.fargate_handler.settings.handler_settings import (
     ConfigurationError,
     HandlerSettings,
     load_settings,
 )
-from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
+from evenflow.fargate_handler.settings.model_values import Guardrail
+from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms
 
 KEY = "0123456789abcdef0123456789abcdef"
 Environment = Callable[..., None]
@@ -143,7 +145,7 @@ def test_a_model_on_aws_needs_its_name(environment: Environment, model: str) -> 
 def test_how_bedrock_treats_calls_is_set(environment: Environment) -> None:
     bedrock = {"MODEL": "bedrock", "MODEL_NAME": "a-name"}
     environment(**bedrock)
-    assert load_settings().bedrock_terms == BedrockTerms()
+    assert bedrock_terms(load_settings()) == BedrockTerms()
     environment(
         **bedrock,
         BEDROCK_CACHE_TTL="5m",
@@ -152,7 +154,7 @@ def test_how_bedrock_treats_calls_is_set(environment: Environment) -> None:
         BEDROCK_GUARDRAIL_MODE="async",
     )
     guardrail = Guardrail("abc123", "DRAFT")
-    assert load_settings().bedrock_terms == BedrockTerms("5m", "flex", guardrail, "async")
+    assert bedrock_terms(load_settings()) == BedrockTerms("5m", "flex", guardrail, "async")
     environment(**bedrock, BEDROCK_GUARDRAIL="abc123")
     assert refusal().startswith("EVENFLOW_BEDROCK_GUARDRAIL='abc123': must be a guardrail's id")
 

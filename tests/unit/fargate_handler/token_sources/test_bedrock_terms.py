@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from evenflow.fargate_handler.settings.model_values import Guardrail
 from evenflow.fargate_handler.token_sources.bedrock_request import bedrock_request
-from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms, Guardrail
+from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms
 from evenflow.fargate_handler.token_sources.port import ModelRequest
 from evenflow.stream_core.session.conversation import Turn
 

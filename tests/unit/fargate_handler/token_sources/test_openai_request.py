@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.chosen_source import chosen_source
+from evenflow.fargate_handler.model_source import make_token_source
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
@@ -59,7 +59,7 @@ async def test_the_bound_is_the_setting() -> None:
     settings = HandlerSettings.model_validate(
         {"model": "openai", "model_url": "http://model/v1", "model_max_tokens": 500}
     )
-    model = chosen_source(settings, HandTurnedClock().delivery)
+    model = make_token_source(settings, HandTurnedClock().delivery)
     assert isinstance(model, OpenAIModel)
     assert model._body(ModelRequest("demo", TURNS, 1))["max_tokens"] == 500
     await model.close()

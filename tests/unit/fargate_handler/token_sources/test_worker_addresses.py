@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from evenflow.fargate_handler.inference.worker_pool import resolve, split_address
+from evenflow.fargate_handler.inference.worker_pool import resolve
+from evenflow.fargate_handler.settings.model_values import split_address
 
 
 @pytest.mark.parametrize(

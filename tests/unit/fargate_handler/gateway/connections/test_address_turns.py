@@ -106,7 +106,7 @@ async def test_an_address_that_rests_leaves_nothing_behind(loop: Loop) -> None:
 @pytest.mark.parametrize("path", ["/health", "/metrics"])
 async def test_what_machines_ask_waits_for_nobody(path: str) -> None:
     context = replace(Gateway().context, metrics=metrics_of(None))
-    queue = [asyncio.create_task(context.turns.wait("127.0.0.1")) for _ in range(400)]
+    queue = [asyncio.create_task(context.accepted.turns.wait("127.0.0.1")) for _ in range(400)]
     await asyncio.sleep(0)
     answer = await Calls(context, CHANNEL).call("GET", path)
     assert (answer.status, queue[-1].done()) == (200, False)

@@ -33,13 +33,10 @@ class _First:
         self.transport = Mock(spec=asyncio.Transport)
         self._refusal = refusal
         self._made_at = asyncio.get_running_loop().time()
+        accepted = AcceptedConnections(self.places, self.cut)
+        accepted.turns = turns or accepted.turns
         self.protocol = HeadFirst(
-            self._websockets,
-            self._http,
-            AcceptedConnections(self.places, self.cut),
-            turns or AddressTurns(),
-            self.undecided,
-            head_seconds,
+            self._websockets, self._http, accepted, self.undecided, head_seconds
         )
         self.protocol.connection_made(self.transport)
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from evenflow.fargate_handler.gateway.connections.listening_socket import listening_socket
+from evenflow.fargate_handler.gateway.connections.processes import listening_socket
 from evenflow.stream_core.base.limits import Limits
 
 

@@ -7,11 +7,11 @@ import socket
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from evenflow.fargate_handler.gateway.connections.listening_socket import listening_socket
 from evenflow.fargate_handler.gateway.connections.processes import (
     Place,
     Siblings,
     joined_pages,
+    listening_socket,
     public_sockets,
 )
 from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings

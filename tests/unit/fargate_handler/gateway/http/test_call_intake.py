@@ -95,11 +95,12 @@ async def test_so_have_calls_that_no_endpoint_answers(
     method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     gateway = Gateway(_SLOW)
-    context = replace(
-        gateway.context,
+    site = replace(
+        gateway.context.site,
         allowed_hosts=AllowedHosts(["chat.example"]),
         allowed_origins=AllowedOrigins([_PREFLIGHT["Origin"]]),
     )
+    context = replace(gateway.context, site=site)
     calls, sent = Calls(context, CHANNEL), {"Host": "127.0.0.1", **headers}
     calls._headers = {}
     assert (await calls.call(method, path, sent, remote=_STRANGER)).status == status
@@ -160,7 +161,7 @@ async def test_what_other_tasks_read_has_no_rate() -> None:
 async def test_a_share_is_counted_beside_its_session_and_by_address() -> None:
     gateway = Gateway(_SLOW)
     calls, now = Calls(gateway.context, CHANNEL), gateway.clock.now
-    token, _ = gateway.context.tokens.issue(CHANNEL, now, 60, may=frozenset([Right.READ]))
+    token, _ = gateway.context.access.tokens.issue(CHANNEL, now, 60, may=frozenset([Right.READ]))
     share = {"Authorization": f"Bearer {token}"}
     rates, read = gateway.context.calls, (calls, "GET", "/chat/message/r1")
     rates.add(Caller(CHANNEL), 100, now)
@@ -195,7 +196,7 @@ async def test_no_endpoint_is_called_without_the_right_that_its_route_says(route
     served = web.route(route.method, elsewhere.path.replace("+}", ":.+}"), admitted)
     calls = Calls(gateway.context, CHANNEL, served)
     rights = frozenset(right for right in Right if right is not route.terms.right)
-    lacking, _ = gateway.context.tokens.issue(CHANNEL, gateway.clock.now, 60, may=rights)
+    lacking, _ = gateway.context.access.tokens.issue(CHANNEL, gateway.clock.now, 60, may=rights)
     path, without = _path(elsewhere), {"Authorization": f"Bearer {lacking}"}
     assert (await calls.call(route.method, path, without)).status == 403
     assert called == []

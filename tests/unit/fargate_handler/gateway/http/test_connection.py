@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
+from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.stream_core.bounds.memory_bound import READ_AHEAD_BYTES
+from evenflow.stream_core.bounds.node_load import LoadFigure
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.socket_in_memory import SocketInMemory
 from tests.unit.settle import settle
@@ -22,7 +24,9 @@ _HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 @pytest.fixture
 async def endpoints() -> AsyncIterator[HttpEndpoints]:
     context = Gateway().context
-    serving = HttpEndpoints(context, Path("no page here"), lambda: None, WebSocketEndpoint(context))
+    operators = OperatorEndpoints(context, LoadFigure(context.limits), lambda: None)
+    websockets = WebSocketEndpoint(context)
+    serving = HttpEndpoints(context, Path("no page here"), operators, websockets)
     await serving.start()
     yield serving
     await serving.stop()

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import asyncio
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from http.cookies import Morsel, SimpleCookie
 
 import pytest
 
+from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.fargate_handler.gateway.http.cookies import released_cookie, sticky_cookie
-from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 NOW = 1_800_000_000.4
 
@@ -22,11 +20,8 @@ def read(header: str) -> Morsel[str]:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_the_cookie_names_this_node_for_an_hour(secure: bool) -> None:
-    context = replace(
-        Gateway().context, node_id="0123456789abcdef", cookie_secure=secure, wall_time=lambda: NOW
-    )
-    header = sticky_cookie(context)
+def test_the_cookie_names_this_node_for_an_hour(secure: bool) -> None:
+    header = sticky_cookie(Site(8080, node_id="0123456789abcdef", cookie_secure=secure), NOW)
     cookie = read(header)
     assert cookie.value == "0123456789abcdef"
     # An ALB reads Expires and not Max-Age.
@@ -39,11 +34,9 @@ async def test_the_cookie_names_this_node_for_an_hour(secure: bool) -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_a_released_cookie_is_over(secure: bool) -> None:
-    context = replace(Gateway().context, cookie_secure=secure, wall_time=lambda: NOW)
-    cookie = read(released_cookie(context))
+def test_a_released_cookie_is_over(secure: bool) -> None:
+    cookie = read(released_cookie(Site(8080, cookie_secure=secure)))
     assert cookie.value == ""
     assert parsedate_to_datetime(cookie["expires"]).timestamp() == 0
     # Only a cookie of the same path, and one as secure, replaces the one before.
     assert (cookie["path"], bool(cookie["secure"])) == ("/", secure)
-    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -228,7 +228,9 @@ async def test_the_cookie_of_events_names_their_tenant(
     log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = Gateway().context
-    ticket, _ = context.tokens.issue(CHANNEL, context.wall_time(), 60, only_for="rsp_unknown")
+    ticket, _ = context.access.tokens.issue(
+        CHANNEL, context.wall_time(), 60, only_for="rsp_unknown"
+    )
     path = "/chat/message/rsp_unknown/events"
     calls = Calls(context, CHANNEL)
     monkeypatch.setattr(calls, "_headers", {"Cookie": f"{EVENTS_COOKIE}={ticket}"})

@@ -37,7 +37,7 @@ class LineEndpoint:
 
     def _admit(self, line: bytes) -> ClientConnection:
         context, hello = self._context, orjson.loads(line)
-        claims = context.tokens.verify(hello["token"], context.wall_time())
+        claims = context.access.tokens.verify(hello["token"], context.wall_time())
         return admit_client(
             context,
             claims,

@@ -14,7 +14,7 @@ import pytest
 
 from evenflow.fargate_handler.gateway.connections import listener
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
-from evenflow.fargate_handler.gateway.connections.listening_socket import listening_socket
+from evenflow.fargate_handler.gateway.connections.processes import listening_socket
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.stream_core.base.limits import Limits
@@ -42,7 +42,7 @@ def _websockets(context: GatewayContext) -> Listener:
         take(transport, received)
 
     head_seconds = context.limits.head_seconds
-    return listener.Listener(take, no_http, context.accepted, context.turns, head_seconds)
+    return listener.Listener(take, no_http, context.accepted, head_seconds)
 
 
 TRANSPORTS = {
@@ -136,7 +136,9 @@ class Node:
 
     async def connect(self, *, token: str | None = None, replaces: bool = False) -> Reader:
         if token is None:
-            token, _ = self.gateway.context.tokens.issue(CHANNEL, self.gateway.clock.now, 3600)
+            token, _ = self.gateway.context.access.tokens.issue(
+                CHANNEL, self.gateway.clock.now, 3600
+            )
         client = await self._client.connect(self._port, token, replaces=replaces)
         self._clients.append(client)
         reader = Reader(client)

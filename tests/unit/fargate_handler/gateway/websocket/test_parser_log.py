@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from evenflow.fargate_handler.gateway.websocket.parser_log import ParserLog
+from evenflow.fargate_handler.gateway.websocket.websocket_protocol import ParserLog
 from evenflow.fargate_handler.runtime.metrics import Counter
 
 

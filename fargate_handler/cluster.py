@@ -1,4 +1,4 @@
-"""This task as one of several that share a store, or as the only one."""
+"""A node among the nodes that share its store: leases, failover, and its orchestrator."""
 
 from __future__ import annotations
 
@@ -40,19 +40,21 @@ from evenflow.stream_core.stores.session_store import LedgerEntry, NotAccepted, 
 
 _logger = logging.getLogger(__name__)
 
-# For a try of the stores: a session that doesn't exist, and a message that can't be its next one.
+# The probe of the stores: a session that does not exist, and a message that it cannot accept.
 _NO_SESSION = Channel("evenflow", "start", "nobody")
 _NO_MESSAGE = LedgerEntry("nothing", "nobody's", "", "nothing", "nobody")
 _LEAVE_STEP_SECONDS = 0.05
 
 
-class Membership:
-    """What a task shares with the others, and its orchestrator.
+class Cluster:
+    """What a node shares with the other nodes of its store, and its orchestrator.
+
+    A node that is alone has one too. It finds no other node.
 
     Args:
-        name: the name under which this task owns responses.
-        address: where others reach it, `http://host:port`. None if they can't.
-        peers: the others' logs, where they can be reached.
+        name: the name under which this node owns responses.
+        address: where other nodes reach it, `http://host:port`. None if they can't.
+        peers: the response logs of the other nodes, where they can be reached.
         usage_folder: where each day's usage is written to a file. None: nowhere.
     """
 
@@ -69,16 +71,9 @@ class Membership:
     ) -> None:
         self._stores = stores
         self._context = context
+        self._peers = peers
         self.workload = Workload(context, store_in_memory=not stores.outlives_process)
-        self.recorder = ResponseRecorder(
-            context,
-            stores.responses,
-            stores.sessions,
-            on_ended=lambda stream: log_event(answer_record(stream, model.prices)),
-            on_lost=self.workload.lose,
-            settle=self._settle,
-            longest_answer=stores.longest_answer,
-        )
+        self.recorder = self._recorder(model)
         self.keeper = LeaseKeeper(
             context,
             stores.leases,
@@ -87,9 +82,7 @@ class Membership:
             on_lost=self.recorder.lose_everything,
         )
         self._leases = LeaseView(context, stores.responses, self.keeper)
-        self.exchange = ActivityExchange(context, stores.activity, name, self._leases.gone)
-        self.exchange.add(self.workload.generations.charges)
-        self.exchange.add(QuotaActivity(context))
+        self._owners = OtherTasks(stores.responses, self.keeper, self._leases, peers)
         self.usage = TenantUsage(
             context,
             stores.usage,
@@ -97,44 +90,18 @@ class Membership:
             keeper=self.keeper,
             is_writing=self.recorder.is_writing,
         )
-        self._left_reservations = (
-            None
-            if stores.usage is None
-            else LeftReservations(
-                context,
-                stores.usage,
-                responses=stores.responses,
-                keeper=self.keeper,
-                leases=self._leases,
-                usage=self.usage,
-            )
-        )
-        self._usage_files = (
-            None
-            if usage_folder is None or stores.usage is None
-            else UsageFiles(context, stores.usage, usage_folder)
-        )
-        others = OtherTasks(stores.responses, self.keeper, self._leases, peers)
-        texts = KeptTexts(stores.large_texts, stores.largest_text)
-        ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, texts)
+        self._usage_upkeep = self._usage_tasks(usage_folder)
+        self._texts = KeptTexts(stores.large_texts, stores.largest_text)
+        ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, self._texts)
         dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
+        self.exchange = self._activity_exchange(name)
         self._calls = CallsExchange(
             context, stores.calls, name, dispatcher.upstreams, self.workload.generations
         )
-        self.succession = Succession(
-            context,
-            others,
-            self.workload,
-            sessions=stores.sessions,
-            texts=texts,
-            dead_letters=stores.dead_letters,
-            settle=self.usage.settle_record,
-            is_writing=self.recorder.is_writing,
-            begin=dispatcher.inherit,
-        )
+        self.succession = self._failover(dispatcher)
         self.followed = FollowedResponses(
             context,
-            others,
+            self._owners,
             self.workload.responses,
             new_stream=dispatcher.new_stream,
             take_over=self.succession.take_over,
@@ -142,7 +109,65 @@ class Membership:
         self.presence = PresenceOverTasks(
             context, peers, self.workload.responses, self.followed.owner_at
         )
-        self.orchestrator = Orchestrator(
+        self.orchestrator = self._orchestrator(ledger, dispatcher)
+        self.tenant_records = (
+            None
+            if stores.tenants is None
+            else TenantRecords(stores.tenants, context.tenants, model.prices, model.served)
+        )
+        context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
+
+    def _recorder(self, model: ServedModel) -> ResponseRecorder:
+        stores = self._stores
+        return ResponseRecorder(
+            self._context,
+            stores.responses,
+            stores.sessions,
+            on_ended=lambda stream: log_event(answer_record(stream, model.prices)),
+            on_lost=self.workload.lose,
+            settle=self._settle,
+            longest_answer=stores.longest_answer,
+        )
+
+    def _activity_exchange(self, name: str) -> ActivityExchange:
+        exchange = ActivityExchange(self._context, self._stores.activity, name, self._leases.gone)
+        exchange.add(self.workload.generations.charges)
+        exchange.add(QuotaActivity(self._context))
+        return exchange
+
+    def _usage_tasks(self, usage_folder: Path | None) -> list[LeftReservations | UsageFiles]:
+        """What settles the reservations of lost nodes, and writes each day's usage to a file."""
+        store = self._stores.usage
+        if store is None:
+            return []
+        reservations = LeftReservations(
+            self._context,
+            store,
+            responses=self._stores.responses,
+            keeper=self.keeper,
+            leases=self._leases,
+            usage=self.usage,
+        )
+        if usage_folder is None:
+            return [reservations]
+        return [reservations, UsageFiles(self._context, store, usage_folder)]
+
+    def _failover(self, dispatcher: Dispatcher) -> Succession:
+        return Succession(
+            self._context,
+            self._owners,
+            self.workload,
+            sessions=self._stores.sessions,
+            texts=self._texts,
+            dead_letters=self._stores.dead_letters,
+            settle=self.usage.settle_record,
+            is_writing=self.recorder.is_writing,
+            begin=dispatcher.inherit,
+        )
+
+    def _orchestrator(self, ledger: MessageLedger, dispatcher: Dispatcher) -> Orchestrator:
+        context, stores, responses = self._context, self._stores, self.workload.responses
+        return Orchestrator(
             context,
             workload=self.workload,
             ledger=ledger,
@@ -153,26 +178,17 @@ class Membership:
             ended_sessions=EndedSessions(context, stores.sessions),
             usage=self.usage,
             messages=SessionMessages(
-                context,
-                stores.sessions,
-                texts,
-                here=self.workload.responses,
-                stored=stores.responses,
+                context, stores.sessions, self._texts, here=responses, stored=stores.responses
             ),
         )
-        self.tenant_records = (
-            None
-            if stores.tenants is None
-            else TenantRecords(stores.tenants, context.tenants, model.prices, model.served)
-        )
-        context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
 
     async def _settle(self, stream: ResponseStream, ended_at: float) -> None:
         await self.usage.settle(stream, ended_at)
 
     async def start(self) -> None:
-        """Try the stores, so that a wrong name stops the start, take the lease, and read the
-        tenants.
+        """Take the lease, probe the stores, read the tenants, and start the background work.
+
+        The probe makes a wrong table name stop the start.
 
         Raises:
             ConfigurationError: the stores can't be used.
@@ -194,13 +210,15 @@ class Membership:
         self.succession.start()
         self.exchange.start()
         self._calls.start()
-        if self._left_reservations is not None:
-            self._left_reservations.start()
-        if self._usage_files is not None:
-            self._usage_files.start()
+        for task in self._usage_upkeep:
+            task.start()
 
     async def leave(self, flush_until: float) -> None:
-        """Hand over what has not ended, and write the rest until `flush_until` (monotonic)."""
+        """Hand over the running answers, write the rest until `flush_until`, and release the lease.
+
+        Args:
+            flush_until: on the monotonic clock.
+        """
         if self._stores.outlives_process:
             self.workload.generations.hand_over_all()
         else:
@@ -221,7 +239,7 @@ class Membership:
             _logger.warning("the lease of this task could not be released; it runs out by itself")
 
     async def aclose(self) -> None:
-        """End all work. First what begins more of it."""
+        """End all work, the parts that start more of it first."""
         await self.exchange.aclose()
         await self._calls.aclose()
         await self.presence.aclose()
@@ -230,9 +248,7 @@ class Membership:
         await self.workload.generations.aclose()
         await self.recorder.aclose()
         await self.usage.aclose()
-        if self._left_reservations is not None:
-            await self._left_reservations.aclose()
-        if self._usage_files is not None:
-            await self._usage_files.aclose()
+        for task in self._usage_upkeep:
+            await task.aclose()
         await self.keeper.aclose()
         await self._leases.aclose()

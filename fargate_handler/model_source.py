@@ -7,6 +7,8 @@ import logging
 
 from evenflow.fargate_handler.settings.forward_proxy import forward_proxy
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
+from evenflow.fargate_handler.settings.model_values import Guardrail
+from evenflow.fargate_handler.token_sources.bedrock_terms import BedrockTerms
 from evenflow.fargate_handler.token_sources.demo.passages import Passages
 from evenflow.fargate_handler.token_sources.demo.source import DemoModel
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
@@ -17,7 +19,7 @@ from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 _logger = logging.getLogger(__name__)
 
 
-def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
+def make_token_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSource:
     """A token source in the running loop. The demo model's timers use `clock`.
 
     Raises:
@@ -47,7 +49,7 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
             settings.model_name,
             settings.model_max_tokens,
             settings.generations_per_node,
-            settings.bedrock_terms,
+            bedrock_terms(settings),
         )
     if settings.model == "sagemaker":
         from evenflow.fargate_handler.token_sources.sagemaker import SageMakerModel
@@ -59,6 +61,17 @@ def chosen_source(settings: HandlerSettings, clock: DeliveryClock) -> TokenSourc
             settings.response_bytes,
         )
     return DemoModel(Passages.read(settings.docs), clock, settings.demo_seed)
+
+
+def bedrock_terms(settings: HandlerSettings) -> BedrockTerms:
+    """How Bedrock is to treat every call."""
+    guardrail = settings.bedrock_guardrail
+    return BedrockTerms(
+        settings.bedrock_cache_ttl,
+        settings.bedrock_service_tier,
+        Guardrail.parse(guardrail) if guardrail else None,
+        settings.bedrock_guardrail_mode,
+    )
 
 
 def _logged_proxy(url: str) -> str | None:
