@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from evenflow.fargate_handler.orchestrator.whole_request import (
     WholeRequest,
-    asked_by,
     brought_turns,
+    request_to_model,
 )
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.agents import Agent, Agents, MessageTerms
@@ -42,15 +42,23 @@ class AgentRequests:
         return self._models.get(name, name)
 
     def asked(
-        self, channel: Channel, turns: Sequence[Turn], terms: MessageTerms, kind: MessageKind = CHAT
+        self,
+        channel: Channel,
+        turns: Sequence[Turn],
+        terms: MessageTerms,
+        kind: MessageKind = CHAT,
+        whole: WholeRequest | None = None,
     ) -> WholeRequest:
-        """The request to the model for the last one of `turns`.
+        """The request to the model for a message.
+
+        Args:
+            turns, whole: as in `request_to_model`.
 
         Raises:
             NotFound: the channel's agent no longer exists.
         """
         agent = self._agent_of(channel, kind)
-        asked = asked_by(kind, brought_turns(terms) or turns)
+        asked = request_to_model(kind, brought_turns(terms) or turns, whole)
         asked = replace(
             asked,
             model=self.model(channel, terms, kind),

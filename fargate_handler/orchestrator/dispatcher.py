@@ -19,6 +19,7 @@ from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
 from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
+    ReceivedRequest,
     WholeRequest,
     can_go_on,
     line_of,
@@ -203,10 +204,12 @@ class Dispatcher:
         *,
         since: float,
         asks: Asked | None = None,
+        request: ReceivedRequest | None = None,
     ) -> None:
         """Begin to generate the response to the last one of `turns`.
 
         Args:
+            request: the message's request, if that brings its own conversation.
             since: when the message came, or its take-over began, in seconds.
             asks: how much it was charged for. None: another task has charged it.
         """
@@ -219,8 +222,15 @@ class Dispatcher:
             # model if it leaves.
             is_there = not kind.repeatable and not inherited
             stream.unread_since = None if is_there else self._monotonic()
-        workload.held_requests.begin(stream, kind, turns, terms)
-        asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
+        workload.held_requests.begin(
+            stream,
+            turns,
+            terms,
+            0 if request is None else request.memory_bytes,
+            0 if request is None else request.text_bytes,
+        )
+        whole = None if request is None else request.whole
+        asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms, whole)
         upstream = self.upstreams.of(asked.model)
         if gone is None:
             asked = self._fitted(asked, stream, kind, upstream)
@@ -334,24 +344,31 @@ class Dispatcher:
         try:
             with workload.beginning(stream, conversation):
                 self._ledger.go_on(stream, left.lease, len(entries), kind)
+                text = left.message.text
+                request = ReceivedRequest.from_text(text) if kind.brings_conversation else None
                 turns = conversation.begin_late(
-                    left.message.message_id, left.message.text, left.conversation
+                    left.message.message_id, text if request is None else None, left.conversation
                 )
-                self.begin(stream, kind, line, turns, terms, since=left.since)
+                self.begin(stream, kind, line, turns, terms, since=left.since, request=request)
         finally:
             if copy is not None:
                 copy.lose()
         return True
 
     def _what_is_asked(
-        self, channel: Channel, kind: MessageKind, turns: tuple[Turn, ...], terms: MessageTerms
+        self,
+        channel: Channel,
+        kind: MessageKind,
+        turns: tuple[Turn, ...],
+        terms: MessageTerms,
+        whole: WholeRequest | None,
     ) -> tuple[WholeRequest, Limits, EvenflowError | None]:
         """The request to the model, and the limits. With an error if the agent no longer exists."""
         try:
-            asked = self._requests.asked(channel, turns, terms, kind)
+            asked = self._requests.asked(channel, turns, terms, kind, whole)
             return asked, self._requests.limits(channel, terms, self._limits, kind), None
         except NotFound as gone:
-            return WholeRequest(turns), self._limits, gone
+            return whole or WholeRequest(turns), self._limits, gone
 
     def _fitted(
         self, asked: WholeRequest, stream: ResponseStream, kind: MessageKind, upstream: Upstream

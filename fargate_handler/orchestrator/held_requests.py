@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from evenflow.stream_core.base.agents import NO_TERMS, MessageTerms
-from evenflow.stream_core.base.channel import MessageKind
 from evenflow.stream_core.bounds.memory_account import MemoryAccount
 from evenflow.stream_core.bounds.memory_bound import GENERATION_BYTES
 from evenflow.stream_core.delivery.response_stream import ResponseStream
@@ -62,16 +61,20 @@ class HeldRequests:
     def begin(
         self,
         stream: ResponseStream,
-        kind: MessageKind,
         turns: Sequence[Turn],
         terms: MessageTerms = NO_TERMS,
+        request_bytes: int = 0,
+        text_bytes: int = 0,
     ) -> None:
-        """Count a message that is being answered, with what the model is told of its session."""
-        if kind.brings_conversation:
-            request = turns[-1].text.encode()
-            size = memory_of(request) + (len(request) if self._store_in_memory else 0)
-        else:
-            size = sum(memory_of_text(turn.text) for turn in turns)
+        """Count a message that is being answered, with the turns that the model is given.
+
+        Args:
+            request_bytes: the memory of a request that brings its conversation.
+            text_bytes: the size of its text, which a store in memory keeps too.
+        """
+        size = request_bytes + sum(memory_of_text(turn.text) for turn in turns)
+        if self._store_in_memory:
+            size += text_bytes
         size += GENERATION_BYTES + memory_of_terms(terms)
         self._answered_here[stream] = size
         self._memory.requests.bytes += size

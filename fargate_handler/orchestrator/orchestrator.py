@@ -241,12 +241,23 @@ class Orchestrator:
                 await self._ledger.accept(event, stream)
             with self._workload.beginning(stream, conversation):
                 turns = conversation.accept(
-                    event.message_id, stream.response_id, event.text, now, event.replaces
+                    event.message_id,
+                    stream.response_id,
+                    event.text if event.request is None else None,
+                    now,
+                    event.replaces,
                 )
                 if not (event.kind.brings_conversation or event.terms.turns):
                     stream.drop_history(conversation.left_out(turns), "server")
                 self._dispatcher.begin(
-                    stream, event.kind, line, turns, event.terms, asks=asked, since=came_at
+                    stream,
+                    event.kind,
+                    line,
+                    turns,
+                    event.terms,
+                    asks=asked,
+                    since=came_at,
+                    request=event.request,
                 )
         return Submission(stream, duplicate=False)
 

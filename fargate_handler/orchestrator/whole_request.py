@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import orjson
 
+from evenflow.fargate_handler.orchestrator.held_requests import memory_of
 from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.agents import LONGEST_ANSWER, NO_TERMS, MessageTerms
@@ -29,7 +30,7 @@ class IngestEvent:
     `replaces`: the message in whose place it stands, in a new version of the conversation.
     `parent_message_id`: the last message of an older version, if this one goes on with that.
     `sender`: the tenant and the address that it is counted to. None: the channel's tenant.
-    `asks`: how much it asks for, where it brings its conversation. None: nobody has counted.
+    `request`: the request that brings its own conversation. None: the message is a chat's.
     """
 
     channel: Channel
@@ -40,7 +41,7 @@ class IngestEvent:
     kind: MessageKind = CHAT
     terms: MessageTerms = NO_TERMS
     sender: tuple[str, str] | None = None
-    asks: Asked | None = None
+    request: ReceivedRequest | None = None
     parent_message_id: str | None = None
 
     @property
@@ -54,9 +55,37 @@ class IngestEvent:
         return line_of(self.channel, self.kind, self.sender)
 
     @property
+    def asks(self) -> Asked | None:
+        """The tokens of its request. None: a chat's message, whose conversation is not known."""
+        return None if self.request is None else self.request.asks
+
+    @property
     def payer(self) -> Payer:
         """Whom it is counted to."""
         return Payer(self.line.tenant, self.terms.key, self.terms.user)
+
+    @classmethod
+    def of_request(
+        cls,
+        channel: Channel,
+        message_id: str,
+        request: ReceivedRequest,
+        *,
+        kind: MessageKind,
+        terms: MessageTerms = NO_TERMS,
+        sender: tuple[str, str] | None = None,
+    ) -> Self:
+        """A message that is a whole request, the first of its channel."""
+        return cls(
+            channel,
+            message_id,
+            None,
+            request.text,
+            kind=kind,
+            terms=terms,
+            sender=sender,
+            request=request,
+        )
 
     @classmethod
     def of_chat(
@@ -103,6 +132,7 @@ def line_of(channel: Channel, kind: MessageKind, sender: tuple[str, str] | None 
     return Line(tenant, address, f"{session.agent}/{session.session}" if session else "")
 
 
+_DIGEST_DIGITS = 40
 AGENT = "openai/chat"
 """The agent in the channels of such requests."""
 # Parameters that are not part of a prompt. Any other may be: a schema, documents, a template.
@@ -117,7 +147,7 @@ Only chat completions have an empty one."""
 
 @dataclass(frozen=True, slots=True)
 class WholeRequest:
-    """The whole request to a model. The ledger has it as the message's text, for all tasks.
+    """The whole request to a model. The ledger keeps it as the message's text (`to_text`).
 
     The model's name at its server, the user, the metadata and the trace come from the message's
     terms.
@@ -152,7 +182,7 @@ class WholeRequest:
         return Asked(tokens, longest, options.choices)
 
     def to_text(self) -> str:
-        """The request as a text. The same request always has the same text."""
+        """The request as the ledger keeps it. Equal requests have equal texts."""
         # Inner objects are not sorted: a model is given a tool's parameters in their order.
         options = dict(sorted(self.options.given().items()))
         if self.options.passed:
@@ -183,6 +213,43 @@ class WholeRequest:
             ModelOptions(**options | lists),
             echo=known.get("echo", {}),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """A request with the text that the ledger keeps of it, until it is accepted.
+
+    Args:
+        text_bytes: the size of the text in UTF-8.
+        memory_bytes: what the request takes in memory, estimated by its text.
+    """
+
+    whole: WholeRequest
+    text: str
+    asks: Asked
+    text_bytes: int
+    memory_bytes: int
+
+    @classmethod
+    def of(cls, whole: WholeRequest) -> Self:
+        """A request that a client has sent. This makes its text, once."""
+        return cls._with(whole, whole.to_text())
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """A request that another node has accepted, by its text in the ledger."""
+        return cls._with(WholeRequest.from_text(text), text)
+
+    @classmethod
+    def _with(cls, whole: WholeRequest, text: str) -> Self:
+        data = text.encode()
+        return cls(whole, text, whole.asks, len(data), memory_of(data))
+
+    def digest(self, model: str) -> str:
+        """The digest of the request and the model that it names: 40 hexadecimal digits."""
+        digest = hashlib.sha256(f"{model}\n".encode("utf-8", "surrogateescape"))
+        digest.update(self.text.encode())
+        return digest.hexdigest()[:_DIGEST_DIGITS]
 
 
 def _may_be_in_prompt(value: Any) -> bool:
@@ -222,18 +289,23 @@ def brought_turns(terms: MessageTerms) -> tuple[Turn, ...]:
     return tuple(_turn(*row) for row in terms.turns)
 
 
-def asked_by(kind: MessageKind, turns: Sequence[Turn]) -> WholeRequest:
-    """The request for the last one of `turns`, which are its conversation.
+def request_to_model(
+    kind: MessageKind, turns: Sequence[Turn], whole: WholeRequest | None = None
+) -> WholeRequest:
+    """The request to the model for a message.
 
-    What a program asks for is passed on as it was sent. A chat begins with the user's first turn:
-    models refuse one that begins with their own answer.
+    A program's request is passed on as it was sent. A chat begins with the user's first turn:
+    models reject one that begins with their own answer.
+
+    Args:
+        turns: the conversation, with the message as its last turn.
+        whole: the request that brings its own conversation, in place of `turns`.
     """
-    if not kind.brings_conversation:
+    if whole is None:
         return WholeRequest(_from_first_question(turns))
-    asked = WholeRequest.from_text(turns[-1].text)
-    return (
-        asked if kind.read_by_program else replace(asked, turns=_from_first_question(asked.turns))
-    )
+    if kind.read_by_program:
+        return whole
+    return replace(whole, turns=_from_first_question(whole.turns))
 
 
 def _from_first_question(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -289,7 +361,7 @@ def run_channel(
 
 
 def _digest(name: str) -> str:
-    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_DIGITS]
 
 
 def _channel(tenant: str, name: str, session: Channel | None) -> Channel:

@@ -12,7 +12,7 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     check_may_repeat,
 )
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, ReceivedRequest
 from evenflow.stream_core.base.channel import INTERFACE, Channel, MessageKind
 from evenflow.stream_core.base.errors import Conflict, Overloaded
 
@@ -42,16 +42,14 @@ async def submit_as_next(
         EvenflowError: as for `Orchestrator.submit`, but for `Conflict`.
     """
     line = reading_line(context, sender)
-    text = await context.work.run(line, size, agent_request.whole.to_text)
-    event = IngestEvent(
+    request = await context.work.run(line, size, ReceivedRequest.of, agent_request.whole)
+    event = IngestEvent.of_request(
         channel,
         message_id,
-        None,
-        text,
+        request,
         kind=kind.sent_with(sender.session),
         terms=agent_request.terms.within(sender.traceparent),
         sender=context.sender(channel.tenant, sender.address),
-        asks=agent_request.whole.asks,
     )
     submission = await asyncio.shield(context.background.run(_submit(context, event)))
     check_may_repeat(sender, submission)

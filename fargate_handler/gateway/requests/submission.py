@@ -18,12 +18,12 @@ from evenflow.fargate_handler.gateway.http.senders import (
     Sender,
     digest_of,
     reading_line,
-    text_digest,
 )
 from evenflow.fargate_handler.orchestrator.held_requests import Reading
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
+    ReceivedRequest,
     WholeRequest,
     repeatable_channel,
     single_channel,
@@ -228,15 +228,12 @@ def event_of(
     kind = kind.sent_with(sender.session)
     if sender.retries and kind.is_told_at_once:
         kind = kind.model_copy(update={"client_retries": True})
-    text = asked.to_text()
-    message_id = text_digest(f"{terms.model}\n{text}")
-    return IngestEvent(
+    request = ReceivedRequest.of(asked)
+    return IngestEvent.of_request(
         channel,
-        message_id,
-        None,
-        text,
+        request.digest(terms.model),
+        request,
         kind=kind,
         terms=terms.within(sender.traceparent),
         sender=context.sender(channel.tenant, sender.address),
-        asks=asked.asks,
     )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
+    ReceivedRequest,
     WholeRequest,
     single_channel,
 )
@@ -403,8 +404,11 @@ async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
 
 async def test_a_busy_loop_is_not_taken_for_a_client_that_left() -> None:
     task = await Task.join()
-    event = IngestEvent(
-        single_channel("acme", "once"), "m1", None, WholeRequest(()).to_text(), kind=COMPLETION
+    event = IngestEvent.of_request(
+        single_channel("acme", "once"),
+        "m1",
+        ReceivedRequest.of(WholeRequest(())),
+        kind=COMPLETION,
     )
     stream = (await task.orchestrator.submit(event)).stream
     # Who asked hasn't had its turn yet: it can't be read, and hasn't left.
@@ -446,7 +450,7 @@ async def test_in_a_burst_who_asked_first_is_answered_while_the_last_ones_wait()
 async def test_a_request_that_nobody_can_repeat_is_put_on_record_by_one_call() -> None:
     task = await Task.join(Shared())
     channel = single_channel("acme", "once")
-    text = WholeRequest(()).to_text()
-    await task.orchestrator.submit(IngestEvent(channel, "m1", None, text, kind=COMPLETION))
+    request = ReceivedRequest.of(WholeRequest(()))
+    await task.orchestrator.submit(IngestEvent.of_request(channel, "m1", request, kind=COMPLETION))
     assert task.shared.sessions.network.calls == {"accept": 1}
     await task.leave()

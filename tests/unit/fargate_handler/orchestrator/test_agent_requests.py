@@ -48,14 +48,17 @@ def test_the_message_comes_before_the_agent_but_for_the_longest_answer() -> None
 
 def test_a_request_of_openai_s_api_is_asked_as_it_came_by_the_model_that_it_names() -> None:
     request = WholeRequest(TURNS, ModelOptions(temperature=1))
-    turns = (Turn("user", request.to_text()),)
-    asked = REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="fast"), COMPLETION)
+    asked = REQUESTS.asked(
+        single_channel("t", "u"), (), MessageTerms(model="fast"), COMPLETION, request
+    )
     assert (asked.turns, asked.options, asked.model) == (
         TURNS,
         ModelOptions(temperature=1),
         "org/small",
     )
-    own = REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="own"), COMPLETION)
+    own = REQUESTS.asked(
+        single_channel("t", "u"), (), MessageTerms(model="own"), COMPLETION, request
+    )
     assert own.model == ""
 
 

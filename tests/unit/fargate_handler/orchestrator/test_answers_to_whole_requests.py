@@ -9,6 +9,7 @@ import pytest
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
+    ReceivedRequest,
     WholeRequest,
     repeatable_channel,
     single_channel,
@@ -38,7 +39,8 @@ class Node:
         self.source, self.orchestrator = self.task.source, self.task.orchestrator
 
     async def send(self, channel: Channel) -> Submission:
-        event = IngestEvent(channel, "m", None, _REQUEST.to_text(), kind=_KINDS[channel])
+        request = ReceivedRequest.of(_REQUEST)
+        event = IngestEvent.of_request(channel, "m", request, kind=_KINDS[channel])
         submission = await self.orchestrator.submit(event)
         await settle()
         return submission

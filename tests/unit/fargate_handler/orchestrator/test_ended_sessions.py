@@ -8,6 +8,7 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
+    ReceivedRequest,
     WholeRequest,
     response_channel,
     single_channel,
@@ -40,11 +41,10 @@ async def is_ended(task: Task, channel: Channel = CHANNEL) -> bool:
 
 def event(session: Channel | None = CHANNEL, key: str = "") -> IngestEvent:
     """A background answer over `/v1`, with a session's token or without."""
-    return IngestEvent(
+    return IngestEvent.of_request(
         response_channel(CHANNEL.tenant, "d" * 40, session),
         "m1",
-        None,
-        WholeRequest((Turn("user", "hi"),)).to_text(),
+        ReceivedRequest.of(WholeRequest((Turn("user", "hi"),))),
         kind=BACKGROUND.sent_with(session),
         terms=NO_TERMS.model_copy(update={"key": key}),
     )

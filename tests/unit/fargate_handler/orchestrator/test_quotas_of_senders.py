@@ -8,6 +8,7 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator.whole_request import (
     IngestEvent,
+    ReceivedRequest,
     WholeRequest,
     single_channel,
 )
@@ -178,7 +179,8 @@ async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> No
     asked = WholeRequest((Turn("system", "abc" * 5), Turn("user", "abc" * 5)), options)
     assert asked.asks == Asked(2 * 13 + 15, 100, choices=3)
     channel = single_channel(CHANNEL.tenant, "1")
-    event = IngestEvent(channel, "m", None, asked.to_text(), kind=COMPLETION, asks=asked.asks)
+    request = ReceivedRequest.of(asked)
+    event = IngestEvent.of_request(channel, "m", request, kind=COMPLETION)
     await task.orchestrator.submit(event)
     assert left(task) == [9, 10_000 - 41 - 300]
     await task.leave()
