@@ -19,7 +19,7 @@ from docs.grafana_dashboard import grafana_dashboard
 from docs.licences import licences_page
 from docs.log_lines import log_lines_page
 from docs.markdown import paragraph
-from docs.route_table import calls_section
+from docs.route_table import acceptance_section, calls_section
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
 from evenflow.stream_core.api_documents.openapi import openapi_document
@@ -73,6 +73,7 @@ def limits_page() -> str:
             *(_setting_row(name) for name in settings),
             "",
             *calls_section(),
+            *acceptance_section(),
             *_memory_section(Limits()),
         ]
     )

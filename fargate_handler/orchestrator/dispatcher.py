@@ -43,7 +43,7 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import Conversation, Turn
 from evenflow.stream_core.session.token_estimate import most_media_tokens, tokens_of_text_turn
-from evenflow.stream_core.tenants.charges import Asked, Payer
+from evenflow.stream_core.tenants.charges import Payer, TokenDemand
 
 # Readers come back within seconds to the task that has taken their answer over.
 _FIND_SECONDS = 30.0
@@ -146,7 +146,7 @@ class Dispatcher:
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
-    def asked(self, event: IngestEvent, conversation: Conversation) -> Asked:
+    def asked(self, event: IngestEvent, conversation: Conversation) -> TokenDemand:
         """How much a message asks for, with what its model is told of the conversation.
 
         Raises:
@@ -168,7 +168,7 @@ class Dispatcher:
         # Who wants more than the model may answer would take its tenant's whole rate for nothing.
         return asked if asked.longest is None else asked.bounded(self._longest)
 
-    def expected_cost(self, event: IngestEvent, asked: Asked) -> ExpectedCost:
+    def expected_cost(self, event: IngestEvent, asked: TokenDemand) -> ExpectedCost:
         """What the answer to a message may cost that asks for so much.
 
         Raises:
@@ -203,7 +203,7 @@ class Dispatcher:
         terms: MessageTerms,
         *,
         since: float,
-        asks: Asked | None = None,
+        asks: TokenDemand | None = None,
         request: ReceivedRequest | None = None,
     ) -> None:
         """Begin to generate the response to the last one of `turns`.
@@ -271,7 +271,7 @@ class Dispatcher:
         self,
         stream: ResponseStream,
         asked: WholeRequest,
-        asks: Asked,
+        asks: TokenDemand,
         terms: MessageTerms,
         since: float,
         *,
@@ -304,7 +304,7 @@ class Dispatcher:
         return max(kind.grace_seconds, _FIND_SECONDS if inherited else 0.0)
 
     def _note_for_usage(
-        self, stream: ResponseStream, asks: Asked, terms: MessageTerms, *, inherited: bool
+        self, stream: ResponseStream, asks: TokenDemand, terms: MessageTerms, *, inherited: bool
     ) -> None:
         figures = stream.figures
         figures.user = terms.user

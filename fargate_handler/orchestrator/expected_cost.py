@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from evenflow.stream_core.tenants.charges import Asked
+from evenflow.stream_core.tenants.charges import TokenDemand
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,6 @@ class ExpectedCost:
     output_tokens: int | None
 
     @classmethod
-    def of(cls, asked: Asked, model: str) -> Self:
+    def of(cls, asked: TokenDemand, model: str) -> Self:
         """What a request is expected to cost."""
         return cls(model, asked.input_tokens, asked.output_tokens)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from contextlib import suppress
 from typing import NamedTuple
 
+from evenflow.fargate_handler.orchestrator.acceptance import (
+    CHECKS,
+    Acceptance,
+    AcceptanceParts,
+    PendingMessage,
+    Stage,
+)
 from evenflow.fargate_handler.orchestrator.client_tools import check_answered
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions, session_ended
-from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
 from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
-from evenflow.fargate_handler.orchestrator.held_requests import memory_of_terms, memory_of_text
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
@@ -30,7 +34,6 @@ from evenflow.stream_core.base.errors import (
     Overloaded,
     is_for_want_of_room,
 )
-from evenflow.stream_core.bounds.memory_bound import EXCHANGE_BYTES
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
@@ -41,8 +44,6 @@ from evenflow.stream_core.stores.session_store import NotAccepted
 _TRIES = 3
 # Generations that are checked per turn of the event loop: about half a millisecond.
 _CHECKED_PER_TURN = 256
-# Messages that are put on record at the same time.
-_ACCEPTED_AT_ONCE = 64
 
 
 class Submission(NamedTuple):
@@ -93,7 +94,9 @@ class Orchestrator:
         self._succession = succession
         self._elsewhere = elsewhere
         self.usage = usage
-        self._turns = FairSemaphore(_ACCEPTED_AT_ONCE)
+        self._acceptance = Acceptance(
+            AcceptanceParts(context, workload, dispatcher, ended_sessions, usage), CHECKS
+        )
         self._tenants = context.tenants
         self._metrics = context.metrics
         self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)
@@ -141,15 +144,10 @@ class Orchestrator:
             NotPermitted: the session's tenant has been removed.
             AuthenticationFailed: the key that opened the session is no longer valid.
         """
+        message = PendingMessage(event, self._monotonic())
         try:
-            with (
-                self._workload.waiting_for_turn(event.kind.limited_as or event.channel),
-                self.held_requests.reading() as reading,
-            ):
-                # A request that brings its conversation is counted by who has read it.
-                if not event.kind.brings_conversation:
-                    reading.grow_to(memory_of_text(event.text) + memory_of_terms(event.terms))
-                return await self._submit(event, event.channel)
+            async with self._acceptance.passed(Stage.ARRIVAL, message):
+                return await self._submit(message)
         except EvenflowError as refusal:
             self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(refusal.code)
             self._refusals.part += is_for_want_of_room(refusal)
@@ -157,12 +155,13 @@ class Orchestrator:
         finally:
             self._refusals.whole += 1
 
-    async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
-        came_at = self._monotonic()
-        if event.kind.limited_as is not None:  # else the ledger has the end of its session
-            await self.ended_sessions.check_in_store(event.kind.limited_as)
-        async with self._conversations.turn(channel):
-            conversation = self._conversations.open(channel, self._monotonic(), event.kind)
+    async def _submit(self, message: PendingMessage) -> Submission:
+        event = message.event
+        async with (
+            self._conversations.turn(event.channel),
+            self._acceptance.passed(Stage.TURN, message),
+        ):
+            conversation = message.conversation
             known = conversation.known_response(event.message_id)
             given_up = False
             if known is not None and self.responses.remembers(known):
@@ -170,7 +169,7 @@ class Orchestrator:
                 given_up = _was_given_up(stream)
                 if not given_up:
                     return Submission(stream, duplicate=True)
-            self._workload.limiting(channel, event.kind).check_rate(self._monotonic())
+            await self._acceptance.check(Stage.NEW, message)
             # Of a request that nobody can repeat no task has a record: its channel is new.
             outdated = conversation.stale or conversation.lacks(event.behind, event.replaces)
             fresh = given_up or (outdated and event.kind.repeatable)
@@ -178,7 +177,7 @@ class Orchestrator:
                 await self._catch_up(conversation, event)
             for _ in range(_TRIES):
                 try:
-                    return await self._accept(conversation, event, came_at)
+                    return await self._accept(message)
                 except Conflict:
                     if fresh:
                         raise
@@ -209,57 +208,40 @@ class Orchestrator:
                 # We accepted it without knowing: the call failed, and its sender was told an error.
                 await self._succession.begin_late(entry.response_id)
 
-    async def _accept(
-        self, conversation: Conversation, event: IngestEvent, came_at: float
-    ) -> Submission:
-        known = conversation.known_response(event.message_id)
+    async def _accept(self, message: PendingMessage) -> Submission:
+        event = message.event
+        known = message.conversation.known_response(event.message_id)
         if known is not None:
             return Submission(await self._answer_to(known, event), duplicate=True)
-        now, channel, line = self._monotonic(), event.channel, event.line
-        self._workload.check(line)
-        self._dispatcher.check(event)
-        conversation.check(
-            event.message_id, event.previous_message_id, event.replaces, event.parent_message_id
-        )
-        self._workload.limiting(channel, event.kind).check_in_flight()
-        stream = self._dispatcher.new_stream(
-            f"rsp_{secrets.token_hex(16)}", event.message_id, channel, event.kind
-        )
-        if not event.kind.brings_conversation:
-            self._conversations.make_room(len(event.text.encode()) + EXCHANGE_BYTES)
-        asked = self._dispatcher.asked(event, conversation)
-        with self._workload.accepting(stream, event, asked):
-            # In a burst those who asked first are answered while the last ones wait.
-            async with (
-                self._turns.turn(line),
-                self.usage.reserved(
-                    stream,
-                    event.terms,
-                    self._dispatcher.expected_cost(event, asked),
-                ),
-            ):
-                await self._ledger.accept(event, stream)
-            with self._workload.beginning(stream, conversation):
-                turns = conversation.accept(
-                    event.message_id,
-                    stream.response_id,
-                    event.text if event.request is None else None,
-                    now,
-                    event.replaces,
-                )
-                if not (event.kind.brings_conversation or event.terms.turns):
-                    stream.drop_history(conversation.left_out(turns), "server")
-                self._dispatcher.begin(
-                    stream,
-                    event.kind,
-                    line,
-                    turns,
-                    event.terms,
-                    asks=asked,
-                    since=came_at,
-                    request=event.request,
-                )
-        return Submission(stream, duplicate=False)
+        now = self._monotonic()
+        async with self._acceptance.passed(Stage.ATTEMPT, message):
+            await self._ledger.accept(event, message.stream)
+        self._begin(message, now)
+        return Submission(message.stream, duplicate=False)
+
+    def _begin(self, message: PendingMessage, now: float) -> None:
+        """Begin to answer a message that is on record."""
+        event, stream, conversation = message.event, message.stream, message.conversation
+        with self._workload.beginning(stream, conversation):
+            turns = conversation.accept(
+                event.message_id,
+                stream.response_id,
+                event.text if event.request is None else None,
+                now,
+                event.replaces,
+            )
+            if not (event.kind.brings_conversation or event.terms.turns):
+                stream.drop_history(conversation.left_out(turns), "server")
+            self._dispatcher.begin(
+                stream,
+                event.kind,
+                event.line,
+                turns,
+                event.terms,
+                asks=message.demand,
+                since=message.came_at,
+                request=event.request,
+            )
 
     async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:
         try:

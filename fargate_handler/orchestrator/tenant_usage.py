@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -97,13 +96,12 @@ class TenantUsage:
 
     # -- acceptance --------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def reserved(
+    async def reserve(
         self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost
-    ) -> AsyncIterator[None]:
+    ) -> None:
         """Reserve what an answer may cost, while its message is being accepted.
 
-        If the block fails it is given back. Afterwards the answer's end settles it.
+        `release` gives it back. After `confirm` the answer's end settles it.
 
         Raises:
             RateLimited: a budget has no room for it.
@@ -115,20 +113,27 @@ class TenantUsage:
         budgets = budgets_of(tenant, terms.key, terms.user, now)
         store = self.store
         if store is None or not budgets:
-            yield
             return
         self._accepting.add(stream.response_id)
         try:
-            try:
-                await self._reserve(store, stream, budgets, expected, now, shadow=tenant.shadow)
-                yield
-            except BaseException:
-                # Also where the store did not answer: it may have done it.
-                self._held.pop(stream.response_id, None)
-                self._background.run(_release(store, tenant.id, stream.response_id))
-                raise
-        finally:
-            self._accepting.discard(stream.response_id)
+            await self._reserve(store, stream, budgets, expected, now, shadow=tenant.shadow)
+        except BaseException:
+            # Also where the store did not answer: it may have done it.
+            self.release(stream)
+            raise
+
+    def confirm(self, stream: ResponseStream) -> None:
+        """The message of an answer was accepted: keep what is reserved."""
+        self._accepting.discard(stream.response_id)
+
+    def release(self, stream: ResponseStream) -> None:
+        """The message of an answer was not accepted: give back what is reserved."""
+        response_id = stream.response_id
+        if self.store is not None and response_id in self._accepting:
+            self._accepting.discard(response_id)
+            self._held.pop(response_id, None)
+            tenant = self._tenants.of(stream.channel.tenant)
+            self._background.run(_release(self.store, tenant.id, response_id))
 
     async def _reserve(
         self,

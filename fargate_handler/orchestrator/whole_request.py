@@ -20,7 +20,7 @@ from evenflow.stream_core.protocols.evenflow.messages import ChatMessage
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 from evenflow.stream_core.session.token_estimate import estimated_tokens
-from evenflow.stream_core.tenants.charges import Asked, Payer
+from evenflow.stream_core.tenants.charges import Payer, TokenDemand
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class IngestEvent:
         return line_of(self.channel, self.kind, self.sender)
 
     @property
-    def asks(self) -> Asked | None:
+    def asks(self) -> TokenDemand | None:
         """The tokens of its request. None: a chat's message, whose conversation is not known."""
         return None if self.request is None else self.request.asks
 
@@ -166,7 +166,7 @@ class WholeRequest:
     echo: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def asks(self) -> Asked:
+    def asks(self) -> TokenDemand:
         """How much it asks for."""
         options = self.options
         in_prompt = [
@@ -179,7 +179,7 @@ class WholeRequest:
         longest = options.longest
         if longest is not None:
             longest = min(longest, LONGEST_ANSWER) if longest > 0 else None
-        return Asked(tokens, longest, options.choices)
+        return TokenDemand(tokens, longest, options.choices)
 
     def to_text(self) -> str:
         """The request as the ledger keeps it. Equal requests have equal texts."""
@@ -226,7 +226,7 @@ class ReceivedRequest:
 
     whole: WholeRequest
     text: str
-    asks: Asked
+    asks: TokenDemand
     text_bytes: int
     memory_bytes: int
 

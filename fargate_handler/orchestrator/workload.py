@@ -24,7 +24,7 @@ from evenflow.stream_core.queue.delivery_shares import over_their_share
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.records.answer_usage import charged_usage, pieces_used
 from evenflow.stream_core.session.conversation import Conversation
-from evenflow.stream_core.tenants.charges import Asked, Charge
+from evenflow.stream_core.tenants.charges import Charge, TokenDemand
 
 
 class _InFlight(NamedTuple):
@@ -61,7 +61,6 @@ class Workload:
         self._tenants = context.tenants
         self._in_flight: dict[ResponseStream, _InFlight] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
-        self._accepting: Counter[Channel] = Counter()
         self._being_accepted = 0
         metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
         metrics.gauge(catalogue.MEMORY_HELD, lambda: self.memory.bytes)
@@ -109,31 +108,10 @@ class Workload:
                 retry_after_ms=2000,
             )
 
-    @contextmanager
-    def waiting_for_turn(self, channel: Channel) -> Iterator[None]:
-        """Count the messages of a session that wait to be accepted, each with its text in memory.
+    def reserve_place(self, stream: ResponseStream, event: IngestEvent, asked: TokenDemand) -> None:
+        """Charge and count a message that is being accepted.
 
-        Raises:
-            RateLimited: there are as many as allowed.
-        """
-        if self._accepting[channel] >= self._limits.of(channel.tenant).messages_waiting_per_session:
-            raise RateLimited(
-                "too many messages of this session are being accepted; this one was not, send it "
-                "again later",
-                code="session_in_flight",
-                retry_after_ms=1000,
-            )
-        self._accepting[channel] += 1
-        try:
-            yield
-        finally:
-            self._accepting[channel] -= 1
-            if not self._accepting[channel]:
-                del self._accepting[channel]
-
-    @contextmanager
-    def accepting(self, stream: ResponseStream, event: IngestEvent, asked: Asked) -> Iterator[None]:
-        """Charge and count a message that is being accepted. It stays so unless that fails.
+        `confirm_place` or `cancel_place` follows.
 
         Raises:
             RateLimited: its tenant, key or user has used what they may.
@@ -143,14 +121,16 @@ class Workload:
             self.generations.make_room_for(line)
         self.begin(stream, event.kind, line, charge)
         self._being_accepted += 1
-        try:
-            yield
-        except BaseException:
-            charge.cancel(self._monotonic())
-            self.end(stream)
-            raise
-        finally:
-            self._being_accepted -= 1
+
+    def confirm_place(self) -> None:
+        """A message was accepted: its generation has its place from now on."""
+        self._being_accepted -= 1
+
+    def cancel_place(self, stream: ResponseStream) -> None:
+        """A message was not accepted: charge and count it no more."""
+        self._being_accepted -= 1
+        self._in_flight[stream].charge.cancel(self._monotonic())
+        self.end(stream)
 
     def begin(self, stream: ResponseStream, kind: MessageKind, line: Line, charge: Charge) -> None:
         """Count a message in flight. Conversations count their own."""

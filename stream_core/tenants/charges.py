@@ -36,7 +36,7 @@ class Payer(NamedTuple):
     shared: bool = False
 
 
-class Asked(NamedTuple):
+class TokenDemand(NamedTuple):
     """How much a message asks for, as far as it says.
 
     Args:
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
         """The most tokens of all answers. None: nothing bounds them."""
         return None if self.longest is None else self.longest * self.choices
 
-    def bounded(self, most: int | None) -> Asked:
+    def bounded(self, most: int | None) -> TokenDemand:
         """The same with answers of at most `most` tokens. None: no bound."""
         if most is None or (self.longest is not None and self.longest <= most):
             return self

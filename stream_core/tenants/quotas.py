@@ -10,12 +10,12 @@ from evenflow.stream_core.tenants.accounts import Account, Accounts
 from evenflow.stream_core.tenants.charges import (
     NO_CHARGE,
     NOT_COUNTED,
-    Asked,
     Charge,
     Connected,
     Counted,
     Level,
     Payer,
+    TokenDemand,
 )
 from evenflow.stream_core.tenants.pressed_users import PressedUsers, name_of_user, tenant_of_user
 from evenflow.stream_core.tenants.rates import Amount, rates_in
@@ -94,7 +94,7 @@ class Quotas:
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def charge(self, payer: Payer, asked: Asked, now: float) -> Charge:
+    def charge(self, payer: Payer, asked: TokenDemand, now: float) -> Charge:
         """Charge a message that is about to be accepted: to all that count it, or to none.
 
         Raises:

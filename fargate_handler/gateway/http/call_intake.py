@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from aiohttp import web
@@ -31,6 +32,7 @@ from evenflow.fargate_handler.gateway.http.senders import (
     caller_of,
     verified_sender,
 )
+from evenflow.fargate_handler.orchestrator.acceptance import Rejection
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.bounds.call_rates import Caller
 from evenflow.stream_core.http.routes import (
@@ -49,6 +51,27 @@ READERS_OF_TASK = "readers"
 """The query parameter by which another task asks for readers: `all` at the owner of a response,
 `here` at a task that copies it.
 """
+
+
+CALL_REJECTIONS: Sequence[Rejection] = (
+    Rejection(
+        "rate_limited",
+        429,
+        "`EVENFLOW_CALLS_PER_SECOND`, `EVENFLOW_CALLS_PER_SENDER_PER_SECOND`",
+        "when earlier calls are paid off",
+    ),
+    Rejection("session_streams", 429, "`EVENFLOW_STREAMS_PER_SESSION`", "1 s"),
+    Rejection(
+        "address_bytes",
+        429,
+        "`EVENFLOW_REQUEST_BYTES_PER_ADDRESS_PER_SECOND`",
+        "when earlier bytes are paid off",
+    ),
+    Rejection("message_too_large", 413, "`EVENFLOW_REQUEST_BYTES`, `EVENFLOW_MESSAGE_BYTES`"),
+    Rejection("array_above_max_length", 400, "`EVENFLOW_MESSAGES_PER_REQUEST`"),
+    Rejection("node_memory", 503, "`EVENFLOW_REQUESTS_HELD_BYTES`", "1 s"),
+)
+"""Why a call that brings a message is rejected before the message is checked."""
 
 
 class CallIntake:

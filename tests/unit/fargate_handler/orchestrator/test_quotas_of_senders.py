@@ -19,7 +19,7 @@ from evenflow.stream_core.base.channel import COMPLETION
 from evenflow.stream_core.base.errors import EvenflowError, RateLimited, UpstreamFailed
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.session.conversation import Turn
-from evenflow.stream_core.tenants.charges import Asked, Payer
+from evenflow.stream_core.tenants.charges import Payer, TokenDemand
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
@@ -177,7 +177,7 @@ async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> No
     tool = {"type": "function", "function": {"name": "abc"}}  # 45 bytes
     options = ModelOptions(max_tokens=100, tools=(tool,), passed={"n": 3})
     asked = WholeRequest((Turn("system", "abc" * 5), Turn("user", "abc" * 5)), options)
-    assert asked.asks == Asked(2 * 13 + 15, 100, choices=3)
+    assert asked.asks == TokenDemand(2 * 13 + 15, 100, choices=3)
     channel = single_channel(CHANNEL.tenant, "1")
     request = ReceivedRequest.of(asked)
     event = IngestEvent.of_request(channel, "m", request, kind=COMPLETION)
@@ -206,12 +206,12 @@ def test_what_the_model_may_read_of_a_parameter_is_estimated(
 @pytest.mark.parametrize("longest", [0, -10_000_000])
 async def test_an_answer_of_no_length_at_all_says_nothing_of_its_length(longest: int) -> None:
     asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=longest))
-    assert asked.asks == Asked(9)
+    assert asked.asks == TokenDemand(9)
 
 
 async def test_an_answer_longer_than_any_is_counted_as_the_longest_that_there_are() -> None:
     asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=2**63 - 1))
-    assert asked.asks == Asked(9, 10_000_000), "a store's counters end there"
+    assert asked.asks == TokenDemand(9, 10_000_000), "a store's counters end there"
 
 
 async def test_no_more_is_reserved_than_the_model_may_answer(

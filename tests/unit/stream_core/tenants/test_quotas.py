@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.stream_core.base.errors import RateLimited
-from evenflow.stream_core.tenants.charges import Asked, Connected, Payer
+from evenflow.stream_core.tenants.charges import Connected, Payer, TokenDemand
 from evenflow.stream_core.tenants.pressed_users import MOST_TOLD, name_of_user
 from evenflow.stream_core.tenants.quotas import Quotas
 from evenflow.stream_core.tenants.registry import Tenants
@@ -14,7 +14,7 @@ from evenflow.stream_core.tenants.tenant_activity import Activity
 ACME, OTHER = Payer("acme"), Payer("other")
 ANN = Payer("acme", "k1", "ann")
 # 100 tokens in, and 50 out at most.
-ASKED = Asked(100, 50)
+ASKED = TokenDemand(100, 50)
 
 
 def quotas(
@@ -33,7 +33,7 @@ def left(of: Quotas, payer: Payer, now: float = 0.0) -> dict[str, int]:
     return {state.limit: state.remaining for state in of.states(payer, now)}
 
 
-def refused(of: Quotas, payer: Payer, asked: Asked = ASKED, now: float = 0.0) -> RateLimited:
+def refused(of: Quotas, payer: Payer, asked: TokenDemand = ASKED, now: float = 0.0) -> RateLimited:
     with pytest.raises(RateLimited) as refusal:
         of.charge(payer, asked, now)
     return refusal.value
@@ -68,17 +68,17 @@ def test_a_message_is_charged_one_request_its_input_and_the_longest_answer_it_al
 def test_an_answer_of_unknown_length_is_taken_to_be_as_long_as_the_tenants_lately() -> None:
     accounts = quotas(QuotaLimits(output_tokens_per_minute=10_000))
     for _ in range(100):
-        accounts.charge(ACME, Asked(0), 0.0).settle(0, 20, 0.0)
+        accounts.charge(ACME, TokenDemand(0), 0.0).settle(0, 20, 0.0)
     # One that failed says nothing of the others' length.
-    accounts.charge(ACME, Asked(0), 0.0).settle(0, 0, 0.0)
+    accounts.charge(ACME, TokenDemand(0), 0.0).settle(0, 0, 0.0)
     before = left(accounts, ACME)["tenant.output_tokens_per_minute"]
-    accounts.charge(ACME, Asked(0), 0.0)
+    accounts.charge(ACME, TokenDemand(0), 0.0)
     assert before - left(accounts, ACME)["tenant.output_tokens_per_minute"] in (20, 21)
 
 
 def test_what_was_reserved_and_not_used_goes_back_at_the_end() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=1_000))
-    charge = accounts.charge(ACME, Asked(100, 900), 0.0)
+    charge = accounts.charge(ACME, TokenDemand(100, 900), 0.0)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 0}
     charge.settle(110, 30, 0.0)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 860}
@@ -86,12 +86,12 @@ def test_what_was_reserved_and_not_used_goes_back_at_the_end() -> None:
 
 def test_who_asks_for_the_longest_answer_of_all_keeps_others_out_for_a_minute_at_most() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=600), user=QuotaLimits(tokens_per_minute=60))
-    greedy = accounts.charge(ANN, Asked(0, 10_000_000), 0.0)
-    assert refused(accounts, ACME, Asked(0, 60)).retry_after_ms == 6_000
-    accounts.charge(ACME, Asked(0, 600), 60.0)
+    greedy = accounts.charge(ANN, TokenDemand(0, 10_000_000), 0.0)
+    assert refused(accounts, ACME, TokenDemand(0, 60)).retry_after_ms == 6_000
+    accounts.charge(ACME, TokenDemand(0, 600), 60.0)
     greedy.settle(0, 1_200, 60.0)
     # What was used beyond the reservation is a debt.
-    assert refused(accounts, ACME, Asked(0, 60), 60.0).retry_after_ms == 66_000
+    assert refused(accounts, ACME, TokenDemand(0, 60), 60.0).retry_after_ms == 66_000
 
 
 def test_what_was_used_beyond_the_reservation_is_a_debt_that_delays_the_next() -> None:
