@@ -43,7 +43,7 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import Conversation, Turn
 from evenflow.stream_core.session.token_estimate import most_media_tokens, tokens_of_text_turn
-from evenflow.stream_core.tenants.charges import Payer, TokenDemand
+from evenflow.stream_core.tenants.charges import Caller, TokenDemand
 
 # Readers come back within seconds to the task that has taken their answer over.
 _FIND_SECONDS = 30.0
@@ -339,7 +339,7 @@ class Dispatcher:
             workload.responses.drop(copy)
         line = line_of(channel, kind)
         terms = MessageTerms.from_text(left.message.terms)
-        charge = self._quotas.take_over(Payer(line.tenant, terms.key, terms.user))
+        charge = self._quotas.take_over(Caller(line.tenant, terms.key, terms.user))
         workload.begin(stream, kind, line, charge)
         try:
             with workload.beginning(stream, conversation):

@@ -10,7 +10,7 @@ from typing import Any, Self
 import orjson
 
 from evenflow.fargate_handler.orchestrator.held_requests import memory_of
-from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.agents import LONGEST_ANSWER, NO_TERMS, MessageTerms
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
@@ -20,7 +20,7 @@ from evenflow.stream_core.protocols.evenflow.messages import ChatMessage
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 from evenflow.stream_core.session.token_estimate import estimated_tokens
-from evenflow.stream_core.tenants.charges import Payer, TokenDemand
+from evenflow.stream_core.tenants.charges import Caller, TokenDemand
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class IngestEvent:
 
     `replaces`: the message in whose place it stands, in a new version of the conversation.
     `parent_message_id`: the last message of an older version, if this one goes on with that.
-    `sender`: the tenant and the address that it is counted to. None: the channel's tenant.
+    `caller`: the caller that it counts for. None: the channel's tenant.
     `request`: the request that brings its own conversation. None: the message is a chat's.
     """
 
@@ -40,7 +40,7 @@ class IngestEvent:
     replaces: str | None = None
     kind: MessageKind = CHAT
     terms: MessageTerms = NO_TERMS
-    sender: tuple[str, str] | None = None
+    caller: Caller | None = None
     request: ReceivedRequest | None = None
     parent_message_id: str | None = None
 
@@ -52,7 +52,8 @@ class IngestEvent:
     @property
     def line(self) -> Line:
         """Where it waits."""
-        return line_of(self.channel, self.kind, self.sender)
+        caller = self.payer
+        return Line(caller.tenant, caller.address, caller.session)
 
     @property
     def asks(self) -> TokenDemand | None:
@@ -60,9 +61,11 @@ class IngestEvent:
         return None if self.request is None else self.request.asks
 
     @property
-    def payer(self) -> Payer:
-        """Whom it is counted to."""
-        return Payer(self.line.tenant, self.terms.key, self.terms.user)
+    def payer(self) -> Caller:
+        """The caller that it counts for, with its session, and the key and user of its terms."""
+        caller = self.caller or Caller(self.channel.tenant)
+        session = line_of(self.channel, self.kind).session
+        return caller._replace(key=self.terms.key, user=self.terms.user, session=session)
 
     @classmethod
     def of_request(
@@ -73,7 +76,7 @@ class IngestEvent:
         *,
         kind: MessageKind,
         terms: MessageTerms = NO_TERMS,
-        sender: tuple[str, str] | None = None,
+        caller: Caller | None = None,
     ) -> Self:
         """A message that is a whole request, the first of its channel."""
         return cls(
@@ -83,7 +86,7 @@ class IngestEvent:
             request.text,
             kind=kind,
             terms=terms,
-            sender=sender,
+            caller=caller,
             request=request,
         )
 
@@ -92,7 +95,7 @@ class IngestEvent:
         cls,
         claims: SessionClaims,
         message: ChatMessage,
-        sender: tuple[str, str] | None = None,
+        caller: Caller | None = None,
         traceparent: str = "",
         slo_ttft_ms: int | None = None,
         brought: WholeRequest | None = None,
@@ -116,20 +119,16 @@ class IngestEvent:
             message.payload.question,
             replaces=message.replaces,
             terms=terms.within(message.traceparent or traceparent),
-            sender=sender,
+            caller=caller,
             parent_message_id=message.parent_message_id,
         )
 
 
-def line_of(channel: Channel, kind: MessageKind, sender: tuple[str, str] | None = None) -> Line:
-    """Where a message waits.
-
-    Args:
-        sender: its tenant and address. None: they are not known, as after a take-over.
-    """
+def line_of(channel: Channel, kind: MessageKind) -> Line:
+    """Where a message waits whose caller is not known, as after a failover."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
-    tenant, address = sender or (channel.tenant, "")
-    return Line(tenant, address, f"{session.agent}/{session.session}" if session else "")
+    name = f"{session.agent}/{session.session}" if session else ""
+    return Line(channel.tenant, "", name)
 
 
 _DIGEST_DIGITS = 40
@@ -371,9 +370,11 @@ def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
     )
 
 
-def caller_of(kind: MessageKind, channel: Channel, message_id: str, asked: WholeRequest) -> Caller:
+def caller_of(
+    kind: MessageKind, channel: Channel, message_id: str, asked: WholeRequest
+) -> CallerInfo:
     """For whom a message is answered. A request with a tenant's own key has no session."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
-    return Caller(
+    return CallerInfo(
         session.session if session else "", asked.user, channel.tenant, message_id, asked.metadata
     )

@@ -24,16 +24,22 @@ class Level(StrEnum):
     USER = "user"
 
 
-class Payer(NamedTuple):
-    """The accounts to which a message or a connection counts. `key`: a key's id. Empty: unknown.
+class Caller(NamedTuple):
+    """A verified caller: what its messages and connections count for. Empty fields are unknown.
 
-    A connection that is `shared` counts to no account: a share costs its sharer nothing.
+    Args:
+        tenant: where no tenant has a key, all callers are of one.
+        key: the id of the tenant's key, or of the key that opened the session.
+        shared: whether the token is a share. Its connections count for no account.
+        session: the session whose messages take turns. Empty: requests with a key share one line.
     """
 
     tenant: str
     key: str = ""
     user: str = ""
     shared: bool = False
+    address: str = ""
+    session: str = ""
 
 
 class TokenDemand(NamedTuple):

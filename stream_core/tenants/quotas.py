@@ -10,11 +10,11 @@ from evenflow.stream_core.tenants.accounts import Account, Accounts
 from evenflow.stream_core.tenants.charges import (
     NO_CHARGE,
     NOT_COUNTED,
+    Caller,
     Charge,
     Connected,
     Counted,
     Level,
-    Payer,
     TokenDemand,
 )
 from evenflow.stream_core.tenants.pressed_users import PressedUsers, name_of_user, tenant_of_user
@@ -94,7 +94,7 @@ class Quotas:
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def charge(self, payer: Payer, asked: TokenDemand, now: float) -> Charge:
+    def charge(self, payer: Caller, asked: TokenDemand, now: float) -> Charge:
         """Charge a message that is about to be accepted: to all that count it, or to none.
 
         Raises:
@@ -112,7 +112,7 @@ class Quotas:
         self._note_user(payer, counted, now)
         return charge
 
-    def take_over(self, payer: Payer) -> Charge:
+    def take_over(self, payer: Caller) -> Charge:
         """Count an answer that another task began, and charged."""
         counted = self._counted(payer)
         return Charge(counted, None, 0.0) if counted else NO_CHARGE
@@ -123,7 +123,7 @@ class Quotas:
 
     # -- connections -------------------------------------------------------------------------------
 
-    def check_connection(self, payer: Payer) -> None:
+    def check_connection(self, payer: Caller) -> None:
         """Check that one more connection may be opened.
 
         Raises:
@@ -133,7 +133,7 @@ class Quotas:
         if refusal is not None:
             self._refuse(payer.tenant, refusal)
 
-    def connect(self, payer: Payer, now: float) -> Connected:
+    def connect(self, payer: Caller, now: float) -> Connected:
         """Count a connection, until it is closed."""
         counted = self._counted(payer)
         if not counted:
@@ -144,11 +144,11 @@ class Quotas:
 
     # -- what callers are told ---------------------------------------------------------------------
 
-    def states(self, payer: Payer, now: float) -> list[BoundState]:
+    def states(self, payer: Caller, now: float) -> list[BoundState]:
         """Every bound by the minute that this one has."""
         return [state for state, _ in self._states(payer, now)]
 
-    def hints(self, payer: Payer, now: float) -> list[BoundState]:
+    def hints(self, payer: Caller, now: float) -> list[BoundState]:
         """The bounds that are nearly used. Each is given at most once a minute."""
         return [
             state
@@ -156,7 +156,7 @@ class Quotas:
             if state.nearly_used and account.may_hint(state.bound, now, _HINT_SECONDS)
         ]
 
-    def _states(self, payer: Payer, now: float) -> Iterator[tuple[BoundState, Account]]:
+    def _states(self, payer: Caller, now: float) -> Iterator[tuple[BoundState, Account]]:
         for level, account, limits in self._counted(payer):
             for bound, most in rates_in(limits):
                 bucket = account.bucket(bound, now)
@@ -197,7 +197,7 @@ class Quotas:
     def _accounts_with(self, name: str) -> Accounts:
         return self._accounts if tenant_of_user(name) is None else self._users
 
-    def _note_user(self, payer: Payer, counted: Sequence[Counted], now: float) -> None:
+    def _note_user(self, payer: Caller, counted: Sequence[Counted], now: float) -> None:
         level, account, _ = counted[-1]
         if level is Level.USER:
             self._pressed.note(name_of_user(payer.tenant, payer.user), account, now)
@@ -213,7 +213,7 @@ class Quotas:
         keys = (key for key in tenant.keys if key.account_id == account_id)
         return next((key.limits for key in keys), NO_LIMITS)
 
-    def _counted(self, payer: Payer) -> Sequence[Counted]:
+    def _counted(self, payer: Caller) -> Sequence[Counted]:
         """The accounts that count for this one, the tenant's first. None where nothing is bound."""
         if payer.shared:
             return ()

@@ -54,6 +54,7 @@ from evenflow.stream_core.protocols.evenflow.messages import (
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.records.reader_record import ReaderFigures
 from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
+from evenflow.stream_core.tenants.charges import Caller
 
 
 class MessageEndpoint:
@@ -66,8 +67,7 @@ class MessageEndpoint:
         """Accept a message. The answer is 202."""
         context = self._context
         claims = claims_of(request)
-        sender = context.sender(claims.channel.tenant, address_of(request, context))
-        line = Line(*sender)
+        line = Line(*context.sender(claims.channel.tenant, address_of(request, context)))
         context.work.check(line)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         context.work.count(line, len(body))
@@ -78,7 +78,7 @@ class MessageEndpoint:
         event = IngestEvent.of_chat(
             claims,
             message,
-            sender,
+            Caller(line.tenant, address=line.address),
             known_traceparent(request.headers.get(TRACEPARENT)),
             first_token_ms(request),
             brought,

@@ -34,7 +34,7 @@ from evenflow.fargate_handler.gateway.http.senders import (
 )
 from evenflow.fargate_handler.orchestrator.acceptance import Rejection
 from evenflow.stream_core.base.errors import EvenflowError
-from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.bounds.call_rates import RateKeys
 from evenflow.stream_core.http.routes import (
     EVENTS,
     NOT_SERVED,
@@ -117,7 +117,7 @@ class CallIntake:
         """
         await pace(self._context, self._anonymous(request), NOT_SERVED.cost)
 
-    async def _identify(self, request: web.Request, route: Route) -> Caller:
+    async def _identify(self, request: web.Request, route: Route) -> RateKeys:
         """Identify the caller.
 
         Raises:
@@ -131,7 +131,7 @@ class CallIntake:
             await self.pace_anonymous(request)
             raise
 
-    async def _verify(self, request: web.Request, route: Route) -> Caller:
+    async def _verify(self, request: web.Request, route: Route) -> RateKeys:
         context, terms = self._context, route.terms
         if terms.right is None or terms.bound is Bound.SOCKET:
             return self._key_caller(request)  # a plain request to a WebSocket path is rejected
@@ -142,26 +142,26 @@ class CallIntake:
             claims = verified_claims(request, context, terms.right)
         elif _is_by_task(request, route):
             request[CLAIMS] = peer_claims(request, context)
-            return Caller()
+            return RateKeys()
         else:
             cookie = request.cookies.get(EVENTS_COOKIE) if route is EVENTS else None
             claims = reader_claims(request, context, terms.right, cookie)
         request[CLAIMS] = claims
         return token_caller(claims, address_of(request, context), context)
 
-    def _key_caller(self, request: web.Request) -> Caller:
+    def _key_caller(self, request: web.Request) -> RateKeys:
         """The caller of a route that needs no right, by its key if it has one."""
         context, headers = self._context, request.headers
         credential = bearer(headers.get("Authorization")) or headers.get(API_KEY)
         known = context.tenants.with_key(credential, context.wall_time())
         if known is None:
             return self._anonymous(request)
-        return Caller(sender=(known.tenant.id, known.key.id))
+        return RateKeys(account=(known.tenant.id, known.key.id))
 
-    def _anonymous(self, request: web.Request) -> Caller:
+    def _anonymous(self, request: web.Request) -> RateKeys:
         return anonymous_caller(address_of(request, self._context))
 
-    def _stream_slot(self, caller: Caller, terms: Terms) -> AbstractContextManager[None]:
+    def _stream_slot(self, caller: RateKeys, terms: Terms) -> AbstractContextManager[None]:
         if terms.bound is Bound.STREAM:
             return self._context.calls.streaming(caller)
         return nullcontext()

@@ -58,7 +58,7 @@ from evenflow.stream_core.protocols.evenflow.session_states import Command, Outp
 from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, ResponseEvents
 from evenflow.stream_core.protocols.openai_responses.socket_session import CREATE, ResponsesSession
 from evenflow.stream_core.records.reader_record import ReaderFigures
-from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.charges import Caller
 
 _PROTOCOL = RESPONSES_WEBSOCKET.protocol
 _TRANSPORT_FIELDS = ("type", "stream", "generate", "stream_id")
@@ -134,7 +134,7 @@ class ResponsesSocket(SocketConnection):
         return self._sender.grant
 
     @property
-    def payer(self) -> Payer:
+    def payer(self) -> Caller:
         """The tenant, key and user that it and its messages are counted for."""
         return self._sender.payer._replace(tenant=self.sender[0])
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
-from evenflow.fargate_handler.gateway.http.senders import Sender, reading_line
+from evenflow.fargate_handler.gateway.http.senders import Sender, counted_caller, reading_line
 from evenflow.fargate_handler.gateway.requests.agent_request import AgentRequest
 from evenflow.fargate_handler.gateway.requests.submission import (
     check_may_repeat,
@@ -49,7 +49,7 @@ async def submit_as_next(
         request,
         kind=kind.sent_with(sender.session),
         terms=agent_request.terms.within(sender.traceparent),
-        sender=context.sender(channel.tenant, sender.address),
+        caller=counted_caller(context, sender),
     )
     submission = await asyncio.shield(context.background.run(_submit(context, event)))
     check_may_repeat(sender, submission)

@@ -16,6 +16,7 @@ from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http.request_body import read_body
 from evenflow.fargate_handler.gateway.http.senders import (
     Sender,
+    counted_caller,
     digest_of,
     reading_line,
 )
@@ -235,5 +236,5 @@ def event_of(
         request,
         kind=kind,
         terms=terms.within(sender.traceparent),
-        sender=context.sender(channel.tenant, sender.address),
+        caller=counted_caller(context, sender),
     )

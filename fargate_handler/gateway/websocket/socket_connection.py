@@ -16,7 +16,7 @@ from evenflow.fargate_handler.orchestrator.held_requests import Reading
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded
-from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.bounds.call_rates import RateKeys
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.protocols.evenflow.close_codes import NO_CODE, RESET, CloseCode
 from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
@@ -43,7 +43,7 @@ from evenflow.stream_core.records.connection_records import (
     RefusalRecord,
 )
 from evenflow.stream_core.records.event_record import milliseconds
-from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
+from evenflow.stream_core.tenants.charges import NOT_COUNTED, Caller
 
 _OF_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
 # picows doubles its buffer for a large frame, and keeps it until the connection ends.
@@ -76,7 +76,7 @@ class SocketConnection(ABC):
         "transport",
     )
 
-    caller: Caller
+    caller: RateKeys
     context: ClientContext
     session: SocketSession
 
@@ -176,7 +176,7 @@ class SocketConnection(ABC):
 
     @property
     @abstractmethod
-    def payer(self) -> Payer:
+    def payer(self) -> Caller:
         """The tenant, key and user that it and its messages are counted for."""
 
     @property

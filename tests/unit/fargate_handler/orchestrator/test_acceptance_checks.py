@@ -22,7 +22,7 @@ from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.http.refusal_codes import ACCEPTING
-from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.charges import Caller
 from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
 from tests.unit.settle import settle
@@ -64,7 +64,7 @@ async def _reserved(task: Task) -> tuple[object, ...]:
     return (
         task.workload.memory.requests.bytes,
         task.orchestrator.busy,
-        [state.remaining for state in task.quotas.states(Payer("acme"), task.clock.now)],
+        [state.remaining for state in task.quotas.states(Caller("acme"), task.clock.now)],
         await task.shared.usage.reservations("acme"),
     )
 

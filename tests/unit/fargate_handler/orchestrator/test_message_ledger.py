@@ -20,6 +20,7 @@ from evenflow.stream_core.stores.memory_store import MemoryResponseStore, Memory
 from evenflow.stream_core.stores.response_store import Lease
 from evenflow.stream_core.stores.session_store import LedgerEntry, NotAccepted, StoreFull
 from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
+from evenflow.stream_core.tenants.charges import Caller
 from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
@@ -198,7 +199,7 @@ async def test_its_sender_is_kept_with_a_message_and_can_not_be_read_there() -> 
     node.sessions.accept = accept  # type: ignore[method-assign, assignment]
     first, second, other = CHANNEL, Channel("t", "demo", "other"), "203.0.113.8"
     for channel, address in ((first, "203.0.113.7"), (second, "203.0.113.7"), (first, other)):
-        event = IngestEvent(channel, "m1", None, "hi", sender=("t", address))
+        event = IngestEvent(channel, "m1", None, "hi", caller=Caller("t", address=address))
         await node.ledger.accept(event, node.stream())
     of_first, of_second, of_other = (sender.split(":") for sender in senders)
     assert of_first[0] == of_second[0] != of_other[0], "the address"

@@ -19,7 +19,7 @@ from evenflow.stream_core.base.channel import COMPLETION
 from evenflow.stream_core.base.errors import EvenflowError, RateLimited, UpstreamFailed
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.session.conversation import Turn
-from evenflow.stream_core.tenants.charges import Payer, TokenDemand
+from evenflow.stream_core.tenants.charges import Caller, TokenDemand
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
@@ -52,7 +52,7 @@ async def send(task: Task, message_id: str = "m1", previous: str | None = None) 
 
 
 def left(task: Task) -> list[int]:
-    states = task.quotas.states(Payer(CHANNEL.tenant), task.clock.now)
+    states = task.quotas.states(Caller(CHANNEL.tenant), task.clock.now)
     return [state.remaining for state in states]
 
 
