@@ -18,14 +18,14 @@ from typing import ClassVar, NamedTuple
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
 from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
-from evenflow.fargate_handler.orchestrator.held_requests import (
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.request_memory import (
     Reading,
     memory_of_terms,
     memory_of_text,
 )
-from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import RateLimited
@@ -83,7 +83,7 @@ class PendingMessage:
     demand: TokenDemand
     """The tokens that it asks for."""
 
-    def __init__(self, event: IngestEvent, came_at: float) -> None:
+    def __init__(self, event: IncomingMessage, came_at: float) -> None:
         self.event = event
         self.came_at = came_at
         self.memory: Reading | None = None
@@ -173,7 +173,7 @@ class MemoryForMessage(AcceptanceCheck):
         event = message.event
         if event.kind.brings_conversation:
             return
-        memory = Reading(self._parts.workload.held_requests)
+        memory = Reading(self._parts.workload.request_memory)
         memory.grow_to(memory_of_text(event.text) + memory_of_terms(event.terms))
         message.memory = memory
 

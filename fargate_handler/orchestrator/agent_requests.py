@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.orchestrator.incoming_message import (
     WholeRequest,
     brought_turns,
     request_to_model,

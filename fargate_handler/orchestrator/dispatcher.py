@@ -10,20 +10,20 @@ from functools import partial
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
 from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
+from evenflow.fargate_handler.orchestrator.failover import TakenOverResponse
 from evenflow.fargate_handler.orchestrator.generation import Generation, upstream_sender
-from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
-from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
-from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.succession import Inheritance
-from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
-from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
     ReceivedRequest,
     WholeRequest,
     can_go_on,
     line_of,
 )
+from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
+from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
+from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.base.agents import MessageTerms
@@ -117,7 +117,7 @@ class Dispatcher:
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
 
-    def check(self, event: IngestEvent) -> None:
+    def check(self, event: IncomingMessage) -> None:
         """Check that a message can be answered.
 
         Raises:
@@ -128,7 +128,7 @@ class Dispatcher:
             RateLimited: that server takes no calls for longer than a message may wait.
         """
         channel, kind, terms = event.channel, event.kind, event.terms
-        self._tenants.check_there(channel.tenant, terms.key)
+        self._tenants.check_valid(channel.tenant, terms.key)
         upstream = self.upstreams.of(self._requests.model(channel, terms, kind))
         sender = upstream_sender(event.line, terms.user)
         ceiling, now = upstream.ceiling, self._monotonic()
@@ -146,7 +146,7 @@ class Dispatcher:
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
-    def asked(self, event: IngestEvent, conversation: Conversation) -> TokenDemand:
+    def asked(self, event: IncomingMessage, conversation: Conversation) -> TokenDemand:
         """How much a message asks for, with what its model is told of the conversation.
 
         Raises:
@@ -168,7 +168,7 @@ class Dispatcher:
         # Who wants more than the model may answer would take its tenant's whole rate for nothing.
         return asked if asked.longest is None else asked.bounded(self._longest)
 
-    def expected_cost(self, event: IngestEvent, asked: TokenDemand) -> ExpectedCost:
+    def expected_cost(self, event: IncomingMessage, asked: TokenDemand) -> ExpectedCost:
         """What the answer to a message may cost that asks for so much.
 
         Raises:
@@ -222,7 +222,7 @@ class Dispatcher:
             # model if it leaves.
             is_there = not kind.repeatable and not inherited
             stream.unread_since = None if is_there else self._monotonic()
-        workload.held_requests.begin(
+        workload.request_memory.begin(
             stream,
             turns,
             terms,
@@ -313,7 +313,7 @@ class Dispatcher:
                 stream, terms, ExpectedCost.of(asks.bounded(self._longest), figures.model)
             )
 
-    def inherit(self, left: Inheritance) -> bool:
+    def inherit(self, left: TakenOverResponse) -> bool:
         """Go on with a response that this task has taken over. Returns False if it already did.
 
         Raises:

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
 from evenflow.fargate_handler.orchestrator.client_tools import ClientTools, call_not_open
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.orchestrator.model_calls import ModelCalls
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.agents import ServiceClass

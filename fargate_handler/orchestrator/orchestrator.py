@@ -14,16 +14,16 @@ from evenflow.fargate_handler.orchestrator.acceptance import (
     Stage,
 )
 from evenflow.fargate_handler.orchestrator.client_tools import check_answered
+from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresence
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions, session_ended
-from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
+from evenflow.fargate_handler.orchestrator.failover import ATTEMPTS_EXHAUSTED, Failover
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
+from evenflow.fargate_handler.orchestrator.replicated_responses import ReplicatedResponses
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
-from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -73,9 +73,9 @@ class Orchestrator:
         workload: Workload,
         ledger: MessageLedger,
         dispatcher: Dispatcher,
-        succession: Succession,
-        elsewhere: FollowedResponses,
-        presence: PresenceOverTasks,
+        failover: Failover,
+        elsewhere: ReplicatedResponses,
+        presence: ClusterPresence,
         messages: SessionMessages,
         ended_sessions: EndedSessions,
         usage: TenantUsage,
@@ -84,14 +84,14 @@ class Orchestrator:
         self.ended_sessions = ended_sessions
         self.presence = presence
         self.responses = workload.responses
-        self.held_requests = workload.held_requests
+        self.request_memory = workload.request_memory
         self.memory = workload.memory
         self._workload = workload
         self._conversations = workload.conversations
         self._generations = workload.generations
         self._ledger = ledger
         self._dispatcher = dispatcher
-        self._succession = succession
+        self._succession = failover
         self._elsewhere = elsewhere
         self.usage = usage
         self._acceptance = Acceptance(
@@ -131,7 +131,7 @@ class Orchestrator:
         """Accept no messages from now on, and take nothing over: this task leaves."""
         self._workload.draining = True
 
-    async def submit(self, event: IngestEvent) -> Submission:
+    async def submit(self, event: IncomingMessage) -> Submission:
         """Accept a message. If it was accepted before, return its response.
 
         Raises:
@@ -193,7 +193,7 @@ class Orchestrator:
                 retry_after_ms=500,
             )
 
-    async def _catch_up(self, conversation: Conversation, event: IngestEvent) -> None:
+    async def _catch_up(self, conversation: Conversation, event: IncomingMessage) -> None:
         """Read the ledger."""
         if event.kind.brings_conversation:
             stored = await self._ledger.ends(event.channel, event.message_id)
@@ -243,7 +243,7 @@ class Orchestrator:
                 request=event.request,
             )
 
-    async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:
+    async def _answer_to(self, response_id: str, event: IncomingMessage) -> ResponseStream:
         try:
             return await self.find(response_id, event.channel)
         except NotFound as error:
@@ -391,7 +391,7 @@ class Orchestrator:
             NotPermitted: the tenant was removed.
             Gone: the session was ended.
         """
-        self._tenants.check_there(tenant_id, key_id)
+        self._tenants.check_valid(tenant_id, key_id)
         if session is not None:
             self.ended_sessions.check(session)
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from evenflow.fargate_handler.orchestrator.conversations import Conversations
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.generations import Generations
-from evenflow.fargate_handler.orchestrator.held_requests import HeldRequests
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.request_memory import RequestMemory
 from evenflow.fargate_handler.orchestrator.responses import Responses
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded, RateLimited
 from evenflow.stream_core.bounds.memory_account import MemoryAccount
@@ -49,7 +49,7 @@ class Workload:
         self.conversations = Conversations(limits, self.memory, forgotten.add)
         self.generations = Generations(context, self._release)
         self.responses = Responses(limits, self.memory, context.monotonic)
-        self.held_requests = HeldRequests(self.memory, store_in_memory=store_in_memory)
+        self.request_memory = RequestMemory(self.memory, store_in_memory=store_in_memory)
         self.draining = False
         """Whether this task leaves, so that it takes nothing new."""
         self._limits = limits
@@ -108,7 +108,9 @@ class Workload:
                 retry_after_ms=2000,
             )
 
-    def reserve_place(self, stream: ResponseStream, event: IngestEvent, asked: TokenDemand) -> None:
+    def reserve_place(
+        self, stream: ResponseStream, event: IncomingMessage, asked: TokenDemand
+    ) -> None:
         """Charge and count a message that is being accepted.
 
         `confirm_place` or `cancel_place` follows.
@@ -174,7 +176,7 @@ class Workload:
         if generation is not None and generation.stream is stream:
             generation.interrupt(error)
             return
-        self.held_requests.end(stream)
+        self.request_memory.end(stream)
         if not stream.log.closed:
             stream.fail(error.to_object())
         if self.responses.held(stream.response_id) is stream:
@@ -224,7 +226,7 @@ class Workload:
         """Take back the counts of a generation that has ended or was abandoned."""
         stream, kind = generation.stream, generation.kind
         self.end(stream)
-        self.held_requests.end(stream)
+        self.request_memory.end(stream)
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
             answer = stream.answer if stream.is_remembered else ()

@@ -10,8 +10,8 @@ from evenflow.fargate_handler.handler import Handler
 from evenflow.fargate_handler.membership import Membership
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.port import TokenSource
@@ -67,7 +67,7 @@ class Node:
             channel = Channel("public", "demo", f"s{self._sent}")
             try:
                 await self._membership.orchestrator.submit(
-                    IngestEvent(channel, "m1", None, "a question")
+                    IncomingMessage(channel, "m1", None, "a question")
                 )
             except EvenflowError as error:
                 refused.append(error.code)

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from evenflow.fargate_handler.gateway.bodies.request_cache import CacheKey, RequestCache
 from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
-from evenflow.fargate_handler.orchestrator.held_requests import memory_of, memory_of_text
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
+from evenflow.fargate_handler.orchestrator.request_memory import memory_of, memory_of_text
 from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.address_rates import AddressRates

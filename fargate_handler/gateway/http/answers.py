@@ -245,7 +245,7 @@ def note_tenant(
     request[READER] = claims.user
     if not claims.of_task:
         request[GRANT] = AccessGrant.of(claims)
-        context.tenants.check_there(tenant, claims.key)
+        context.tenants.check_valid(tenant, claims.key)
     context.check_origin(tenant, request.headers.get("Origin"), host_of(request, context))
     return claims
 

@@ -35,7 +35,7 @@ from evenflow.fargate_handler.gateway.requests.submission import (
 )
 from evenflow.fargate_handler.gateway.websocket.socket_connection import SocketConnection
 from evenflow.fargate_handler.gateway.websocket.websocket_connection import WEBSOCKET
-from evenflow.fargate_handler.orchestrator.held_requests import Reading
+from evenflow.fargate_handler.orchestrator.request_memory import Reading
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -179,7 +179,7 @@ class ResponsesSocket(SocketConnection):
         """Queue a message."""
         if isinstance(received, Command):
             return
-        held = Reading(self.context.orchestrator.held_requests)
+        held = Reading(self.context.orchestrator.request_memory)
         try:
             held.grow_to(len(received.data))
             self._waiting.put_nowait((received.data, held))

@@ -9,7 +9,7 @@ from evenflow.fargate_handler.gateway.bodies.chat_messages import tool_options
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http.senders import Sender
 from evenflow.fargate_handler.gateway.requests.known_models import check_model
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.agents import Agent, MessageTerms
 from evenflow.stream_core.base.errors import InvalidRequest

@@ -11,8 +11,8 @@ from evenflow.fargate_handler.gateway.requests.agent_request import AgentRequest
 from evenflow.fargate_handler.gateway.requests.submission import (
     check_may_repeat,
 )
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage, ReceivedRequest
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, ReceivedRequest
 from evenflow.stream_core.base.channel import INTERFACE, Channel, MessageKind
 from evenflow.stream_core.base.errors import Conflict, Overloaded
 
@@ -43,7 +43,7 @@ async def submit_as_next(
     """
     line = reading_line(context, sender)
     request = await context.work.run(line, size, ReceivedRequest.of, agent_request.whole)
-    event = IngestEvent.of_request(
+    event = IncomingMessage.of_request(
         channel,
         message_id,
         request,
@@ -56,7 +56,7 @@ async def submit_as_next(
     return submission
 
 
-async def _submit(context: GatewayContext, event: IngestEvent) -> Submission:
+async def _submit(context: GatewayContext, event: IncomingMessage) -> Submission:
     last = context.orchestrator.last_message_id(event.channel)
     for _ in range(_TRIES):
         try:

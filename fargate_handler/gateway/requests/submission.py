@@ -20,15 +20,15 @@ from evenflow.fargate_handler.gateway.http.senders import (
     digest_of,
     reading_line,
 )
-from evenflow.fargate_handler.orchestrator.held_requests import Reading
-from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
     ReceivedRequest,
     WholeRequest,
     repeatable_channel,
     single_channel,
 )
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
+from evenflow.fargate_handler.orchestrator.request_memory import Reading
 from evenflow.stream_core.auth.rights import Right, check_right
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
@@ -104,7 +104,7 @@ async def submit_request(
 
 
 async def submit_event(
-    context: GatewayContext, sender: Sender, event: IngestEvent, *, stays: bool
+    context: GatewayContext, sender: Sender, event: IncomingMessage, *, stays: bool
 ) -> ResponseStream:
     """Submit a message with a whole request, and return its response.
 
@@ -209,7 +209,7 @@ def _event_of(
     key: str | None,
     asked: WholeRequest,
     terms: MessageTerms,
-) -> IngestEvent:
+) -> IncomingMessage:
     if key is None:
         channel = single_channel(sender.tenant, secrets.token_hex(16), sender.session)
         return event_of(context, sender, channel, COMPLETION, asked, terms)
@@ -224,13 +224,13 @@ def event_of(
     kind: MessageKind,
     asked: WholeRequest,
     terms: MessageTerms,
-) -> IngestEvent:
+) -> IncomingMessage:
     """The message that a request becomes, the only one of its channel."""
     kind = kind.sent_with(sender.session)
     if sender.retries and kind.is_told_at_once:
         kind = kind.model_copy(update={"client_retries": True})
     request = ReceivedRequest.of(asked)
-    return IngestEvent.of_request(
+    return IncomingMessage.of_request(
         channel,
         request.digest(terms.model),
         request,

@@ -12,7 +12,7 @@ from evenflow.fargate_handler.gateway.websocket.client_transport import (
     ClientTransport,
 )
 from evenflow.fargate_handler.gateway.websocket.connection_events import connection_ended
-from evenflow.fargate_handler.orchestrator.held_requests import Reading
+from evenflow.fargate_handler.orchestrator.request_memory import Reading
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded
@@ -254,7 +254,7 @@ class SocketConnection(ABC):
         """Count received bytes. Close the connection if the node has no memory for them."""
         if self.session.over:
             return
-        memory = self._memory = self._memory or Reading(self.context.orchestrator.held_requests)
+        memory = self._memory = self._memory or Reading(self.context.orchestrator.request_memory)
         size = self._buffer_bytes + self.session.waiting_bytes
         if size <= memory.bytes:
             memory.shrink_to(size)

@@ -11,9 +11,9 @@ from evenflow.fargate_handler.adapters import Stores
 from evenflow.fargate_handler.membership import Membership
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage, ReceivedRequest
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, ReceivedRequest
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
@@ -136,7 +136,7 @@ class Task:
         self.workload = self.membership.workload
         self.recorder = self.membership.recorder
         self.keeper = self.membership.keeper
-        self.succession = self.membership.succession
+        self.failover = self.membership.failover
         self.followed = self.membership.followed
         shared.peers.add(self.address, self.orchestrator)
 
@@ -180,7 +180,7 @@ class Task:
     ) -> Coroutine[None, None, Submission]:
         request = ReceivedRequest.from_text(text) if kind.brings_conversation else None
         return self.orchestrator.submit(
-            IngestEvent(channel, message_id, previous, text, kind=kind, request=request)
+            IncomingMessage(channel, message_id, previous, text, kind=kind, request=request)
         )
 
     async def refusal(self, message_id: str, previous: str | None = None) -> EvenflowError:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
     ReceivedRequest,
     WholeRequest,
     single_channel,
 )
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.stream_core.base.channel import COMPLETION, Channel, MessageKind
 from evenflow.stream_core.base.errors import Conflict, EvenflowError
 from evenflow.stream_core.base.limits import Limits
@@ -389,7 +389,7 @@ async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(
         task.orchestrator.submit(
-            IngestEvent(CHANNEL, "m1", None, "hi", kind=MessageKind(grace_seconds=1.0))
+            IncomingMessage(CHANNEL, "m1", None, "hi", kind=MessageKind(grace_seconds=1.0))
         )
     )
     await task.clock.pass_time(3.0)
@@ -404,7 +404,7 @@ async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
 
 async def test_a_busy_loop_is_not_taken_for_a_client_that_left() -> None:
     task = await Task.join()
-    event = IngestEvent.of_request(
+    event = IncomingMessage.of_request(
         single_channel("acme", "once"),
         "m1",
         ReceivedRequest.of(WholeRequest(())),
@@ -451,6 +451,8 @@ async def test_a_request_that_nobody_can_repeat_is_put_on_record_by_one_call() -
     task = await Task.join(Shared())
     channel = single_channel("acme", "once")
     request = ReceivedRequest.of(WholeRequest(()))
-    await task.orchestrator.submit(IngestEvent.of_request(channel, "m1", request, kind=COMPLETION))
+    await task.orchestrator.submit(
+        IncomingMessage.of_request(channel, "m1", request, kind=COMPLETION)
+    )
     assert task.shared.sessions.network.calls == {"accept": 1}
     await task.leave()

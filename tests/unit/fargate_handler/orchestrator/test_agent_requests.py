@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
     WholeRequest,
     single_channel,
 )
@@ -95,7 +95,7 @@ _TERMS = MessageTerms(
 
 async def test_a_task_that_takes_over_asks_the_same_for_the_same_user() -> None:
     first, second = await two_tasks()
-    await first.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", terms=_TERMS))
+    await first.orchestrator.submit(IncomingMessage(CHANNEL, "m1", None, "hi", terms=_TERMS))
     await settle()
     asked = first.source.calls[0].request
     assert asked.options == ModelOptions(seed=7)

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
     ReceivedRequest,
     WholeRequest,
     repeatable_channel,
     single_channel,
 )
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions, ModelRequest
 from evenflow.stream_core.base.channel import COMPLETION, KEYED_COMPLETION, Channel
 from evenflow.stream_core.base.errors import UpstreamFailed
@@ -40,7 +40,7 @@ class Node:
 
     async def send(self, channel: Channel) -> Submission:
         request = ReceivedRequest.of(_REQUEST)
-        event = IngestEvent.of_request(channel, "m", request, kind=_KINDS[channel])
+        event = IncomingMessage.of_request(channel, "m", request, kind=_KINDS[channel])
         submission = await self.orchestrator.submit(event)
         await settle()
         return submission

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
     ReceivedRequest,
     WholeRequest,
     response_channel,
@@ -39,9 +39,9 @@ async def is_ended(task: Task, channel: Channel = CHANNEL) -> bool:
     return False
 
 
-def event(session: Channel | None = CHANNEL, key: str = "") -> IngestEvent:
+def event(session: Channel | None = CHANNEL, key: str = "") -> IncomingMessage:
     """A background answer over `/v1`, with a session's token or without."""
-    return IngestEvent.of_request(
+    return IncomingMessage.of_request(
         response_channel(CHANNEL.tenant, "d" * 40, session),
         "m1",
         ReceivedRequest.of(WholeRequest((Turn("user", "hi"),))),

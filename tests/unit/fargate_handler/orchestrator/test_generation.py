@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.incoming_message import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
-from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelFinish, ModelRequest
 from evenflow.stream_core.base.agents import ServiceClass

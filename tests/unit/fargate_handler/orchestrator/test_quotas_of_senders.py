@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
     ReceivedRequest,
     WholeRequest,
     single_channel,
@@ -46,7 +46,7 @@ async def joined(shared: Shared, name: str, limits: QuotaLimits = _MINUTE, **nod
 
 async def send(task: Task, message_id: str = "m1", previous: str | None = None) -> None:
     """A message of 100 tokens that asks for at most 500."""
-    event = IngestEvent(CHANNEL, message_id, previous, _100_TOKENS, terms=_TERMS)
+    event = IncomingMessage(CHANNEL, message_id, previous, _100_TOKENS, terms=_TERMS)
     await task.orchestrator.submit(event)
     await settle()
 
@@ -180,7 +180,7 @@ async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> No
     assert asked.asks == TokenDemand(2 * 13 + 15, 100, choices=3)
     channel = single_channel(CHANNEL.tenant, "1")
     request = ReceivedRequest.of(asked)
-    event = IngestEvent.of_request(channel, "m", request, kind=COMPLETION)
+    event = IncomingMessage.of_request(channel, "m", request, kind=COMPLETION)
     await task.orchestrator.submit(event)
     assert left(task) == [9, 10_000 - 41 - 300]
     await task.leave()

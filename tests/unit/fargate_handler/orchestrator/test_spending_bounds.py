@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.agents import MessageParams, MessageTerms
@@ -180,7 +180,7 @@ async def test_a_filtered_attempt_that_begins_again_has_the_whole_length() -> No
 async def with_tool(task: Task, longest: int | None = None) -> ResponseStream:
     """Send the message `hi` with a tool. The answer is read here."""
     terms = MessageTerms(params=MessageParams(max_tokens=longest), tools=[TOOL])
-    event = IngestEvent(Channel("t", "demo", "s"), "m1", None, "hi", terms=terms)
+    event = IncomingMessage(Channel("t", "demo", "s"), "m1", None, "hi", terms=terms)
     stream = (await task.orchestrator.submit(event)).stream
     task.read(stream)
     await settle()

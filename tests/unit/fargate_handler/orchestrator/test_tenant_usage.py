@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.stream_core.base.agents import MessageParams, MessageTerms
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -50,7 +50,7 @@ async def ask(
 ) -> ResponseStream:
     """Send the message `hi`, whose answer is read here."""
     said = MessageTerms(params=MessageParams(max_tokens=longest), **terms)  # type: ignore[arg-type]
-    event = IngestEvent(Channel("t", "demo", session), "m1", None, "hi", terms=said)
+    event = IncomingMessage(Channel("t", "demo", session), "m1", None, "hi", terms=said)
     stream = (await task.orchestrator.submit(event)).stream
     task.read(stream)
     await settle()
@@ -104,7 +104,7 @@ async def test_rates_budgets_turns_and_usage_have_one_estimate_of_a_message() ->
     terms = MessageTerms(params=MessageParams(max_tokens=100))
     for message_id, previous, tokens in (("m1", None, INPUT), ("m2", "m1", 3 * INPUT)):
         before = task.quotas.states(Caller("t"), task.clock.now)[0].remaining
-        event = IngestEvent(Channel("t", "demo", "s"), message_id, previous, "hi", terms=terms)
+        event = IncomingMessage(Channel("t", "demo", "s"), message_id, previous, "hi", terms=terms)
         stream = (await task.orchestrator.submit(event)).stream
         task.read(stream)
         await settle()

@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 _SWEEP_SECONDS, _LOOK_SECONDS = (4.0, 6.0), 0.5
 
 
-class LeftReservations:
+class OrphanedReservations:
     """Looks for reservations that nobody settles, and releases them.
 
     Args:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.orchestrator.incoming_message import (
     AGENT,
     WholeRequest,
     caller_of,

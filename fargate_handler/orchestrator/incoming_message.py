@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import orjson
 
-from evenflow.fargate_handler.orchestrator.held_requests import memory_of
+from evenflow.fargate_handler.orchestrator.request_memory import memory_of
 from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.agents import LONGEST_ANSWER, NO_TERMS, MessageTerms
@@ -24,7 +24,7 @@ from evenflow.stream_core.tenants.charges import Caller, TokenDemand
 
 
 @dataclass(frozen=True, slots=True)
-class IngestEvent:
+class IncomingMessage:
     """A message with its id and that of the one before.
 
     `replaces`: the message in whose place it stands, in a new version of the conversation.

@@ -36,7 +36,7 @@ def memory_of_terms(terms: MessageTerms) -> int:
     return memory_of(terms.to_text().encode()) if terms.turns or terms.tools else 0
 
 
-class HeldRequests:
+class RequestMemory:
     """Counts the bytes of a node's messages and requests.
 
     Args:
@@ -100,7 +100,7 @@ class HeldRequests:
 class Reading:
     """One request while it is read. `bytes` is what it takes now, until it is released."""
 
-    def __init__(self, all_of_them: HeldRequests) -> None:
+    def __init__(self, all_of_them: RequestMemory) -> None:
         self._all = all_of_them
         self.bytes = 0
 
