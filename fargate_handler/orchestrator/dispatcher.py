@@ -9,7 +9,6 @@ from functools import partial
 
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
-from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
 from evenflow.fargate_handler.orchestrator.failover import TakenOverResponse
 from evenflow.fargate_handler.orchestrator.generation import Generation, upstream_sender
 from evenflow.fargate_handler.orchestrator.incoming_message import (
@@ -22,7 +21,7 @@ from evenflow.fargate_handler.orchestrator.incoming_message import (
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
+from evenflow.fargate_handler.orchestrator.tenant_usage import ExpectedCost, TenantUsage
 from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.token_sources.port import TokenSource

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Self
 
-from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.runtime.background import Background
@@ -28,8 +28,30 @@ from evenflow.stream_core.tenants.budget import (
     budgets_of,
     has_budgets,
 )
+from evenflow.stream_core.tenants.charges import TokenDemand
 from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_core.tenants.usage_store import ReservationGone, UsageStore
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCost:
+    """What a request is expected to cost.
+
+    Args:
+        model: the model's name at its server.
+        input_tokens: estimated.
+        output_tokens: the longest that it may be. None: nothing bounds it.
+    """
+
+    model: str
+    input_tokens: int
+    output_tokens: int | None
+
+    @classmethod
+    def of(cls, asked: TokenDemand, model: str) -> Self:
+        """What a request is expected to cost."""
+        return cls(model, asked.input_tokens, asked.output_tokens)
+
 
 _logger = logging.getLogger(__name__)
 

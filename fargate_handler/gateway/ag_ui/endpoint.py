@@ -13,8 +13,7 @@ from evenflow.fargate_handler.gateway.connections.resumption import Progress, re
 from evenflow.fargate_handler.gateway.http.answers import json_answer
 from evenflow.fargate_handler.gateway.http.request_body import read_body
 from evenflow.fargate_handler.gateway.http.senders import reading_line, sender_of
-from evenflow.fargate_handler.gateway.requests.agent_request import agent_request_of
-from evenflow.fargate_handler.gateway.requests.agent_submission import submit_as_next
+from evenflow.fargate_handler.gateway.requests.agent_request import agent_request_of, submit_as_next
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
 from evenflow.fargate_handler.gateway.requests.submission import (
     read_request,

@@ -26,8 +26,7 @@ from evenflow.fargate_handler.gateway.http.senders import (
     reading_line,
     sender_of,
 )
-from evenflow.fargate_handler.gateway.requests.agent_request import agent_request_of
-from evenflow.fargate_handler.gateway.requests.agent_submission import submit_as_next
+from evenflow.fargate_handler.gateway.requests.agent_request import agent_request_of, submit_as_next
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
 from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
