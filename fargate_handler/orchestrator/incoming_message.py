@@ -1,4 +1,4 @@
-"""A client's message as the orchestrator takes it, and the whole request to the model."""
+"""A client's message before it is accepted, and the request to the model."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from evenflow.stream_core.tenants.charges import Caller, TokenDemand
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A message with its id and that of the one before.
+    """A message of a client, before it is accepted.
 
-    `replaces`: the message in whose place it stands, in a new version of the conversation.
-    `parent_message_id`: the last message of an older version, if this one goes on with that.
-    `caller`: the caller that it counts for. None: the channel's tenant.
-    `request`: the request that brings its own conversation. None: the message is a chat's.
+    Args:
+        replaces: the message that it replaces, in a new version of the conversation.
+        parent_message_id: the last message of an older version that this message continues.
+        caller: the caller that it counts for. None: the channel's tenant.
+        request: the request that brings its own conversation. None: the message is a chat's.
     """
 
     channel: Channel
@@ -51,7 +52,7 @@ class IncomingMessage:
 
     @property
     def line(self) -> Line:
-        """Where it waits."""
+        """The line of the queue in which it waits."""
         caller = self.payer
         return Line(caller.tenant, caller.address, caller.session)
 
@@ -104,8 +105,8 @@ class IncomingMessage:
 
         Args:
             brought: the conversation and the tools of its payload. None: it has neither.
-            traceparent: the trace of the call that brought it, where the message says none.
-            slo_ttft_ms: what that call says, where the message says nothing.
+            traceparent: the trace of the call, used if the message has none.
+            slo_ttft_ms: the wanted time to the first token, used likewise.
         """
         terms = message.payload.terms(claims.user, claims.key)
         if brought is not None:
@@ -125,7 +126,7 @@ class IncomingMessage:
 
 
 def line_of(channel: Channel, kind: MessageKind) -> Line:
-    """Where a message waits whose caller is not known, as after a failover."""
+    """The line of a message whose caller is not known, as after a failover."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
     name = f"{session.agent}/{session.session}" if session else ""
     return Line(channel.tenant, "", name)
@@ -140,8 +141,8 @@ _NOT_IN_PROMPT = ("metadata", "user", "logit_bias", "stream_options")
 _LONGEST_SETTING = 64
 _INSTRUCTING = ("system", "developer")
 TRANSLATED: Mapping[str, Any] = {"translated": True}
-"""The `echo` of a request whose protocol names parameters differently and has no `echo` of its own.
-Only chat completions have an empty one."""
+"""The `echo` of requests whose protocol has other names for parameters, and no `echo` of its own.
+Only that of chat completions is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,8 @@ class WholeRequest:
     terms.
 
     Args:
-        echo: what the protocol tells again of the request, or needs to continue it. The model is
-            not given it.
+        echo: the fields that the protocol repeats to the client, or needs to continue the
+            conversation. The model does not receive them.
     """
 
     turns: tuple[Turn, ...]
@@ -166,7 +167,7 @@ class WholeRequest:
 
     @property
     def asks(self) -> TokenDemand:
-        """How much it asks for."""
+        """The tokens that it may need."""
         options = self.options
         in_prompt = [
             value
@@ -174,7 +175,7 @@ class WholeRequest:
             if name not in _NOT_IN_PROMPT and _may_be_in_prompt(value)
         ]
         tokens = estimated_tokens(self.turns, [*options.tools, *in_prompt])
-        # What is no length is for the model's server to refuse. Counted, it would give tokens back.
+        # A length below 1 is for the model's server to reject. Counted, it would give tokens back.
         longest = options.longest
         if longest is not None:
             longest = min(longest, LONGEST_ANSWER) if longest > 0 else None
@@ -182,7 +183,7 @@ class WholeRequest:
 
     def to_text(self) -> str:
         """The request as the ledger keeps it. Equal requests have equal texts."""
-        # Inner objects are not sorted: a model is given a tool's parameters in their order.
+        # Inner objects are not sorted: the model receives a tool's parameters in their order.
         options = dict(sorted(self.options.given().items()))
         if self.options.passed:
             options["passed"] = dict(sorted(self.options.passed.items()))
@@ -284,7 +285,7 @@ def _turn(
 
 
 def brought_turns(terms: MessageTerms) -> tuple[Turn, ...]:
-    """The conversation in a message's terms. Empty: the session's is used."""
+    """The conversation in a message's terms. Empty: the model receives the session's."""
     return tuple(_turn(*row) for row in terms.turns)
 
 
@@ -314,27 +315,28 @@ def _from_first_question(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     return (*instructions, *turns[first:])
 
 
-def can_go_on(asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
-    """Whether the model can continue the answer that has `begun`.
+def can_go_on(request: WholeRequest, begun: Sequence[LogEntry]) -> bool:
+    """Whether the model can continue an interrupted answer, whose log is `begun`.
 
-    It can if that is only text, and the only choice: no model is told to go on within reasoning or
-    a call, and it would continue each choice with the text of the first.
+    It can if that is only text, and the only choice. No model continues reasoning or a call, and it
+    would continue each choice with the text of the first.
     """
-    return asked.options.passed.get("n", 1) == 1 and not slice_of(begun, 0).parts
+    return request.options.passed.get("n", 1) == 1 and not slice_of(begun, 0).parts
 
 
 def repeatable_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:
-    """The channel of a request that its sender may repeat. `digest` stands for the key.
+    """The channel of a request that its client may repeat.
 
     Args:
+        digest: of the idempotency key.
         session: the session whose token came with it. None: it came with the tenant's key. Requests
-            of different senders never share a channel.
+            of different callers never share a channel.
     """
     return _channel(tenant, f"key_{digest}", session)
 
 
 def response_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:
-    """The channel of a request of OpenAI's Responses API, whose ids have the digest in them.
+    """The channel of a request of OpenAI's Responses API, whose ids contain the digest.
 
     Args:
         session: as in `repeatable_channel`.
@@ -371,10 +373,14 @@ def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
 
 
 def caller_of(
-    kind: MessageKind, channel: Channel, message_id: str, asked: WholeRequest
+    kind: MessageKind, channel: Channel, message_id: str, request: WholeRequest
 ) -> CallerInfo:
-    """For whom a message is answered. A request with a tenant's own key has no session."""
+    """The caller's description for the model's server. Requests with a tenant's key have no session."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
     return CallerInfo(
-        session.session if session else "", asked.user, channel.tenant, message_id, asked.metadata
+        session.session if session else "",
+        request.user,
+        channel.tenant,
+        message_id,
+        request.metadata,
     )

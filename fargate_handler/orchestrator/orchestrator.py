@@ -40,9 +40,9 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.session.conversation import Conversation
 from evenflow.stream_core.stores.session_store import NotAccepted
 
-# How often another task may be quicker before the client is asked to try again.
+# Attempts to store a message while other nodes store theirs first.
 _TRIES = 3
-# Generations that are checked per turn of the event loop: about half a millisecond.
+# Generations checked per turn of the event loop: about half a millisecond.
 _CHECKED_PER_TURN = 256
 
 
@@ -54,16 +54,16 @@ class Submission(NamedTuple):
 
 
 class Orchestrator:
-    """Accepts messages, and finds their responses, whichever task generates them.
+    """Accepts messages, and finds their responses, whichever node generates them.
 
     Args:
-        workload: what this task answers.
-        ledger: where all tasks put accepted messages on record.
-        elsewhere: the responses of other tasks.
-        presence: tells who reads responses.
-        messages: reads the messages of sessions, and ends sessions.
-        ended_sessions: knows which sessions were ended.
-        usage: reserves what answers may cost.
+        workload: the messages that this node answers.
+        ledger: stores accepted messages, for all nodes.
+        elsewhere: the responses of other nodes.
+        presence: the readers of responses.
+        messages: the stored messages of sessions.
+        ended_sessions: the sessions that were ended.
+        usage: the budgets of tenants.
     """
 
     def __init__(
@@ -91,15 +91,15 @@ class Orchestrator:
         self._generations = workload.generations
         self._ledger = ledger
         self._dispatcher = dispatcher
-        self._succession = failover
-        self._elsewhere = elsewhere
+        self._failover = failover
+        self._replicas = elsewhere
         self.usage = usage
         self._acceptance = Acceptance(
             AcceptanceParts(context, workload, dispatcher, ended_sessions, usage), CHECKS
         )
         self._tenants = context.tenants
         self._metrics = context.metrics
-        self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)
+        self._rejections = context.metrics.ratio(catalogue.REFUSAL_RATE)
         self._monotonic = context.monotonic
 
     @property
@@ -109,33 +109,33 @@ class Orchestrator:
 
     @property
     def answering(self) -> int:
-        """How many responses have not ended."""
+        """The number of responses that have not ended."""
         return len(self._workload.generations)
 
     @property
     def generating(self) -> int:
-        """How many answers have a place, and so a model."""
+        """The number of answers with a slot, and so a running model."""
         return self._generations.running
 
     @property
     def queued(self) -> int:
-        """How many messages wait for a place."""
+        """The number of messages that wait for a slot."""
         return self._generations.queued
 
     @property
     def draining(self) -> bool:
-        """Whether this task leaves, and so accepts no messages."""
+        """Whether this node is leaving, and so accepts no messages."""
         return self._workload.draining
 
     def stop_accepting(self) -> None:
-        """Accept no messages from now on, and take nothing over: this task leaves."""
+        """Accept no messages and take no responses over from now on: this node is leaving."""
         self._workload.draining = True
 
     async def submit(self, event: IncomingMessage) -> Submission:
         """Accept a message. If it was accepted before, return its response.
 
         Raises:
-            Conflict: it doesn't follow the session's last message, or another task has accepted it.
+            Conflict: it doesn't follow the session's last message, or another node has accepted it.
             RateLimited: messages come too fast, or a quota, a budget or the queue is full.
             InvalidRequest: a budget in dollars holds, and the model has no price.
             Overloaded: this node is leaving or its memory is full, or the ledger can't be written.
@@ -148,12 +148,12 @@ class Orchestrator:
         try:
             async with self._acceptance.passed(Stage.ARRIVAL, message):
                 return await self._submit(message)
-        except EvenflowError as refusal:
-            self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(refusal.code)
-            self._refusals.part += is_for_want_of_room(refusal)
+        except EvenflowError as rejection:
+            self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(rejection.code)
+            self._rejections.part += is_for_want_of_room(rejection)
             raise
         finally:
-            self._refusals.whole += 1
+            self._rejections.whole += 1
 
     async def _submit(self, message: PendingMessage) -> Submission:
         event = message.event
@@ -170,7 +170,7 @@ class Orchestrator:
                 if not given_up:
                     return Submission(stream, duplicate=True)
             await self._acceptance.check(Stage.NEW, message)
-            # Of a request that nobody can repeat no task has a record: its channel is new.
+            # The channel of a request that can't be repeated is new: no node has stored it.
             outdated = conversation.stale or conversation.lacks(event.behind, event.replaces)
             fresh = given_up or (outdated and event.kind.repeatable)
             if fresh:
@@ -183,7 +183,7 @@ class Orchestrator:
                         raise
                 except NotAccepted:
                     pass
-                # Another task has accepted messages of this session meanwhile.
+                # Another node has accepted messages of this session meanwhile.
                 await self._catch_up(conversation, event)
                 fresh = True
             raise Overloaded(
@@ -194,7 +194,7 @@ class Orchestrator:
             )
 
     async def _catch_up(self, conversation: Conversation, event: IncomingMessage) -> None:
-        """Read the ledger."""
+        """Bring a conversation up to date with the ledger."""
         if event.kind.brings_conversation:
             stored = await self._ledger.ends(event.channel, event.message_id)
         else:
@@ -205,8 +205,8 @@ class Orchestrator:
         for entry in stored.entries:
             ours = entry.owner == self._ledger.owner and not entry.ended
             if ours and not self.responses.remembers(entry.response_id):
-                # We accepted it without knowing: the call failed, and its sender was told an error.
-                await self._succession.begin_late(entry.response_id)
+                # The store has it although its call failed here, and the client received an error.
+                await self._failover.begin_late(entry.response_id)
 
     async def _accept(self, message: PendingMessage) -> Submission:
         event = message.event
@@ -220,7 +220,7 @@ class Orchestrator:
         return Submission(message.stream, duplicate=False)
 
     def _begin(self, message: PendingMessage, now: float) -> None:
-        """Begin to answer a message that is on record."""
+        """Begin to answer a message that is stored."""
         event, stream, conversation = message.event, message.stream, message.conversation
         with self._workload.beginning(stream, conversation):
             turns = conversation.accept(
@@ -257,10 +257,10 @@ class Orchestrator:
     async def find(
         self, response_id: str, channel: Channel, *, for_task: bool = False
     ) -> ResponseStream:
-        """A response of the session, whichever task generates it.
+        """A response of the session, whichever node generates it.
 
         Args:
-            for_task: whether another task requests it, which may be ending its session.
+            for_task: whether another node requests it, which may be ending its session.
 
         Raises:
             NotFound: there is no such response, or it is another session's.
@@ -274,7 +274,7 @@ class Orchestrator:
             try:
                 return self.responses.get(response_id, channel)
             except (Gone, NotFound):
-                if not await self._elsewhere.find(response_id, channel):
+                if not await self._replicas.find(response_id, channel):
                     raise
         raise _changing_owners()
 
@@ -287,7 +287,7 @@ class Orchestrator:
         return await self._ledger.text_of(channel, response_id)
 
     async def has_messages(self, channel: Channel) -> bool:
-        """Whether a session has messages on record, and was not ended. No message is read.
+        """Whether a session has stored messages, and was not ended. No message is read.
 
         Raises:
             Overloaded: the store can't be read.
@@ -295,10 +295,10 @@ class Orchestrator:
         return await self._ledger.has_messages(channel)
 
     async def newest(self, channel: Channel) -> ResponseStream | None:
-        """The response to the session's last message, whichever task generates it.
+        """The response to the session's last message, whichever node generates it.
 
         Returns:
-            None where there is no message, or its answer is no longer kept.
+            None if there is no message, or its answer is no longer kept.
 
         Raises:
             Overloaded: the store can't be read, or the response is changing owners.
@@ -315,7 +315,7 @@ class Orchestrator:
         Raises:
             Overloaded: the store can't be read.
         """
-        return await self._elsewhere.epoch_on_record(stream.response_id)
+        return await self._replicas.epoch_on_record(stream.response_id)
 
     def last_message_id(self, channel: Channel) -> str | None:
         """The id of the session's last accepted message. None if there is none."""
@@ -329,13 +329,13 @@ class Orchestrator:
             The state of the response afterwards.
 
         Raises:
-            Overloaded: the task that generates it can't be reached.
+            Overloaded: the node that generates it can't be reached.
         """
         generation = self._generations.of(stream.response_id)
         if generation is not None and generation.stream is stream:
             generation.cancel()
         elif stream.via != "owner" and not stream.log.closed:
-            return await self._elsewhere.cancel(stream)
+            return await self._replicas.cancel(stream)
         return stream.state
 
     async def take_result(self, stream: ResponseStream, call_id: str, text: str) -> None:
@@ -351,7 +351,7 @@ class Orchestrator:
         elif generation is not None and generation.stream is stream:
             generation.take_result(call_id, text)
         elif stream.via != "owner":
-            await self._elsewhere.take_result(stream, call_id, text)
+            await self._replicas.take_result(stream, call_id, text)
         else:
             raise _changing_owners()
 
@@ -380,7 +380,7 @@ class Orchestrator:
             self.responses.drop(stream)
 
     def check_access(self, tenant_id: str, key_id: str, session: Channel | None) -> None:
-        """Check that a tenant, its key and a session are still valid, as far as this task knows.
+        """Check that a tenant, its key and a session are still valid, as far as this node knows.
 
         Args:
             key_id: the key that opened the session or sent the request. Empty: none.
@@ -409,14 +409,14 @@ class Orchestrator:
                 generation.cancel()
 
     def lose(self, stream: ResponseStream) -> None:
-        """Give a response up to another task. Its readers follow it there."""
+        """Give a response up to another node. Its readers follow it there."""
         self._workload.lose(stream)
 
     def sweep(self, now: float) -> None:
-        """Forget what is old. Called about once a second."""
+        """Drop what has expired. Called about once a second."""
         self._workload.sweep(now)
         self.presence.sweep()
-        self._elsewhere.sweep(now, self.presence)
+        self._replicas.sweep(now, self.presence)
 
 
 def _changing_owners() -> Overloaded:
@@ -428,5 +428,5 @@ def _changing_owners() -> Overloaded:
 
 
 def _was_given_up(stream: ResponseStream) -> bool:
-    """Whether it went to the dead letters. Its message may have another response since."""
+    """Whether its message is a dead letter. That may have another response since."""
     return stream.error is not None and stream.error["code"] == ATTEMPTS_EXHAUSTED
