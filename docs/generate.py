@@ -21,7 +21,7 @@ from docs.grafana_dashboard import grafana_dashboard
 from docs.licences import licences_page
 from docs.log_lines import log_lines_page
 from docs.markdown import paragraph
-from docs.route_table import calls_section
+from docs.route_table import acceptance_section, calls_section
 from docs.setting_groups import FIRST, GROUPS, ungrouped
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_core.api_documents.asyncapi import asyncapi_document
@@ -72,6 +72,7 @@ def limits_page() -> str:
             *(line for title, names in GROUPS.items() for line in _settings_table(title, names)),
             "",
             *calls_section(),
+            *acceptance_section(),
             *_memory_section(Limits()),
         ]
     )

@@ -1,15 +1,22 @@
-"""The table of calls in docs/limits.md: what each call needs, its cost and its bounds.
+"""The tables of calls and of acceptance in docs/limits.md: needs, costs, bounds and rejections.
 
 `tests/integration/test_credentials_of_every_route.py` checks `refusal` against a server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from docs.markdown import paragraph
+from evenflow.fargate_handler.gateway.http.call_intake import CALL_REJECTIONS
+from evenflow.fargate_handler.orchestrator.acceptance import (
+    CHECKS,
+    STORE_REJECTIONS,
+    AcceptanceCheck,
+    Rejection,
+)
 from evenflow.stream_core.auth.rights import Right
 from evenflow.stream_core.http.routes import (
     LIMITS_OF,
@@ -164,6 +171,43 @@ def calls_section() -> Iterable[str]:
         *(_row(*_cells(route)) for route in ROUTES if route.terms.bound is not Bound.MACHINE),
         "",
     )
+
+
+def acceptance_section() -> Iterable[str]:
+    """The section of the page that lists why a message is rejected."""
+    call = ("the call itself, before it is a message", CALL_REJECTIONS)
+    checks = ((_summary(check), check.rejections) for check in CHECKS)
+    store = ("the message is stored", STORE_REJECTIONS)
+    yield from (
+        "## Acceptance",
+        "",
+        *paragraph(
+            "A message passes these checks in this order, over every protocol. Each rejects it "
+            "before anything is stored or charged, and what earlier ones have reserved is given "
+            "back. The error's code and text say which check has rejected the message. "
+            "`Retry-After`, `retry_after_ms` in the body and in frames, says when another try may "
+            "pass; where the column is empty, only another message does."
+        ),
+        "",
+        _row("", "check", "code", "status", "limit", "`Retry-After`"),
+        _row(*["---"] * 6),
+        *_rejection_rows([call, *checks, store]),
+        "",
+    )
+
+
+def _rejection_rows(steps: Iterable[tuple[str, Sequence[Rejection]]]) -> Iterable[str]:
+    with_codes = [step for step in steps if step[1]]
+    for number, (what, rejections) in enumerate(with_codes, 1):
+        for place, (code, status, limit, retry_after) in enumerate(rejections):
+            first = ("", "") if place else (str(number), what)
+            yield _row(*first, f"`{code}`", str(status), limit, retry_after)
+
+
+def _summary(check: type[AcceptanceCheck]) -> str:
+    """The first sentence of a check's docstring."""
+    words = " ".join((check.__doc__ or "").split())
+    return words.partition(". ")[0].removesuffix(".")
 
 
 def _cells(route: Route) -> Iterable[str]:

@@ -10,19 +10,19 @@ from pathlib import Path
 from evenflow.fargate_handler.adapters import Stores
 from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
 from evenflow.fargate_handler.orchestrator.calls_exchange import CallsExchange
+from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresence
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
-from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
+from evenflow.fargate_handler.orchestrator.failover import Failover
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
-from evenflow.fargate_handler.orchestrator.left_reservations import LeftReservations
-from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
+from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger, MessageTexts
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
-from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
+from evenflow.fargate_handler.orchestrator.orphaned_reservations import OrphanedReservations
 from evenflow.fargate_handler.orchestrator.quota_activity import QuotaActivity
+from evenflow.fargate_handler.orchestrator.replicated_responses import ReplicatedResponses
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
-from evenflow.fargate_handler.orchestrator.succession import Succession
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.runtime.event_log import log_event
@@ -104,9 +104,9 @@ class Cluster:
             self._owners,
             self.workload.responses,
             new_stream=dispatcher.new_stream,
-            take_over=self.succession.take_over,
+            take_over=self.failover.take_over,
         )
-        self.presence = PresenceOverTasks(
+        self.presence = ClusterPresence(
             context, peers, self.workload.responses, self.followed.owner_at
         )
         self.orchestrator = self._orchestrator(ledger, dispatcher)
@@ -172,7 +172,7 @@ class Cluster:
             workload=self.workload,
             ledger=ledger,
             dispatcher=dispatcher,
-            succession=self.succession,
+            failover=self.failover,
             elsewhere=self.followed,
             presence=self.presence,
             ended_sessions=EndedSessions(context, stores.sessions),
@@ -207,7 +207,7 @@ class Cluster:
         except Exception as error:
             raise ConfigurationError(f"{self._stores.unusable} ({error})") from error
         self.recorder.start()
-        self.succession.start()
+        self.failover.start()
         self.exchange.start()
         self._calls.start()
         for task in self._usage_upkeep:
@@ -244,7 +244,7 @@ class Cluster:
         await self._calls.aclose()
         await self.presence.aclose()
         await self.followed.aclose()
-        await self.succession.aclose()
+        await self.failover.aclose()
         await self.workload.generations.aclose()
         await self.recorder.aclose()
         await self.usage.aclose()

@@ -83,6 +83,6 @@ def no_pause_before_a_retry() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # By its name: most tests need no handler.
         patch.setattr(
-            "evenflow.fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (0.0, 0.0)
+            "evenflow.fargate_handler.orchestrator.retry_policy._RETRY_PAUSE_SECONDS", (0.0, 0.0)
         )
         yield

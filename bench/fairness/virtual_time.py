@@ -19,7 +19,7 @@ from bench.fairness.load import Answered, Load, Order
 from bench.fairness.system import GRACE_SECONDS, Asking, Stretch
 from bench.fairness.tenants import RECORDS
 from bench.processes import Usage
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.token_sources.port import (
     ModelFinish,
     ModelRequest,
@@ -177,7 +177,7 @@ class VirtualTime(Load):
         self._source.askers[number] = asker
         channel = Channel(order.tenant, "bench", f"s{number}")
         text = question(order.prompt, order.answer, number, order.preferred)
-        message = IngestEvent(channel, "m", None, text, kind=_KIND)
+        message = IncomingMessage(channel, "m", None, text, kind=_KIND)
         try:
             task = self._random.choice(self._tasks)
             asker.stream = (await task.orchestrator.submit(message)).stream

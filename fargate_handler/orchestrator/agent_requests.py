@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.orchestrator.incoming_message import (
     WholeRequest,
-    asked_by,
     brought_turns,
+    request_to_model,
 )
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.agents import Agent, Agents, MessageTerms
@@ -42,26 +42,36 @@ class AgentRequests:
         return self._models.get(name, name)
 
     def asked(
-        self, channel: Channel, turns: Sequence[Turn], terms: MessageTerms, kind: MessageKind = CHAT
+        self,
+        channel: Channel,
+        turns: Sequence[Turn],
+        terms: MessageTerms,
+        kind: MessageKind = CHAT,
+        whole: WholeRequest | None = None,
     ) -> WholeRequest:
-        """The request to the model for the last one of `turns`.
+        """The request to the model for a message.
+
+        Args:
+            turns, whole: as in `request_to_model`.
 
         Raises:
             NotFound: the channel's agent no longer exists.
         """
         agent = self._agent_of(channel, kind)
-        asked = asked_by(kind, brought_turns(terms) or turns)
-        asked = replace(
-            asked,
+        request = request_to_model(kind, brought_turns(terms) or turns, whole)
+        request = replace(
+            request,
             model=self.model(channel, terms, kind),
             user=terms.user,
             metadata=terms.metadata,
             traceparent=terms.traceparent,
         )
         if kind.brings_conversation:
-            return asked
+            return request
         instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
-        return replace(asked, turns=(*instructions, *asked.turns), options=_options(agent, terms))
+        return replace(
+            request, turns=(*instructions, *request.turns), options=_options(agent, terms)
+        )
 
     def context_tokens(self, channel: Channel, kind: MessageKind = CHAT) -> int | None:
         """The context of the agent's model, in tokens. None if the agent has no setting.
@@ -95,14 +105,14 @@ class AgentRequests:
 
 
 def _options(agent: Agent, terms: MessageTerms) -> ModelOptions:
-    """The message's options, otherwise the agent's. Of two lengths the shorter one counts."""
-    said = terms.params
+    """The message's options, otherwise the agent's. The shorter of two lengths counts."""
+    params = terms.params
     options = ModelOptions(
-        max_tokens=said.max_tokens,
-        temperature=agent.temperature if said.temperature is None else said.temperature,
-        top_p=said.top_p,
-        stop=tuple(said.stop or ()),
-        seed=said.seed,
+        max_tokens=params.max_tokens,
+        temperature=agent.temperature if params.temperature is None else params.temperature,
+        top_p=params.top_p,
+        stop=tuple(params.stop or ()),
+        seed=params.seed,
         tools=tuple(terms.tools),
         tool_choice=terms.tool_choice,
         parallel_tool_calls=terms.parallel_tool_calls,

@@ -9,20 +9,20 @@ from functools import partial
 
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
-from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
+from evenflow.fargate_handler.orchestrator.failover import TakenOverResponse
 from evenflow.fargate_handler.orchestrator.generation import Generation, upstream_sender
-from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
-from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
-from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.succession import Inheritance
-from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
-from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
+    ReceivedRequest,
     WholeRequest,
     can_go_on,
     line_of,
 )
+from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
+from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.tenant_usage import ExpectedCost, TenantUsage
+from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.base.agents import MessageTerms
@@ -42,7 +42,7 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import Conversation, Turn
 from evenflow.stream_core.session.token_estimate import most_media_tokens, tokens_of_text_turn
-from evenflow.stream_core.tenants.charges import Asked, Payer
+from evenflow.stream_core.tenants.charges import Caller, TokenDemand
 
 # Readers come back within seconds to the task that has taken their answer over.
 _FIND_SECONDS = 30.0
@@ -116,7 +116,7 @@ class Dispatcher:
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
 
-    def check(self, event: IngestEvent) -> None:
+    def check(self, event: IncomingMessage) -> None:
         """Check that a message can be answered.
 
         Raises:
@@ -127,7 +127,7 @@ class Dispatcher:
             RateLimited: that server takes no calls for longer than a message may wait.
         """
         channel, kind, terms = event.channel, event.kind, event.terms
-        self._tenants.check_there(channel.tenant, terms.key)
+        self._tenants.check_valid(channel.tenant, terms.key)
         upstream = self.upstreams.of(self._requests.model(channel, terms, kind))
         sender = upstream_sender(event.line, terms.user)
         ceiling, now = upstream.ceiling, self._monotonic()
@@ -145,7 +145,7 @@ class Dispatcher:
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
-    def asked(self, event: IngestEvent, conversation: Conversation) -> Asked:
+    def asked(self, event: IncomingMessage, conversation: Conversation) -> TokenDemand:
         """How much a message asks for, with what its model is told of the conversation.
 
         Raises:
@@ -167,7 +167,7 @@ class Dispatcher:
         # Who wants more than the model may answer would take its tenant's whole rate for nothing.
         return asked if asked.longest is None else asked.bounded(self._longest)
 
-    def expected_cost(self, event: IngestEvent, asked: Asked) -> ExpectedCost:
+    def expected_cost(self, event: IncomingMessage, asked: TokenDemand) -> ExpectedCost:
         """What the answer to a message may cost that asks for so much.
 
         Raises:
@@ -202,11 +202,13 @@ class Dispatcher:
         terms: MessageTerms,
         *,
         since: float,
-        asks: Asked | None = None,
+        asks: TokenDemand | None = None,
+        request: ReceivedRequest | None = None,
     ) -> None:
         """Begin to generate the response to the last one of `turns`.
 
         Args:
+            request: the message's request, if that brings its own conversation.
             since: when the message came, or its take-over began, in seconds.
             asks: how much it was charged for. None: another task has charged it.
         """
@@ -219,8 +221,15 @@ class Dispatcher:
             # model if it leaves.
             is_there = not kind.repeatable and not inherited
             stream.unread_since = None if is_there else self._monotonic()
-        workload.held_requests.begin(stream, kind, turns, terms)
-        asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms)
+        workload.request_memory.begin(
+            stream,
+            turns,
+            terms,
+            0 if request is None else request.memory_bytes,
+            0 if request is None else request.text_bytes,
+        )
+        whole = None if request is None else request.whole
+        asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms, whole)
         upstream = self.upstreams.of(asked.model)
         if gone is None:
             asked = self._fitted(asked, stream, kind, upstream)
@@ -261,7 +270,7 @@ class Dispatcher:
         self,
         stream: ResponseStream,
         asked: WholeRequest,
-        asks: Asked,
+        asks: TokenDemand,
         terms: MessageTerms,
         since: float,
         *,
@@ -294,7 +303,7 @@ class Dispatcher:
         return max(kind.grace_seconds, _FIND_SECONDS if inherited else 0.0)
 
     def _note_for_usage(
-        self, stream: ResponseStream, asks: Asked, terms: MessageTerms, *, inherited: bool
+        self, stream: ResponseStream, asks: TokenDemand, terms: MessageTerms, *, inherited: bool
     ) -> None:
         figures = stream.figures
         figures.user = terms.user
@@ -303,7 +312,7 @@ class Dispatcher:
                 stream, terms, ExpectedCost.of(asks.bounded(self._longest), figures.model)
             )
 
-    def inherit(self, left: Inheritance) -> bool:
+    def inherit(self, left: TakenOverResponse) -> bool:
         """Go on with a response that this task has taken over. Returns False if it already did.
 
         Raises:
@@ -329,29 +338,36 @@ class Dispatcher:
             workload.responses.drop(copy)
         line = line_of(channel, kind)
         terms = MessageTerms.from_text(left.message.terms)
-        charge = self._quotas.take_over(Payer(line.tenant, terms.key, terms.user))
+        charge = self._quotas.take_over(Caller(line.tenant, terms.key, terms.user))
         workload.begin(stream, kind, line, charge)
         try:
             with workload.beginning(stream, conversation):
                 self._ledger.go_on(stream, left.lease, len(entries), kind)
+                text = left.message.text
+                request = ReceivedRequest.from_text(text) if kind.brings_conversation else None
                 turns = conversation.begin_late(
-                    left.message.message_id, left.message.text, left.conversation
+                    left.message.message_id, text if request is None else None, left.conversation
                 )
-                self.begin(stream, kind, line, turns, terms, since=left.since)
+                self.begin(stream, kind, line, turns, terms, since=left.since, request=request)
         finally:
             if copy is not None:
                 copy.lose()
         return True
 
     def _what_is_asked(
-        self, channel: Channel, kind: MessageKind, turns: tuple[Turn, ...], terms: MessageTerms
+        self,
+        channel: Channel,
+        kind: MessageKind,
+        turns: tuple[Turn, ...],
+        terms: MessageTerms,
+        whole: WholeRequest | None,
     ) -> tuple[WholeRequest, Limits, EvenflowError | None]:
         """The request to the model, and the limits. With an error if the agent no longer exists."""
         try:
-            asked = self._requests.asked(channel, turns, terms, kind)
+            asked = self._requests.asked(channel, turns, terms, kind, whole)
             return asked, self._requests.limits(channel, terms, self._limits, kind), None
         except NotFound as gone:
-            return WholeRequest(turns), self._limits, gone
+            return whole or WholeRequest(turns), self._limits, gone
 
     def _fitted(
         self, asked: WholeRequest, stream: ResponseStream, kind: MessageKind, upstream: Upstream

@@ -26,14 +26,26 @@ class FairSemaphore:
     @asynccontextmanager
     async def turn(self, line: Line) -> AsyncIterator[None]:
         """Hold the semaphore for work of this line, until the end of the block."""
+        await self.acquire(line)
+        try:
+            yield
+        finally:
+            self.release()
+
+    async def acquire(self, line: Line) -> None:
+        """Wait for a turn of this line. `release` ends it."""
         if self._free:
             self._free -= 1
         else:
             await self._wait(line)
-        try:
-            yield
-        finally:
-            self._release()
+
+    def release(self) -> None:
+        """End a turn. The next waiter has its turn."""
+        while (following := self._waiting.take()) is not None:
+            if not following.done():  # a cancelled one is still to be removed
+                following.set_result(None)
+                return
+        self._free += 1
 
     async def _wait(self, line: Line) -> None:
         turn = asyncio.get_running_loop().create_future()
@@ -44,12 +56,5 @@ class FairSemaphore:
             if turn.cancelled():
                 self._waiting.remove(line, turn)
             else:
-                self._release()
+                self.release()
             raise
-
-    def _release(self) -> None:
-        while (following := self._waiting.take()) is not None:
-            if not following.done():  # a cancelled one is still to be removed
-                following.set_result(None)
-                return
-        self._free += 1

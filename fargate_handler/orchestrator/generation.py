@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections.abc import Awaitable, Callable
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
-from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
 from evenflow.fargate_handler.orchestrator.client_tools import ClientTools, call_not_open
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.orchestrator.model_calls import ModelCalls
+from evenflow.fargate_handler.orchestrator.retry_policy import RetryPolicy, pause_before_retry
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.fargate_handler.token_sources.port import ModelFinish
-from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.base.channel import MessageKind
 from evenflow.stream_core.base.errors import (
     EvenflowError,
     ModelRefused,
     Overloaded,
-    UpstreamAnswered,
     UpstreamExplained,
-    UpstreamRejected,
-    is_over_quota,
 )
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
@@ -36,19 +31,6 @@ from evenflow.stream_core.upstream.circuit_breaker import Sender
 # How often to look for signs of life. Deadlines and the end of the grace have slots of their own.
 _LOOK_SECONDS = 3.0
 _LEASE_LOOK_SECONDS = 0.1
-_RETRY_PAUSE_SECONDS = (0.05, 0.25)
-# After a longer throttle there is no retry, and the reader is told when to ask again.
-_LONGEST_RETRY_PAUSE_SECONDS = 20.0
-# Calls for one question to a server that throttles. There may be more if the server names no time
-# and answers others: then a slot is free soon, and others may take it first.
-_MOST_REFUSED_CALLS = 5
-_MOST_CALLS_FOR_A_PLACE = 12
-# Milliseconds. A program waits for a shorter throttle here, while the server answers other calls.
-_SOON_MS = 1_000
-# A server that refuses all calls is given up after this many calls and seconds, if it names a time
-# and refuses the call that begins then. In any case it is given up after the longest time.
-_REFUSED_CALLS, _REFUSED_SECONDS, _LONGEST_REFUSED_SECONDS = 3, 3.0, 10.0
-_LATE_AT_MOST = 1.2
 _QUEUE_RETRY_AFTER_MS = 5_000
 # Finish reasons with which a model's calls are complete. With any other they may be cut.
 _CALLING = ("tool_calls", "stop")
@@ -132,7 +114,6 @@ class Generation:
         self._wait_for_tools = wait_for_tools
         self._on_attempt = on_attempt
         self._on_end = on_end
-        self._repeatable = repeatable
         self.sender = upstream_sender(line, asked.user)
         """Who sent the question (`upstream_sender`)."""
         self._task: asyncio.Task[None] | None = None
@@ -152,12 +133,16 @@ class Generation:
         )
         self._tools = ClientTools(stream)
         self._reserve_call, self._is_over_budget = reserve_call, False
-        self._last_attempt = stream.attempt + limits.model_retries
-        # The refusal for want of quota that it waits after, and since when there are refusals.
-        self._throttled: EvenflowError | None = None
-        self._throttled_since: float | None = None
-        self._refusals = 0  # by a server that refuses all calls
-        self._refused_calls = 0
+        self._retries = RetryPolicy(
+            stream,
+            kind,
+            self._calls,
+            upstream,
+            sender=self.sender,
+            limits=limits,
+            repeatable=repeatable,
+            monotonic=monotonic,
+        )
         self._turn: asyncio.Future[None] | None = None
         stream.on_unread = self._look_again
         self._look_later()
@@ -269,7 +254,7 @@ class Generation:
             outcome = await self._calls.call(lambda: self._over, self._look_later)
             if self._over:
                 return  # it was cancelled meanwhile, and this is the source's answer to that
-            if self._waits_for_quota(outcome):
+            if self._retries.should_wait_for_quota(outcome, self.line.service_class):
                 await self._next_turn()
                 continue
             if self._asks_for_less(outcome):
@@ -279,11 +264,11 @@ class Generation:
                 if await self._completed(outcome):
                     return
                 continue
-            if not self._is_tried_again(outcome):
+            if not self._retries.should_retry(outcome):
                 self._give_up(outcome)
                 return
             self.upstream.prefills.fails(self.stream.response_id)
-            await asyncio.sleep(_pause_before_retry(outcome))
+            await asyncio.sleep(pause_before_retry(outcome))
             self._calls.goes_on()
             self._tools.drop_early()
             self._on_attempt()
@@ -319,95 +304,15 @@ class Generation:
             return False
         self.upstream.prefills.fails(self.stream.response_id)
         self.stream.drop_history(left_out, "model")
-        self._last_attempt += 1  # the model has begun nothing: that costs none of the attempts
+        self._retries.grant_attempt()
         self.stream.next_attempt()
         return True
 
-    def _is_tried_again(self, error: EvenflowError) -> bool:
-        if (
-            isinstance(error, ModelRefused | UpstreamRejected | FilterFailed)
-            or self.stream.attempt >= self._last_attempt
-            # An agent must not do its work twice.
-            or (self._calls.gave_tokens and not self._repeatable)
-            or self._throttled is not None  # its longest wait for quota is over
-            or self.upstream.breaker.refuses_for(self.sender, self._monotonic()) > 0
-        ):
-            return False
-        kind, delivered = self.kind, self._calls.delivered
-        # With a key, repeating gives the same error.
-        is_told = kind.client_retries or (
-            kind.is_told_at_once and isinstance(error, UpstreamAnswered)
-        )
-        if is_told and not delivered:
-            return False
-        pause = (error.retry_after_ms or 0) / 1000
-        # An attempt after the deadline would only cost money.
-        return pause <= _LONGEST_RETRY_PAUSE_SECONDS and not self._calls.is_late_at(
-            self._monotonic() + pause
-        )
-
-    def _waits_for_quota(self, outcome: ModelFinish | EvenflowError) -> bool:
-        """Whether to wait in the queue until the model's server takes calls again."""
-        now = self._monotonic()
-        if (
-            isinstance(outcome, ModelFinish)
-            or not is_over_quota(outcome)
-            or self._calls.gave_tokens
-            or self._is_told(outcome)
-        ):
-            self._throttled = self._throttled_since = None
-            self._refusals = 0
-            return False
-        self._throttled = outcome
-        if self._throttled_since is None:
-            self._throttled_since = now
-        self._refused_calls += 1
-        refuses_all = self.upstream.refuses_since(own=1) < math.inf
-        self._refusals = self._refusals + 1 if refuses_all else 0
-        names_it_wrongly = (
-            outcome.retry_after_ms is not None
-            and self._refusals >= _REFUSED_CALLS
-            and now >= self._throttled_since + _REFUSED_SECONDS
-        )
-        pause = (outcome.retry_after_ms or 0) / 1000
-        begins_at = now + pause
-        for_a_place = outcome.retry_after_ms is None and self.upstream.answers_anybody
-        most_calls = _MOST_CALLS_FOR_A_PLACE if for_a_place else _MOST_REFUSED_CALLS
-        return (
-            not names_it_wrongly
-            and self._refused_calls < most_calls
-            and pause <= _LONGEST_RETRY_PAUSE_SECONDS
-            and begins_at < self._quota_by(self._throttled_since, own=1)
-            and not self._calls.is_late_at(begins_at)
-        )
-
-    def _is_told(self, refused: EvenflowError) -> bool:
-        """Whether its sender receives the throttle at once, and retries itself."""
-        if not self.kind.is_told_at_once:
-            return False
-        # If the server only limits concurrent calls, one of them frees a slot soon.
-        is_soon = (refused.retry_after_ms or 0) <= _SOON_MS and self.upstream.answers_anybody
-        return self.kind.client_retries or not is_soon
-
-    def _quota_by(self, since: float, own: int) -> float:
-        """Until when to wait for quota, in seconds: not for long where the server refuses all.
-
-        Args:
-            since: when it was first refused.
-            own: how many of the calls that run are this generation's.
-        """
-        wait_by = since + self._limits.queue_deadline_seconds
-        if self.line.service_class is ServiceClass.BATCH:
-            return wait_by
-        refused_since = max(since, self.upstream.refuses_since(own))
-        return min(wait_by, refused_since + _LONGEST_REFUSED_SECONDS)
-
     async def _next_turn(self) -> None:
         """Give the place up, and wait for another one."""
-        self.waits_since = self._throttled_since
+        self.waits_since = self._retries.throttled_since
         await self._place_again()
-        # The server has given nothing: that costs none of the attempts.
-        self._last_attempt += 1
+        self._retries.grant_attempt()
         self.stream.next_attempt()
 
     async def _place_again(self) -> None:
@@ -457,7 +362,7 @@ class Generation:
         self.stream.figures.input_estimate += input_tokens
         self.stream.figures.calls += 1
         self._calls.begin_step(steps)
-        self._last_attempt = self.stream.attempt + self._limits.model_retries
+        self._retries.begin_step()
         self.waits_since = self._monotonic()
         await self._place_again()
         return True
@@ -504,8 +409,8 @@ class Generation:
         self._look_slot = self._clock.put_after(self, seconds)
 
     def _waited_too_long(self) -> EvenflowError:
-        if self._throttled is not None:
-            return self._throttled
+        if self._retries.throttled is not None:
+            return self._retries.throttled
         seconds = f"{self._limits.queue_deadline_seconds:g} s"
         return Overloaded(
             f"no model was free to go on with this answer within {seconds}; what was delivered was "
@@ -521,8 +426,9 @@ class Generation:
     def _place_by(self) -> float:
         if self.waits_since is None:
             return math.inf
-        if self._throttled is not None:
-            return self._quota_by(self.waits_since, own=0)
+        if self._retries.throttled is not None:
+            service_class = self.line.service_class
+            return self._retries.quota_deadline(self.waits_since, 0, service_class)
         return self.waits_since + self._limits.queue_deadline_seconds
 
     def _next_look(self, now: float) -> float:
@@ -540,10 +446,3 @@ def upstream_sender(line: Line, user: str) -> Sender:
     fails several questions of a sender, the sender waits.
     """
     return (*line.sender, user, line.session)
-
-
-def _pause_before_retry(error: EvenflowError) -> float:
-    if error.retry_after_ms is None:
-        return random.uniform(*_RETRY_PAUSE_SECONDS)
-    # A server that throttles says when to try again: not before, and not all at once.
-    return error.retry_after_ms / 1000 * random.uniform(1.0, _LATE_AT_MOST)

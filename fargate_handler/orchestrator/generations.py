@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from evenflow.fargate_handler.orchestrator.admission import Admission, Kind
-from evenflow.fargate_handler.orchestrator.ended_answers import EndedAnswers
+from evenflow.fargate_handler.orchestrator.answer_metrics import AnswerMetrics
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.queue_places import QueuePlaces
@@ -68,7 +68,7 @@ class Generations:
         self._left_with: EvenflowError | None = None
         self._handed_over = False
         self._background = Background()
-        self._ended_answers = EndedAnswers(metrics)
+        self._ended_answers = AnswerMetrics(metrics)
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: self.queued)
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: self.running)
         metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked) + len(self._at_tools))

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.base.channel import Channel, MessageKind
 from evenflow.stream_core.base.errors import Overloaded, TooLarge
 from evenflow.stream_core.delivery.response_stream import ResponseStream
@@ -27,7 +27,7 @@ from evenflow.stream_core.stores.session_store import (
 from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 
 
-class KeptTexts:
+class MessageTexts:
     """Keeps texts that are too large for the ledger apart from it.
 
     Args:
@@ -102,7 +102,7 @@ class MessageLedger:
         sessions: SessionStore,
         recorder: ResponseRecorder,
         keeper: LeaseKeeper,
-        texts: KeptTexts,
+        texts: MessageTexts,
     ) -> None:
         self._sessions = sessions
         self._recorder = recorder
@@ -177,7 +177,7 @@ class MessageLedger:
         """Write the rest of a response. The store has its first `written` entries."""
         self._recorder.record(stream, lease, written, kind)
 
-    async def accept(self, event: IngestEvent, stream: ResponseStream) -> None:
+    async def accept(self, event: IncomingMessage, stream: ResponseStream) -> None:
         """Put a message on record, and write its response as it grows.
 
         Raises:
@@ -233,7 +233,7 @@ class MessageLedger:
         )
 
 
-def _stored_sender(event: IngestEvent) -> str:
+def _stored_sender(event: IncomingMessage) -> str:
     """The sender that a message is counted for: digests of its address and its session or user."""
     address, member = event.line.address, event.line.session or event.terms.user
     return f"{_digest(address)}:{_digest(member)}" if address else ""

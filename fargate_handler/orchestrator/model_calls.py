@@ -20,6 +20,7 @@ from evenflow.fargate_handler.orchestrator.attempt import (
     tell,
     upstream_unavailable,
 )
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, caller_of
 from evenflow.fargate_handler.orchestrator.model_context import (
     is_too_long,
     prompt_tokens,
@@ -27,7 +28,6 @@ from evenflow.fargate_handler.orchestrator.model_context import (
     without_oldest,
 )
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, caller_of
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from evenflow.stream_core.base.channel import MessageKind
 from evenflow.stream_core.base.errors import (

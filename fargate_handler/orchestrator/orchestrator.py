@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from contextlib import suppress
 from typing import NamedTuple
 
+from evenflow.fargate_handler.orchestrator.acceptance import (
+    CHECKS,
+    Acceptance,
+    AcceptanceParts,
+    PendingMessage,
+    Stage,
+)
 from evenflow.fargate_handler.orchestrator.client_tools import check_answered
+from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresence
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions, session_ended
-from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
-from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
-from evenflow.fargate_handler.orchestrator.held_requests import memory_of_terms, memory_of_text
+from evenflow.fargate_handler.orchestrator.failover import ATTEMPTS_EXHAUSTED, Failover
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
+from evenflow.fargate_handler.orchestrator.replicated_responses import ReplicatedResponses
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
-from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED, Succession
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -30,19 +34,16 @@ from evenflow.stream_core.base.errors import (
     Overloaded,
     is_for_want_of_room,
 )
-from evenflow.stream_core.bounds.memory_bound import EXCHANGE_BYTES
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.session.conversation import Conversation
 from evenflow.stream_core.stores.session_store import NotAccepted
 
-# How often another task may be quicker before the client is asked to try again.
+# Attempts to store a message while other nodes store theirs first.
 _TRIES = 3
-# Generations that are checked per turn of the event loop: about half a millisecond.
+# Generations checked per turn of the event loop: about half a millisecond.
 _CHECKED_PER_TURN = 256
-# Messages that are put on record at the same time.
-_ACCEPTED_AT_ONCE = 64
 
 
 class Submission(NamedTuple):
@@ -53,16 +54,16 @@ class Submission(NamedTuple):
 
 
 class Orchestrator:
-    """Accepts messages, and finds their responses, whichever task generates them.
+    """Accepts messages, and finds their responses, whichever node generates them.
 
     Args:
-        workload: what this task answers.
-        ledger: where all tasks put accepted messages on record.
-        elsewhere: the responses of other tasks.
-        presence: tells who reads responses.
-        messages: reads the messages of sessions, and ends sessions.
-        ended_sessions: knows which sessions were ended.
-        usage: reserves what answers may cost.
+        workload: the messages that this node answers.
+        ledger: stores accepted messages, for all nodes.
+        elsewhere: the responses of other nodes.
+        presence: the readers of responses.
+        messages: the stored messages of sessions.
+        ended_sessions: the sessions that were ended.
+        usage: the budgets of tenants.
     """
 
     def __init__(
@@ -72,9 +73,9 @@ class Orchestrator:
         workload: Workload,
         ledger: MessageLedger,
         dispatcher: Dispatcher,
-        succession: Succession,
-        elsewhere: FollowedResponses,
-        presence: PresenceOverTasks,
+        failover: Failover,
+        elsewhere: ReplicatedResponses,
+        presence: ClusterPresence,
         messages: SessionMessages,
         ended_sessions: EndedSessions,
         usage: TenantUsage,
@@ -83,20 +84,22 @@ class Orchestrator:
         self.ended_sessions = ended_sessions
         self.presence = presence
         self.responses = workload.responses
-        self.held_requests = workload.held_requests
+        self.request_memory = workload.request_memory
         self.memory = workload.memory
         self._workload = workload
         self._conversations = workload.conversations
         self._generations = workload.generations
         self._ledger = ledger
         self._dispatcher = dispatcher
-        self._succession = succession
-        self._elsewhere = elsewhere
+        self._failover = failover
+        self._replicas = elsewhere
         self.usage = usage
-        self._turns = FairSemaphore(_ACCEPTED_AT_ONCE)
+        self._acceptance = Acceptance(
+            AcceptanceParts(context, workload, dispatcher, ended_sessions, usage), CHECKS
+        )
         self._tenants = context.tenants
         self._metrics = context.metrics
-        self._refusals = context.metrics.ratio(catalogue.REFUSAL_RATE)
+        self._rejections = context.metrics.ratio(catalogue.REFUSAL_RATE)
         self._monotonic = context.monotonic
 
     @property
@@ -106,33 +109,33 @@ class Orchestrator:
 
     @property
     def answering(self) -> int:
-        """How many responses have not ended."""
+        """The number of responses that have not ended."""
         return len(self._workload.generations)
 
     @property
     def generating(self) -> int:
-        """How many answers have a place, and so a model."""
+        """The number of answers with a slot, and so a running model."""
         return self._generations.running
 
     @property
     def queued(self) -> int:
-        """How many messages wait for a place."""
+        """The number of messages that wait for a slot."""
         return self._generations.queued
 
     @property
     def draining(self) -> bool:
-        """Whether this task leaves, and so accepts no messages."""
+        """Whether this node is leaving, and so accepts no messages."""
         return self._workload.draining
 
     def stop_accepting(self) -> None:
-        """Accept no messages from now on, and take nothing over: this task leaves."""
+        """Accept no messages and take no responses over from now on: this node is leaving."""
         self._workload.draining = True
 
-    async def submit(self, event: IngestEvent) -> Submission:
+    async def submit(self, event: IncomingMessage) -> Submission:
         """Accept a message. If it was accepted before, return its response.
 
         Raises:
-            Conflict: it doesn't follow the session's last message, or another task has accepted it.
+            Conflict: it doesn't follow the session's last message, or another node has accepted it.
             RateLimited: messages come too fast, or a quota, a budget or the queue is full.
             InvalidRequest: a budget in dollars holds, and the model has no price.
             Overloaded: this node is leaving or its memory is full, or the ledger can't be written.
@@ -141,28 +144,24 @@ class Orchestrator:
             NotPermitted: the session's tenant has been removed.
             AuthenticationFailed: the key that opened the session is no longer valid.
         """
+        message = PendingMessage(event, self._monotonic())
         try:
-            with (
-                self._workload.waiting_for_turn(event.kind.limited_as or event.channel),
-                self.held_requests.reading() as reading,
-            ):
-                # A request that brings its conversation is counted by who has read it.
-                if not event.kind.brings_conversation:
-                    reading.grow_to(memory_of_text(event.text) + memory_of_terms(event.terms))
-                return await self._submit(event, event.channel)
-        except EvenflowError as refusal:
-            self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(refusal.code)
-            self._refusals.part += is_for_want_of_room(refusal)
+            async with self._acceptance.passed(Stage.ARRIVAL, message):
+                return await self._submit(message)
+        except EvenflowError as rejection:
+            self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(rejection.code)
+            self._rejections.part += is_for_want_of_room(rejection)
             raise
         finally:
-            self._refusals.whole += 1
+            self._rejections.whole += 1
 
-    async def _submit(self, event: IngestEvent, channel: Channel) -> Submission:
-        came_at = self._monotonic()
-        if event.kind.limited_as is not None:  # else the ledger has the end of its session
-            await self.ended_sessions.check_in_store(event.kind.limited_as)
-        async with self._conversations.turn(channel):
-            conversation = self._conversations.open(channel, self._monotonic(), event.kind)
+    async def _submit(self, message: PendingMessage) -> Submission:
+        event = message.event
+        async with (
+            self._conversations.turn(event.channel),
+            self._acceptance.passed(Stage.TURN, message),
+        ):
+            conversation = message.conversation
             known = conversation.known_response(event.message_id)
             given_up = False
             if known is not None and self.responses.remembers(known):
@@ -170,21 +169,21 @@ class Orchestrator:
                 given_up = _was_given_up(stream)
                 if not given_up:
                     return Submission(stream, duplicate=True)
-            self._workload.limiting(channel, event.kind).check_rate(self._monotonic())
-            # Of a request that nobody can repeat no task has a record: its channel is new.
+            await self._acceptance.check(Stage.NEW, message)
+            # The channel of a request that can't be repeated is new: no node has stored it.
             outdated = conversation.stale or conversation.lacks(event.behind, event.replaces)
             fresh = given_up or (outdated and event.kind.repeatable)
             if fresh:
                 await self._catch_up(conversation, event)
             for _ in range(_TRIES):
                 try:
-                    return await self._accept(conversation, event, came_at)
+                    return await self._accept(message)
                 except Conflict:
                     if fresh:
                         raise
                 except NotAccepted:
                     pass
-                # Another task has accepted messages of this session meanwhile.
+                # Another node has accepted messages of this session meanwhile.
                 await self._catch_up(conversation, event)
                 fresh = True
             raise Overloaded(
@@ -194,8 +193,8 @@ class Orchestrator:
                 retry_after_ms=500,
             )
 
-    async def _catch_up(self, conversation: Conversation, event: IngestEvent) -> None:
-        """Read the ledger."""
+    async def _catch_up(self, conversation: Conversation, event: IncomingMessage) -> None:
+        """Bring a conversation up to date with the ledger."""
         if event.kind.brings_conversation:
             stored = await self._ledger.ends(event.channel, event.message_id)
         else:
@@ -206,51 +205,45 @@ class Orchestrator:
         for entry in stored.entries:
             ours = entry.owner == self._ledger.owner and not entry.ended
             if ours and not self.responses.remembers(entry.response_id):
-                # We accepted it without knowing: the call failed, and its sender was told an error.
-                await self._succession.begin_late(entry.response_id)
+                # The store has it although its call failed here, and the client received an error.
+                await self._failover.begin_late(entry.response_id)
 
-    async def _accept(
-        self, conversation: Conversation, event: IngestEvent, came_at: float
-    ) -> Submission:
-        known = conversation.known_response(event.message_id)
+    async def _accept(self, message: PendingMessage) -> Submission:
+        event = message.event
+        known = message.conversation.known_response(event.message_id)
         if known is not None:
             return Submission(await self._answer_to(known, event), duplicate=True)
-        now, channel, line = self._monotonic(), event.channel, event.line
-        self._workload.check(line)
-        self._dispatcher.check(event)
-        conversation.check(
-            event.message_id, event.previous_message_id, event.replaces, event.parent_message_id
-        )
-        self._workload.limiting(channel, event.kind).check_in_flight()
-        stream = self._dispatcher.new_stream(
-            f"rsp_{secrets.token_hex(16)}", event.message_id, channel, event.kind
-        )
-        if not event.kind.brings_conversation:
-            self._conversations.make_room(len(event.text.encode()) + EXCHANGE_BYTES)
-        asked = self._dispatcher.asked(event, conversation)
-        with self._workload.accepting(stream, event, asked):
-            # In a burst those who asked first are answered while the last ones wait.
-            async with (
-                self._turns.turn(line),
-                self.usage.reserved(
-                    stream,
-                    event.terms,
-                    self._dispatcher.expected_cost(event, asked),
-                ),
-            ):
-                await self._ledger.accept(event, stream)
-            with self._workload.beginning(stream, conversation):
-                turns = conversation.accept(
-                    event.message_id, stream.response_id, event.text, now, event.replaces
-                )
-                if not (event.kind.brings_conversation or event.terms.turns):
-                    stream.drop_history(conversation.left_out(turns), "server")
-                self._dispatcher.begin(
-                    stream, event.kind, line, turns, event.terms, asks=asked, since=came_at
-                )
-        return Submission(stream, duplicate=False)
+        now = self._monotonic()
+        async with self._acceptance.passed(Stage.ATTEMPT, message):
+            await self._ledger.accept(event, message.stream)
+        self._begin(message, now)
+        return Submission(message.stream, duplicate=False)
 
-    async def _answer_to(self, response_id: str, event: IngestEvent) -> ResponseStream:
+    def _begin(self, message: PendingMessage, now: float) -> None:
+        """Begin to answer a message that is stored."""
+        event, stream, conversation = message.event, message.stream, message.conversation
+        with self._workload.beginning(stream, conversation):
+            turns = conversation.accept(
+                event.message_id,
+                stream.response_id,
+                event.text if event.request is None else None,
+                now,
+                event.replaces,
+            )
+            if not (event.kind.brings_conversation or event.terms.turns):
+                stream.drop_history(conversation.left_out(turns), "server")
+            self._dispatcher.begin(
+                stream,
+                event.kind,
+                event.line,
+                turns,
+                event.terms,
+                asks=message.demand,
+                since=message.came_at,
+                request=event.request,
+            )
+
+    async def _answer_to(self, response_id: str, event: IncomingMessage) -> ResponseStream:
         try:
             return await self.find(response_id, event.channel)
         except NotFound as error:
@@ -264,10 +257,10 @@ class Orchestrator:
     async def find(
         self, response_id: str, channel: Channel, *, for_task: bool = False
     ) -> ResponseStream:
-        """A response of the session, whichever task generates it.
+        """A response of the session, whichever node generates it.
 
         Args:
-            for_task: whether another task requests it, which may be ending its session.
+            for_task: whether another node requests it, which may be ending its session.
 
         Raises:
             NotFound: there is no such response, or it is another session's.
@@ -281,7 +274,7 @@ class Orchestrator:
             try:
                 return self.responses.get(response_id, channel)
             except (Gone, NotFound):
-                if not await self._elsewhere.find(response_id, channel):
+                if not await self._replicas.find(response_id, channel):
                     raise
         raise _changing_owners()
 
@@ -294,7 +287,7 @@ class Orchestrator:
         return await self._ledger.text_of(channel, response_id)
 
     async def has_messages(self, channel: Channel) -> bool:
-        """Whether a session has messages on record, and was not ended. No message is read.
+        """Whether a session has stored messages, and was not ended. No message is read.
 
         Raises:
             Overloaded: the store can't be read.
@@ -302,10 +295,10 @@ class Orchestrator:
         return await self._ledger.has_messages(channel)
 
     async def newest(self, channel: Channel) -> ResponseStream | None:
-        """The response to the session's last message, whichever task generates it.
+        """The response to the session's last message, whichever node generates it.
 
         Returns:
-            None where there is no message, or its answer is no longer kept.
+            None if there is no message, or its answer is no longer kept.
 
         Raises:
             Overloaded: the store can't be read, or the response is changing owners.
@@ -322,7 +315,7 @@ class Orchestrator:
         Raises:
             Overloaded: the store can't be read.
         """
-        return await self._elsewhere.epoch_on_record(stream.response_id)
+        return await self._replicas.epoch_on_record(stream.response_id)
 
     def last_message_id(self, channel: Channel) -> str | None:
         """The id of the session's last accepted message. None if there is none."""
@@ -336,13 +329,13 @@ class Orchestrator:
             The state of the response afterwards.
 
         Raises:
-            Overloaded: the task that generates it can't be reached.
+            Overloaded: the node that generates it can't be reached.
         """
         generation = self._generations.of(stream.response_id)
         if generation is not None and generation.stream is stream:
             generation.cancel()
         elif stream.via != "owner" and not stream.log.closed:
-            return await self._elsewhere.cancel(stream)
+            return await self._replicas.cancel(stream)
         return stream.state
 
     async def take_result(self, stream: ResponseStream, call_id: str, text: str) -> None:
@@ -358,7 +351,7 @@ class Orchestrator:
         elif generation is not None and generation.stream is stream:
             generation.take_result(call_id, text)
         elif stream.via != "owner":
-            await self._elsewhere.take_result(stream, call_id, text)
+            await self._replicas.take_result(stream, call_id, text)
         else:
             raise _changing_owners()
 
@@ -387,7 +380,7 @@ class Orchestrator:
             self.responses.drop(stream)
 
     def check_access(self, tenant_id: str, key_id: str, session: Channel | None) -> None:
-        """Check that a tenant, its key and a session are still valid, as far as this task knows.
+        """Check that a tenant, its key and a session are still valid, as far as this node knows.
 
         Args:
             key_id: the key that opened the session or sent the request. Empty: none.
@@ -398,7 +391,7 @@ class Orchestrator:
             NotPermitted: the tenant was removed.
             Gone: the session was ended.
         """
-        self._tenants.check_there(tenant_id, key_id)
+        self._tenants.check_valid(tenant_id, key_id)
         if session is not None:
             self.ended_sessions.check(session)
 
@@ -416,14 +409,14 @@ class Orchestrator:
                 generation.cancel()
 
     def lose(self, stream: ResponseStream) -> None:
-        """Give a response up to another task. Its readers follow it there."""
+        """Give a response up to another node. Its readers follow it there."""
         self._workload.lose(stream)
 
     def sweep(self, now: float) -> None:
-        """Forget what is old. Called about once a second."""
+        """Drop what has expired. Called about once a second."""
         self._workload.sweep(now)
         self.presence.sweep()
-        self._elsewhere.sweep(now, self.presence)
+        self._replicas.sweep(now, self.presence)
 
 
 def _changing_owners() -> Overloaded:
@@ -435,5 +428,5 @@ def _changing_owners() -> Overloaded:
 
 
 def _was_given_up(stream: ResponseStream) -> bool:
-    """Whether it went to the dead letters. Its message may have another response since."""
+    """Whether its message is a dead letter. That may have another response since."""
     return stream.error is not None and stream.error["code"] == ATTEMPTS_EXHAUSTED

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from evenflow.fargate_handler.orchestrator.ended_sessions import session_ended
-from evenflow.fargate_handler.orchestrator.followed_responses import store_reached
-from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
+from evenflow.fargate_handler.orchestrator.message_ledger import MessageTexts
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.replicated_responses import store_reached
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Gone, NotFound
@@ -38,7 +38,7 @@ _TREE_SECONDS, _MOST_TREES = 60.0, 64
 
 
 @dataclass(frozen=True, slots=True)
-class SaidMessage:
+class AnsweredMessage:
     """A message and its answer so far.
 
     Args:
@@ -67,7 +67,7 @@ class SaidMessage:
 class MessagesPage:
     """Messages, oldest first. `next_before` is the oldest one's id if there are older ones."""
 
-    messages: Sequence[SaidMessage]
+    messages: Sequence[AnsweredMessage]
     next_before: str | None
 
 
@@ -99,7 +99,7 @@ class SessionMessages:
         self,
         context: NodeContext,
         sessions: SessionStore,
-        texts: KeptTexts,
+        texts: MessageTexts,
         *,
         here: Responses,
         stored: ResponseStore,
@@ -133,7 +133,7 @@ class SessionMessages:
             async with self._places:
                 return await self._page(channel, before, limit, through)
 
-    async def newest(self, channel: Channel) -> SaidMessage | None:
+    async def newest(self, channel: Channel) -> AnsweredMessage | None:
         """The last message of a session. None if there is none.
 
         Raises:
@@ -156,7 +156,7 @@ class SessionMessages:
         if session.ended:
             raise session_ended()
         tree = await self._tree(channel, session) if session.has_versions else None
-        page: list[SaidMessage] = []
+        page: list[AnsweredMessage] = []
         size = 0
         found = before is None
         start = before or await self._newest_of(channel, session, tree, through)
@@ -261,42 +261,42 @@ class SessionMessages:
         head = await self._stored.head(response_id, self._wall_time())
         return head is not None and head.ending is None
 
-    async def _said(self, channel: Channel, entry: LedgerEntry) -> SaidMessage:
+    async def _said(self, channel: Channel, entry: LedgerEntry) -> AnsweredMessage:
         whole = await self._texts.whole(entry)
         text = whole.text if whole is not None else None
         stream = self._here.here(entry.response_id, channel)
         if stream is not None:
             return _of_stream(entry, text, stream)
         if entry.outcome:
-            return SaidMessage(entry, text, Outcome.from_text(entry.outcome, entry.answer))
+            return AnsweredMessage(entry, text, Outcome.from_text(entry.outcome, entry.answer))
         return await self._of_store(entry, text)
 
-    async def _of_store(self, entry: LedgerEntry, text: str | None) -> SaidMessage:
+    async def _of_store(self, entry: LedgerEntry, text: str | None) -> AnsweredMessage:
         """A message whose answer runs at another task, or ended there a moment ago."""
         found = await self._stored.entries(entry.response_id, 0, self._wall_time())
         if found.head is None:
-            return SaidMessage(entry, text, _expired(entry))
+            return AnsweredMessage(entry, text, _expired(entry))
         contents, ending = contents_of(found.entries), found.head.ending
         if ending is not None and found.next_index == ending.next_index:
             ended = Outcome(ending.state, contents, ending.finish_reason, ending.error)
-            return SaidMessage(entry, text, ended)
+            return AnsweredMessage(entry, text, ended)
         log = ResponseLog()
         log.extend(found.entries)
         state = ResponseState.STREAMING if found.entries else ResponseState.QUEUED
         last_index = found.next_index - 1
-        return SaidMessage(
+        return AnsweredMessage(
             entry, text, Outcome(state, contents), last_index, log.epoch_at(last_index)
         )
 
 
-def _of_stream(entry: LedgerEntry, text: str | None, stream: ResponseStream) -> SaidMessage:
+def _of_stream(entry: LedgerEntry, text: str | None, stream: ResponseStream) -> AnsweredMessage:
     log = stream.log
     contents = contents_of(log.entries)
     outcome = Outcome(stream.state, contents, stream.finish_reason, stream.error)
     if log.closed:
-        return SaidMessage(entry, text, outcome)
+        return AnsweredMessage(entry, text, outcome)
     last_index = log.next_index - 1
-    return SaidMessage(entry, text, outcome, last_index, log.epoch_at(last_index))
+    return AnsweredMessage(entry, text, outcome, last_index, log.epoch_at(last_index))
 
 
 def _expired(entry: LedgerEntry) -> Outcome:

@@ -1,15 +1,14 @@
-"""Budgets at acceptance and while answers run, and their usage when they end."""
+"""Reserves the budgets of answers, and settles what the answers have used."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Self
 
-from evenflow.fargate_handler.orchestrator.expected_cost import ExpectedCost
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.runtime.background import Background
@@ -29,8 +28,30 @@ from evenflow.stream_core.tenants.budget import (
     budgets_of,
     has_budgets,
 )
+from evenflow.stream_core.tenants.charges import TokenDemand
 from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_core.tenants.usage_store import ReservationGone, UsageStore
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCost:
+    """What a request is expected to cost.
+
+    Args:
+        model: the model's name at its server.
+        input_tokens: estimated.
+        output_tokens: the longest that it may be. None: nothing bounds it.
+    """
+
+    model: str
+    input_tokens: int
+    output_tokens: int | None
+
+    @classmethod
+    def of(cls, asked: TokenDemand, model: str) -> Self:
+        """What a request is expected to cost."""
+        return cls(model, asked.input_tokens, asked.output_tokens)
+
 
 _logger = logging.getLogger(__name__)
 
@@ -41,13 +62,14 @@ _LONGEST_RETRY_MS = 2**31 - 1
 
 
 @dataclass(slots=True)
-class _Held:
-    """What this task has reserved for an answer.
+class _GrowingReservation:
+    """A reservation of this node for an answer.
 
     Args:
-        expected: what one call of the model is expected to cost. Without an `output_tokens` the
-            reservation grows while the answer does.
-        lock: held while the reservation grows.
+        bounds: the budgets by their counters.
+        expected: the cost of one call of the model. Without `output_tokens` the reservation grows
+            with the answer.
+        lock: taken while the reservation grows.
     """
 
     reservation: Reservation
@@ -57,15 +79,15 @@ class _Held:
 
 
 class TenantUsage:
-    """Reserves the most that answers may cost, and settles what they did cost.
+    """Reserves the most that answers may cost, and settles their true cost.
 
-    Only for tenants with budgets anything is written at acceptance, and only of tenants with a
-    record or a key usage is recorded.
+    Something is reserved only for tenants with budgets. Usage is recorded only of tenants with a
+    record or a key.
 
     Args:
         store: None: nothing is reserved or recorded, since there is no table of tenants.
-        keeper: this task's lease.
-        is_writing: whether a response, by its id, is this task's and not all in the store.
+        keeper: this node's lease.
+        is_writing: whether a response, by its id, is this node's and not all in the store.
     """
 
     def __init__(
@@ -85,11 +107,11 @@ class TenantUsage:
         self._tenants = context.tenants
         self._wall_time = context.wall_time
         self._step = context.limits.reserved_tokens
-        self._held: dict[str, _Held] = {}
+        self._reservations: dict[str, _GrowingReservation] = {}
         self._accepting: set[str] = set()
         self._background = Background()
         self._operator = OperatorLog(_logger, context.monotonic)
-        context.metrics.gauge(catalogue.BUDGET_RESERVATIONS, lambda: len(self._held))
+        context.metrics.gauge(catalogue.BUDGET_RESERVATIONS, lambda: len(self._reservations))
 
     async def aclose(self) -> None:
         """Reserve no more."""
@@ -97,13 +119,12 @@ class TenantUsage:
 
     # -- acceptance --------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def reserved(
+    async def reserve(
         self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost
-    ) -> AsyncIterator[None]:
-        """Reserve what an answer may cost, while its message is being accepted.
+    ) -> None:
+        """Reserve the most that an answer may cost, while its message is being accepted.
 
-        If the block fails it is given back. Afterwards the answer's end settles it.
+        `release` gives it back. After `confirm` the answer's end settles it.
 
         Raises:
             RateLimited: a budget has no room for it.
@@ -115,20 +136,27 @@ class TenantUsage:
         budgets = budgets_of(tenant, terms.key, terms.user, now)
         store = self.store
         if store is None or not budgets:
-            yield
             return
         self._accepting.add(stream.response_id)
         try:
-            try:
-                await self._reserve(store, stream, budgets, expected, now, shadow=tenant.shadow)
-                yield
-            except BaseException:
-                # Also where the store did not answer: it may have done it.
-                self._held.pop(stream.response_id, None)
-                self._background.run(_release(store, tenant.id, stream.response_id))
-                raise
-        finally:
-            self._accepting.discard(stream.response_id)
+            await self._reserve(store, stream, budgets, expected, now, shadow=tenant.shadow)
+        except BaseException:
+            # Also if the store did not answer: it may have reserved it.
+            self.release(stream)
+            raise
+
+    def confirm(self, stream: ResponseStream) -> None:
+        """The message of an answer was accepted: keep what is reserved."""
+        self._accepting.discard(stream.response_id)
+
+    def release(self, stream: ResponseStream) -> None:
+        """The message of an answer was not accepted: give back what is reserved."""
+        response_id = stream.response_id
+        if self.store is not None and response_id in self._accepting:
+            self._accepting.discard(response_id)
+            self._reservations.pop(response_id, None)
+            tenant = self._tenants.of(stream.channel.tenant)
+            self._background.run(_release(self.store, tenant.id, response_id))
 
     async def _reserve(
         self,
@@ -162,10 +190,10 @@ class TenantUsage:
             ) from error
         if full is not None:
             raise _exhausted(next(each for each in budgets if each.counter == full), most, now)
-        self._hold(store, stream, _Held(reservation, bounds, expected))
+        self._hold(store, stream, _GrowingReservation(reservation, bounds, expected))
 
     def _most(self, expected: ExpectedCost) -> Cost:
-        """The most that one call of the model may cost, or one step of it if it has no length."""
+        """The most that one call of the model may cost: of an answer without a length one step."""
         output = self._step if expected.output_tokens is None else expected.output_tokens
         dollars = self.prices.most_nanodollars(expected.model, expected.input_tokens, output)
         return Cost(expected.input_tokens + output, dollars or 0)
@@ -182,28 +210,30 @@ class TenantUsage:
 
     # -- growing -----------------------------------------------------------------------------------
 
-    def _hold(self, store: UsageStore, stream: ResponseStream, held: _Held) -> None:
-        self._held[stream.response_id] = held
-        if held.expected.output_tokens is None:
+    def _hold(
+        self, store: UsageStore, stream: ResponseStream, growing: _GrowingReservation
+    ) -> None:
+        self._reservations[stream.response_id] = growing
+        if growing.expected.output_tokens is None:
             grow = partial(self._grow, store, stream)
             stream.on_allowance = lambda: self._background.run(grow())
-            self._allow(stream, held)
-        elif held.bounds:
-            # Its server may ignore the length that it is sent.
-            stream.limit(held.expected.output_tokens)
+            self._allow(stream, growing)
+        elif growing.bounds:
+            # Its server may ignore the length.
+            stream.limit(growing.expected.output_tokens)
 
-    def _allow(self, stream: ResponseStream, held: _Held) -> None:
-        allowed = self._step * (held.reservation.step + 1)
-        # The next step is asked for while there is something left, so that nobody waits for it.
+    def _allow(self, stream: ResponseStream, growing: _GrowingReservation) -> None:
+        allowed = self._step * (growing.reservation.step + 1)
+        # The next step is reserved while some of this one is left: the answer need not wait.
         stream.allow(allowed, allowed - self._step // 4)
 
     async def _grow(self, store: UsageStore, stream: ResponseStream) -> None:
-        """Reserve one more step for an answer that has used nearly all that it may."""
-        held = self._held.get(stream.response_id)
-        if held is None or stream.log.closed:
+        """Reserve one more step for an answer that has nearly used up its reservation."""
+        growing = self._reservations.get(stream.response_id)
+        if growing is None or stream.log.closed:
             return
-        if await self._reserve_more(store, stream, held, input_tokens=0):
-            self._allow(stream, held)
+        if await self._reserve_more(store, stream, growing, input_tokens=0):
+            self._allow(stream, growing)
         elif not stream.log.closed:
             stream.allow_no_more()
 
@@ -216,42 +246,46 @@ class TenantUsage:
         Returns:
             Whether it fits into the budgets. True where nothing is reserved for the answer.
         """
-        held, store = self._held.get(stream.response_id), self.store
-        if held is None or store is None:
+        growing, store = self._reservations.get(stream.response_id), self.store
+        if growing is None or store is None:
             return True
-        fits = await self._reserve_more(store, stream, held, input_tokens)
-        if fits and held.expected.output_tokens is None:
-            self._allow(stream, held)
+        fits = await self._reserve_more(store, stream, growing, input_tokens)
+        if fits and growing.expected.output_tokens is None:
+            self._allow(stream, growing)
         return fits
 
     async def _reserve_more(
-        self, store: UsageStore, stream: ResponseStream, held: _Held, input_tokens: int
+        self,
+        store: UsageStore,
+        stream: ResponseStream,
+        growing: _GrowingReservation,
+        input_tokens: int,
     ) -> bool:
         """Reserve one more call, or without input one more step. Returns whether it fits."""
-        async with held.lock:
-            before = held.reservation
-            more = self._most(replace(held.expected, input_tokens=input_tokens))
+        async with growing.lock:
+            before = growing.reservation
+            more = self._most(replace(growing.expected, input_tokens=input_tokens))
             amounts = {name: most + more.of(name) for name, most in before.amounts.items()}
             wanted = replace(before, amounts=amounts, step=before.step + 1)
             while not stream.log.closed:
                 try:
-                    full = await store.reserve(Ask(wanted, held.bounds, before))
+                    full = await store.reserve(Ask(wanted, growing.bounds, before))
                 except StoreUnavailable:
                     await asyncio.sleep(_RETRY_SECONDS)
                     continue
                 except ReservationGone:
                     return False
                 if full is None:
-                    held.reservation = wanted
+                    growing.reservation = wanted
                 return full is None
             return False
 
     def go_on(self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost) -> None:
-        """Go on with an answer of another task, which may have a reservation."""
+        """Adopt the reservation of an answer that was another node's, if it has one."""
         if self.store is not None and has_budgets(self._tenants.of(stream.channel.tenant)):
-            self._background.run(self._inherit(self.store, stream, terms, expected))
+            self._background.run(self._adopt(self.store, stream, terms, expected))
 
-    async def _inherit(
+    async def _adopt(
         self,
         store: UsageStore,
         stream: ResponseStream,
@@ -268,13 +302,13 @@ class TenantUsage:
             if found is not None and not stream.log.closed:
                 of_then = budgets_of(tenant, terms.key, terms.user, found.created_at)
                 bounds = {} if tenant.shadow else {each.counter: each.bound for each in of_then}
-                self._hold(store, stream, _Held(found, bounds, expected))
+                self._hold(store, stream, _GrowingReservation(found, bounds, expected))
             return
 
     # -- the end -----------------------------------------------------------------------------------
 
     async def settle(self, stream: ResponseStream, ended_at: float) -> None:
-        """Put on record what an answer used that has ended. A repetition changes nothing.
+        """Store the usage of an answer that has ended. A repetition changes nothing.
 
         Args:
             ended_at: seconds since the epoch.
@@ -284,7 +318,7 @@ class TenantUsage:
         """
         await self.settle_record(usage_record(stream, ended_at, self.prices))
         stream.on_allowance = None
-        self._held.pop(stream.response_id, None)
+        self._reservations.pop(stream.response_id, None)
         self._warn_of_excess(stream)
 
     def _warn_of_excess(self, stream: ResponseStream) -> None:
@@ -301,12 +335,12 @@ class TenantUsage:
         )
 
     async def settle_record(self, record: UsageRecord) -> None:
-        """Put a usage record on record, if usage of its tenant is recorded.
+        """Store a usage record, if usage of its tenant is recorded.
 
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        # A tenant may have been removed since. What came with its key is its usage all the same.
+        # A tenant may have been removed since. Answers to its key are its usage all the same.
         if self.store is None or not (record.key or self._tenants.is_known(record.tenant)):
             return
         tenant = self._tenants.of(record.tenant)
@@ -314,14 +348,14 @@ class TenantUsage:
         await self.store.settle(record, [budget.counter for budget in budgets])
 
     def is_here(self, response_id: str) -> bool:
-        """Whether an answer is this task's, or is being accepted by it."""
+        """Whether an answer is this node's, or is being accepted by it."""
         return response_id in self._accepting or self._is_writing(response_id)
 
-    def let_go_of_others(self) -> None:
-        """Hold no longer what was reserved for answers that other tasks have now."""
-        for response_id in tuple(self._held):
+    def drop_others(self) -> None:
+        """Drop the reservations of answers that other nodes have now."""
+        for response_id in tuple(self._reservations):
             if not self.is_here(response_id):
-                del self._held[response_id]
+                del self._reservations[response_id]
 
 
 async def _release(store: UsageStore, tenant: str, response_id: str) -> None:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from evenflow.fargate_handler.orchestrator.conversations import Conversations
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.generations import Generations
-from evenflow.fargate_handler.orchestrator.held_requests import HeldRequests
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.request_memory import RequestMemory
 from evenflow.fargate_handler.orchestrator.responses import Responses
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded, RateLimited
 from evenflow.stream_core.bounds.memory_account import MemoryAccount
@@ -24,7 +24,7 @@ from evenflow.stream_core.queue.delivery_shares import over_their_share
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.records.answer_usage import charged_usage, pieces_used
 from evenflow.stream_core.session.conversation import Conversation
-from evenflow.stream_core.tenants.charges import Asked, Charge
+from evenflow.stream_core.tenants.charges import Charge, TokenDemand
 
 
 class _InFlight(NamedTuple):
@@ -49,7 +49,7 @@ class Workload:
         self.conversations = Conversations(limits, self.memory, forgotten.add)
         self.generations = Generations(context, self._release)
         self.responses = Responses(limits, self.memory, context.monotonic)
-        self.held_requests = HeldRequests(self.memory, store_in_memory=store_in_memory)
+        self.request_memory = RequestMemory(self.memory, store_in_memory=store_in_memory)
         self.draining = False
         """Whether this task leaves, so that it takes nothing new."""
         self._limits = limits
@@ -61,7 +61,6 @@ class Workload:
         self._tenants = context.tenants
         self._in_flight: dict[ResponseStream, _InFlight] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
-        self._accepting: Counter[Channel] = Counter()
         self._being_accepted = 0
         metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
         metrics.gauge(catalogue.MEMORY_HELD, lambda: self.memory.bytes)
@@ -109,31 +108,12 @@ class Workload:
                 retry_after_ms=2000,
             )
 
-    @contextmanager
-    def waiting_for_turn(self, channel: Channel) -> Iterator[None]:
-        """Count the messages of a session that wait to be accepted, each with its text in memory.
+    def reserve_place(
+        self, stream: ResponseStream, event: IncomingMessage, asked: TokenDemand
+    ) -> None:
+        """Charge and count a message that is being accepted.
 
-        Raises:
-            RateLimited: there are as many as allowed.
-        """
-        if self._accepting[channel] >= self._limits.messages_waiting_per_session:
-            raise RateLimited(
-                "too many messages of this session are being accepted; this one was not, send it "
-                "again later",
-                code="session_in_flight",
-                retry_after_ms=1000,
-            )
-        self._accepting[channel] += 1
-        try:
-            yield
-        finally:
-            self._accepting[channel] -= 1
-            if not self._accepting[channel]:
-                del self._accepting[channel]
-
-    @contextmanager
-    def accepting(self, stream: ResponseStream, event: IngestEvent, asked: Asked) -> Iterator[None]:
-        """Charge and count a message that is being accepted. It stays so unless that fails.
+        `confirm_place` or `cancel_place` follows.
 
         Raises:
             RateLimited: its tenant, key or user has used what they may.
@@ -143,14 +123,16 @@ class Workload:
             self.generations.make_room_for(line)
         self.begin(stream, event.kind, line, charge)
         self._being_accepted += 1
-        try:
-            yield
-        except BaseException:
-            charge.cancel(self._monotonic())
-            self.end(stream)
-            raise
-        finally:
-            self._being_accepted -= 1
+
+    def confirm_place(self) -> None:
+        """A message was accepted: its generation has its place from now on."""
+        self._being_accepted -= 1
+
+    def cancel_place(self, stream: ResponseStream) -> None:
+        """A message was not accepted: charge and count it no more."""
+        self._being_accepted -= 1
+        self._in_flight[stream].charge.cancel(self._monotonic())
+        self.end(stream)
 
     def begin(self, stream: ResponseStream, kind: MessageKind, line: Line, charge: Charge) -> None:
         """Count a message in flight. Conversations count their own."""
@@ -194,7 +176,7 @@ class Workload:
         if generation is not None and generation.stream is stream:
             generation.interrupt(error)
             return
-        self.held_requests.end(stream)
+        self.request_memory.end(stream)
         if not stream.log.closed:
             stream.fail(error.to_object())
         if self.responses.held(stream.response_id) is stream:
@@ -244,7 +226,7 @@ class Workload:
         """Take back the counts of a generation that has ended or was abandoned."""
         stream, kind = generation.stream, generation.kind
         self.end(stream)
-        self.held_requests.end(stream)
+        self.request_memory.end(stream)
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
             answer = stream.answer if stream.is_remembered else ()

@@ -66,7 +66,7 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class CallerInfo:
     """For whom an answer is. Unknown fields are empty. `metadata` is the application's own."""
 
     session: str = ""
@@ -99,7 +99,7 @@ class ModelRequest:
     key: str = ""
     options: ModelOptions = ModelOptions()
     model: str = ""
-    caller: Caller = Caller()
+    caller: CallerInfo = CallerInfo()
     traceparent: str = ""
     translated: bool = field(default=True, compare=False)
     on_quota_used: Callable[[float], None] | None = field(default=None, compare=False)

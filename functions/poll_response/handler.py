@@ -81,7 +81,7 @@ def _poll(request: HttpApiRequest) -> HttpApiAnswer:
     tokens = SessionTokens(_signing_keys.get())
     claims = tokens.verify_for(Right.READ, token, time.time(), response_id)
     _tenant_records.refresh()
-    _tenants.check_there(claims.channel.tenant, claims.key)
+    _tenants.check_valid(claims.channel.tenant, claims.key)
     timeout_ms = whole_number("timeout_ms", request.query.get("timeout_ms"), DEFAULT_TIMEOUT_MS)
     from_index = whole_number("from_index", request.query.get("from_index"), 0)
     began_at = time.monotonic()

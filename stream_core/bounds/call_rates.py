@@ -22,18 +22,18 @@ _ANSWER_BYTES = 16_384
 _RETRY_AFTER_MS = 1_000
 
 
-class Caller(NamedTuple):
-    """The names under which a call is counted. Calls of other tasks have none, and no rate.
+class RateKeys(NamedTuple):
+    """The keys of the rates that a call is charged to. Calls of other nodes have no rate.
 
     Attributes:
         session: a session, a reader of its share or ticket, or a user of an identity provider.
             None: none of them.
-        sender: a tenant's key; of a session, its tenant and address; or the address of a caller
+        account: a tenant's key; of a session, its tenant and address; or the address of a caller
             without either. None: it isn't counted.
     """
 
     session: Hashable = None
-    sender: Hashable = None
+    account: Hashable = None
 
 
 def cost_of_answer(size: int) -> float:
@@ -52,10 +52,10 @@ class CallRates:
         self._limits = limits
         rates = limits.calls_per_second, limits.calls_per_sender_per_second
         buckets = (TokenBuckets(rate, rate * _BURST_SECONDS, _MOST_CALLERS) for rate in rates)
-        self._sessions, self._senders = buckets
+        self._sessions, self._accounts = buckets
         self._streams: Counter[Hashable] = Counter()
 
-    def charge(self, caller: Caller, cost: float, now: float) -> float:
+    def charge(self, keys: RateKeys, cost: float, now: float) -> float:
         """Charge a call. Returns the seconds that it has to wait first.
 
         Args:
@@ -64,7 +64,7 @@ class CallRates:
         Raises:
             RateLimited: it would have to wait too long. It was not charged.
         """
-        buckets = self._buckets_of(caller, now)
+        buckets = self._buckets_of(keys, now)
         wait = max((bucket.empty_for(now) for bucket in buckets), default=0.0)
         if wait > LONGEST_WAIT_SECONDS:
             raise RateLimited(
@@ -76,19 +76,19 @@ class CallRates:
             bucket.spend(now, cost)
         return wait
 
-    def add(self, caller: Caller, cost: float, now: float) -> None:
+    def add(self, keys: RateKeys, cost: float, now: float) -> None:
         """Charge a further cost of an admitted call. Later calls wait for it."""
-        for bucket in self._buckets_of(caller, now):
+        for bucket in self._buckets_of(keys, now):
             bucket.spend(now, cost)
 
     @contextmanager
-    def streaming(self, caller: Caller) -> Iterator[None]:
+    def streaming(self, keys: RateKeys) -> Iterator[None]:
         """Count a stream or a poll of a session while it is answered.
 
         Raises:
             RateLimited: the session has as many as allowed.
         """
-        session, streams = caller.session, self._streams
+        session, streams = keys.session, self._streams
         if session is None:
             yield
             return
@@ -107,6 +107,6 @@ class CallRates:
             if not streams[session]:
                 del streams[session]
 
-    def _buckets_of(self, caller: Caller, now: float) -> list[TokenBucket]:
-        named = ((self._sessions, caller.session), (self._senders, caller.sender))
+    def _buckets_of(self, keys: RateKeys, now: float) -> list[TokenBucket]:
+        named = ((self._sessions, keys.session), (self._accounts, keys.account))
         return [buckets.use(name, now) for buckets, name in named if name is not None]

@@ -293,17 +293,20 @@ class Conversation:
         self._count()
 
     def begin_late(
-        self, message_id: str, text: str, stored: StoredConversation
+        self, message_id: str, text: str | None, stored: StoredConversation
     ) -> tuple[Turn, ...]:
         """Begin to answer a message that is in the conversation already.
 
         Args:
+            text: as in `accept`.
             stored: what the store has of it: the message may be in another version.
 
         Returns:
             The turns that the model is given.
         """
         self.in_flight += 1
+        if text is None:
+            return ()
         if message_id in self._aside:
             version = Conversation(self._limits, self.used_at, MemoryPart(0))
             version.catch_up(stored, "", message_id)
@@ -312,15 +315,21 @@ class Conversation:
         return turns or (Turn("user", text),)
 
     def accept(
-        self, message_id: str, response_id: str, text: str, now: float, replaces: str | None = None
+        self,
+        message_id: str,
+        response_id: str,
+        text: str | None,
+        now: float,
+        replaces: str | None = None,
     ) -> tuple[Turn, ...]:
         """Add a message to the version in memory, which is the newest one then.
 
         Args:
+            text: None for a request that brings its own conversation. It is no history.
             replaces: the message that it replaces. That and all after it are put aside.
 
         Returns:
-            The turns that the model is given: the history, then this message.
+            The turns that the model is given: the history, then this message. None without `text`.
         """
         self._lacks_rest = False
         if replaces is not None:
@@ -329,12 +338,14 @@ class Conversation:
         self._standing += 1
         self.last_message_id = message_id
         self.used_at = now
+        self.in_flight += 1
+        if text is None:
+            self._count()
+            return ()
         self._remember(message_id, _Exchange(text.encode()))
         self._count()
         # The model is always given the newest message, however long it is.
-        turns = tuple(self._turns()) or (Turn("user", text),)
-        self.in_flight += 1
-        return turns
+        return tuple(self._turns()) or (Turn("user", text),)
 
     def left_out(self, turns: Iterable[Turn]) -> int:
         """How many messages of the conversation are not in `turns`, which the model is given."""

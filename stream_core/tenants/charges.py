@@ -24,19 +24,25 @@ class Level(StrEnum):
     USER = "user"
 
 
-class Payer(NamedTuple):
-    """The accounts to which a message or a connection counts. `key`: a key's id. Empty: unknown.
+class Caller(NamedTuple):
+    """A verified caller: what its messages and connections count for. Empty fields are unknown.
 
-    A connection that is `shared` counts to no account: a share costs its sharer nothing.
+    Args:
+        tenant: where no tenant has a key, all callers are of one.
+        key: the id of the tenant's key, or of the key that opened the session.
+        shared: whether the token is a share. Its connections count for no account.
+        session: the session whose messages take turns. Empty: requests with a key share one line.
     """
 
     tenant: str
     key: str = ""
     user: str = ""
     shared: bool = False
+    address: str = ""
+    session: str = ""
 
 
-class Asked(NamedTuple):
+class TokenDemand(NamedTuple):
     """How much a message asks for, as far as it says.
 
     Args:
@@ -54,7 +60,7 @@ class Asked(NamedTuple):
         """The most tokens of all answers. None: nothing bounds them."""
         return None if self.longest is None else self.longest * self.choices
 
-    def bounded(self, most: int | None) -> Asked:
+    def bounded(self, most: int | None) -> TokenDemand:
         """The same with answers of at most `most` tokens. None: no bound."""
         if most is None or (self.longest is not None and self.longest <= most):
             return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,24 +11,90 @@ from evenflow.stream_core.tenants.accounts import Account, Accounts
 from evenflow.stream_core.tenants.charges import (
     NO_CHARGE,
     NOT_COUNTED,
-    Asked,
+    Caller,
     Charge,
     Connected,
     Counted,
     Level,
-    Payer,
+    TokenDemand,
 )
 from evenflow.stream_core.tenants.pressed_users import PressedUsers, name_of_user, tenant_of_user
 from evenflow.stream_core.tenants.rates import Amount, rates_in
-from evenflow.stream_core.tenants.refusals import (
-    limit_name,
-    refused_by_answers,
-    refused_by_connections,
-    refused_by_rate,
-)
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, QuotaLimits
 from evenflow.stream_core.tenants.tenant_activity import Activity
+
+# Nobody knows when an answer ends, or a connection.
+_AGAIN_MS = 1_000
+
+
+def limit_name(level: Level, bound: str) -> str:
+    """A bound as errors, frames and the log name it, such as `tenant.tokens_per_minute`."""
+    return f"{level}.{bound}"
+
+
+def refused_by_rate(counted: Sequence[Counted], amount: Amount, now: float) -> RateLimited | None:
+    """The refusal by the bound that has room last. None: all have.
+
+    It says when all have room, if nobody else comes meanwhile.
+    """
+    waits = [
+        (seconds, level, bound, limits)
+        for level, account, limits in counted
+        for bound, seconds in account.waits(limits, amount, now)
+    ]
+    if not waits:
+        return None
+    seconds, level, bound, limits = max(waits, key=lambda each: each[0])
+    most, unit = getattr(limits, bound), bound.removesuffix("_per_minute").replace("_", " ")
+    wait_ms = math.ceil(seconds * 1000)
+    return _refusal(
+        level,
+        bound,
+        f"this {level} may use {most} {unit} a minute, and less is left than this message may "
+        f"need; it was not accepted, send it again in {wait_ms} ms",
+        wait_ms,
+    )
+
+
+def refused_by_answers(counted: Sequence[Counted]) -> RateLimited | None:
+    """The refusal by who has as many answers as allowed. None: nobody has."""
+    for level, account, limits in counted:
+        most = limits.answers_at_once
+        if most is not None and account.answers + account.other_answers >= most:
+            return _refusal(
+                level,
+                "answers_at_once",
+                f"this {level} may have {most} answers at once, and has them; the message was not "
+                "accepted, send it again when one has ended",
+                _AGAIN_MS,
+            )
+    return None
+
+
+def refused_by_connections(counted: Sequence[Counted]) -> RateLimited | None:
+    """The refusal by who has as many connections as allowed. None: nobody has."""
+    for level, account, limits in counted:
+        most = limits.connections
+        if most is not None and account.connections + account.other_connections >= most:
+            return _refusal(
+                level,
+                "connections",
+                f"this {level} may have {most} connections, and has them; close one, or connect "
+                "again later",
+                _AGAIN_MS,
+            )
+    return None
+
+
+def _refusal(level: Level, bound: str, message: str, retry_after_ms: int) -> RateLimited:
+    return RateLimited(
+        message,
+        code=f"{level}_limit",
+        retry_after_ms=retry_after_ms,
+        limit=limit_name(level, bound),
+    )
+
 
 _MOST_USERS = 16_384  # 11 to 17 MB
 # They have records, so there are few. Keys and tenants whose records have gone are forgotten.
@@ -94,7 +161,7 @@ class Quotas:
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def charge(self, payer: Payer, asked: Asked, now: float) -> Charge:
+    def charge(self, payer: Caller, asked: TokenDemand, now: float) -> Charge:
         """Charge a message that is about to be accepted: to all that count it, or to none.
 
         Raises:
@@ -112,7 +179,7 @@ class Quotas:
         self._note_user(payer, counted, now)
         return charge
 
-    def take_over(self, payer: Payer) -> Charge:
+    def take_over(self, payer: Caller) -> Charge:
         """Count an answer that another task began, and charged."""
         counted = self._counted(payer)
         return Charge(counted, None, 0.0) if counted else NO_CHARGE
@@ -123,7 +190,7 @@ class Quotas:
 
     # -- connections -------------------------------------------------------------------------------
 
-    def check_connection(self, payer: Payer) -> None:
+    def check_connection(self, payer: Caller) -> None:
         """Check that one more connection may be opened.
 
         Raises:
@@ -133,7 +200,7 @@ class Quotas:
         if refusal is not None:
             self._refuse(payer.tenant, refusal)
 
-    def connect(self, payer: Payer, now: float) -> Connected:
+    def connect(self, payer: Caller, now: float) -> Connected:
         """Count a connection, until it is closed."""
         counted = self._counted(payer)
         if not counted:
@@ -144,11 +211,11 @@ class Quotas:
 
     # -- what callers are told ---------------------------------------------------------------------
 
-    def states(self, payer: Payer, now: float) -> list[BoundState]:
+    def states(self, payer: Caller, now: float) -> list[BoundState]:
         """Every bound by the minute that this one has."""
         return [state for state, _ in self._states(payer, now)]
 
-    def hints(self, payer: Payer, now: float) -> list[BoundState]:
+    def hints(self, payer: Caller, now: float) -> list[BoundState]:
         """The bounds that are nearly used. Each is given at most once a minute."""
         return [
             state
@@ -156,7 +223,7 @@ class Quotas:
             if state.nearly_used and account.may_hint(state.bound, now, _HINT_SECONDS)
         ]
 
-    def _states(self, payer: Payer, now: float) -> Iterator[tuple[BoundState, Account]]:
+    def _states(self, payer: Caller, now: float) -> Iterator[tuple[BoundState, Account]]:
         for level, account, limits in self._counted(payer):
             for bound, most in rates_in(limits):
                 bucket = account.bucket(bound, now)
@@ -197,7 +264,7 @@ class Quotas:
     def _accounts_with(self, name: str) -> Accounts:
         return self._accounts if tenant_of_user(name) is None else self._users
 
-    def _note_user(self, payer: Payer, counted: Sequence[Counted], now: float) -> None:
+    def _note_user(self, payer: Caller, counted: Sequence[Counted], now: float) -> None:
         level, account, _ = counted[-1]
         if level is Level.USER:
             self._pressed.note(name_of_user(payer.tenant, payer.user), account, now)
@@ -213,7 +280,7 @@ class Quotas:
         keys = (key for key in tenant.keys if key.account_id == account_id)
         return next((key.limits for key in keys), NO_LIMITS)
 
-    def _counted(self, payer: Payer) -> Sequence[Counted]:
+    def _counted(self, payer: Caller) -> Sequence[Counted]:
         """The accounts that count for this one, the tenant's first. None where nothing is bound."""
         if payer.shared:
             return ()

@@ -184,7 +184,7 @@ class Tenants:
                 code="tenant_unknown",
             )
 
-    def check_there(self, tenant_id: str, key_id: str) -> None:
+    def check_valid(self, tenant_id: str, key_id: str) -> None:
         """Check that a tenant, and the key that opened a session of it, are still valid.
 
         A key that this process has never seen may be newer than the records it has read. It is

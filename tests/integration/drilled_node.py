@@ -10,8 +10,8 @@ from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientCo
 from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.port import TokenSource
@@ -67,7 +67,7 @@ class MessageNode:
             channel = Channel("public", "demo", f"s{self._sent}")
             try:
                 await self._cluster.orchestrator.submit(
-                    IngestEvent(channel, "m1", None, "a question")
+                    IncomingMessage(channel, "m1", None, "a question")
                 )
             except EvenflowError as error:
                 refused.append(error.code)

@@ -17,7 +17,7 @@ import aiohttp
 import psutil
 import pytest
 
-from evenflow.fargate_handler.orchestrator import generation
+from evenflow.fargate_handler.orchestrator import retry_policy
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.stream_core.upstream import adaptive_ceiling
 from tests.integration.answer import Answer, Frame
@@ -138,7 +138,7 @@ async def test_a_failure_is_retried_once_and_then_told_and_a_throttle_is_waited_
 ) -> None:
     # How long is waited before the second attempt.
     monkeypatch.setattr(adaptive_ceiling, "_FIRST_PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(generation, "_RETRY_PAUSE_SECONDS", (0.0, 0.01))
+    monkeypatch.setattr(retry_policy, "_RETRY_PAUSE_SECONDS", (0.0, 0.01))
     begin, whole = (
         service.begin(_TEXTS[:3]),
         sends(*service.answer(_TEXTS), headers=service.headers),

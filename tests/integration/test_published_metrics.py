@@ -16,8 +16,8 @@ from evenflow.fargate_handler.adapters import memory_stores
 from evenflow.fargate_handler.cluster import Cluster
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.stream_aws.metric_publication import cloudwatch_unit
@@ -419,7 +419,7 @@ async def _minute_of_answers(
     orchestrator = cluster.orchestrator
     for number in range(3):
         channel = Channel("public", "demo", f"{minute}-{number}")
-        await orchestrator.submit(IngestEvent(channel, "m1", None, "a question"))
+        await orchestrator.submit(IncomingMessage(channel, "m1", None, "a question"))
     async with asyncio.timeout(10):
         while orchestrator.busy:  # noqa: ASYNC110 - the model's server is asked
             await asyncio.sleep(0.01)

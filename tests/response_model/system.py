@@ -189,7 +189,7 @@ class System:
     # -- taking over -------------------------------------------------------------------------------
 
     def sweep(self, task: Task, *, continues: bool) -> None:
-        """Look for lapsed leases, and take over what they covered, as `Succession` does."""
+        """Look for lapsed leases, and take over what they covered, as `Failover` does."""
         for owner in self.look(task):
             left = task.stores.responses(lambda store, owner=owner: store.unfinished(owner))  # type: ignore[misc]
             assert set(left) == {

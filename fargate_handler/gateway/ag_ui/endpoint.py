@@ -13,14 +13,13 @@ from evenflow.fargate_handler.gateway.connections.resumption import Progress, re
 from evenflow.fargate_handler.gateway.http.answers import json_answer
 from evenflow.fargate_handler.gateway.http.request_body import read_body
 from evenflow.fargate_handler.gateway.http.senders import reading_line, sender_of
-from evenflow.fargate_handler.gateway.requests.agent_request import agent_request_of
-from evenflow.fargate_handler.gateway.requests.agent_submission import submit_as_next
+from evenflow.fargate_handler.gateway.requests.agent_request import agent_request_of, submit_as_next
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
 from evenflow.fargate_handler.gateway.requests.submission import (
     read_request,
 )
 from evenflow.fargate_handler.gateway.sse.event_stream import EVENT_STREAM_HEADERS, EventStream
-from evenflow.fargate_handler.orchestrator.whole_request import run_channel
+from evenflow.fargate_handler.orchestrator.incoming_message import run_channel
 from evenflow.stream_core.auth.rights import Right, check_right
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
@@ -52,7 +51,7 @@ class RunEndpoint:
         header = request.headers.get(LAST_EVENT_ID)
         resumed_at = last_event(header, has_key=True) if header else None
         # The conversation stays in memory for as long as it may have to be sent back.
-        with context.orchestrator.held_requests.reading() as reading:
+        with context.orchestrator.request_memory.reading() as reading:
             run, messages = await read_request(request, sender, context, reading, _parse)
             channel = run_channel(
                 sender.tenant, sender.own(run.thread_id), run.run_id, sender.session

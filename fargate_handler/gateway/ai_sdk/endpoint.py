@@ -26,8 +26,7 @@ from evenflow.fargate_handler.gateway.http.senders import (
     reading_line,
     sender_of,
 )
-from evenflow.fargate_handler.gateway.requests.agent_request import agent_request_of
-from evenflow.fargate_handler.gateway.requests.agent_submission import submit_as_next
+from evenflow.fargate_handler.gateway.requests.agent_request import agent_request_of, submit_as_next
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
 from evenflow.fargate_handler.gateway.requests.submission import (
     IDEMPOTENCY_KEY,
@@ -35,8 +34,8 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     read_request,
 )
 from evenflow.fargate_handler.gateway.sse.event_stream import EventStream
-from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
-from evenflow.fargate_handler.orchestrator.whole_request import chat_channel
+from evenflow.fargate_handler.orchestrator.incoming_message import chat_channel
+from evenflow.fargate_handler.orchestrator.session_messages import AnsweredMessage
 from evenflow.stream_core.base.channel import CHAT_OF_INTERFACE, Channel
 from evenflow.stream_core.base.errors import InvalidRequest, NotFound
 from evenflow.stream_core.delivery.response_stream import ResponseStream
@@ -81,7 +80,7 @@ class ChatEndpoint:
         context, sender = self._context, sender_of(request)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
-        with context.orchestrator.held_requests.reading() as reading:
+        with context.orchestrator.request_memory.reading() as reading:
             chat = await read_request(request, sender, context, reading, _parse)
             body = chat.request
             channel = chat_channel(sender.tenant, sender.own(body.id), sender.session)
@@ -148,7 +147,7 @@ class ChatEndpoint:
             await context.orchestrator.cancel(stream)
         return json_answer(Stopped().model_dump())
 
-    async def _newest(self, sender: Sender, channel: Channel) -> SaidMessage | None:
+    async def _newest(self, sender: Sender, channel: Channel) -> AnsweredMessage | None:
         """The newest request of a chat. Its text counts in the sender's reading rate."""
         work, line = self._context.work, reading_line(self._context, sender)
         work.check(line)
@@ -157,7 +156,7 @@ class ChatEndpoint:
         return newest
 
     async def _messages_of(
-        self, sender: Sender, channel: Channel, newest: SaidMessage
+        self, sender: Sender, channel: Channel, newest: AnsweredMessage
     ) -> list[dict[str, Any]]:
         """The messages of the newest request and its answer. Empty if they are no longer stored."""
 
@@ -217,7 +216,7 @@ def _echo_of(request: ChatRequest) -> dict[str, Any]:
 
 
 def _with_answer(
-    request_messages: Sequence[dict[str, Any]], newest: SaidMessage
+    request_messages: Sequence[dict[str, Any]], newest: AnsweredMessage
 ) -> list[dict[str, Any]]:
     """The messages of a request, with its answer."""
     messages, contents = list(request_messages), newest.outcome.contents

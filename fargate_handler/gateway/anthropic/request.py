@@ -8,7 +8,7 @@ from typing import Any
 from evenflow.fargate_handler.gateway.anthropic.blocks import unsupported, wrong
 from evenflow.fargate_handler.gateway.anthropic.turns import turns_of
 from evenflow.fargate_handler.gateway.bodies.json_values import check_json
-from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED, WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.agents import LONGEST_USER, MessageTerms
 from evenflow.stream_core.base.errors import InvalidRequest

@@ -20,7 +20,7 @@ from evenflow.fargate_handler.gateway.bodies.json_values import check_json
 from evenflow.fargate_handler.gateway.bodies.returned import (
     Returned,
     further_fields,
-    returned_by,
+    parse_returned,
     with_late_fields,
 )
 from evenflow.stream_core.log.entries import MOST_CALLS
@@ -154,7 +154,7 @@ def _thought(block: GivenBlock, where: str) -> Returned:
     fields, (text_field, kept_field) = block.model_dump(), _THOUGHTS[block.type]
     thought = fields.get(text_field, "")
     text = thought if isinstance(thought, str) else ""
-    return returned_by(fields.get(kept_field), text, f"{where}.{kept_field}")
+    return parse_returned(fields.get(kept_field), text, f"{where}.{kept_field}")
 
 
 def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:

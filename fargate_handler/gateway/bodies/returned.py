@@ -44,7 +44,7 @@ class Returned(NamedTuple):
     call_id: str
 
 
-def returned_by(kept: object, text: str, where: str) -> Returned:
+def parse_returned(kept: object, text: str, where: str) -> Returned:
     """The server's fields of a reasoning with this text.
 
     Args:
@@ -80,4 +80,4 @@ def with_late_fields(call: ToolCall, late: Mapping[str, Fields]) -> ToolCall:
 
 def returned_fields(kept: object, text: str, where: str) -> Fields:
     """The fields of a message, for protocols in which each call keeps its own."""
-    return returned_by(kept, text, where).fields
+    return parse_returned(kept, text, where).fields

@@ -12,45 +12,39 @@ from evenflow.stream_core.auth.rights import Right
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.client_address import is_of_this_machine
 from evenflow.stream_core.base.errors import RateLimited
-from evenflow.stream_core.bounds.call_rates import Caller, cost_of_answer
+from evenflow.stream_core.bounds.call_rates import RateKeys, cost_of_answer
 
-CALLER = web.RequestKey("caller", Caller)
+CALLER = web.RequestKey("caller", RateKeys)
 """The caller of a request, once the intake has identified it."""
 # A client that ignores a rejection would repeat its call at once.
 _REJECTION_DELAY_SECONDS = 1.0
 
 
-def anonymous_caller(address: str) -> Caller:
-    """The caller at an address that has shown no credential.
+def anonymous_caller(address: str) -> RateKeys:
+    """The rates of a caller that has shown no credential, by its address.
 
     An address of this machine is not counted: all clients of a local proxy that sends no
     `X-Forwarded-For` share it.
     """
-    return Caller(sender=None if is_of_this_machine(address) else address)
+    return RateKeys(account=None if is_of_this_machine(address) else address)
 
 
-def session_caller(session: Hashable, tenant: str, address: str, context: ClientContext) -> Caller:
-    """The caller with a token of a session. Its tenant's calls from its address count, too.
+def token_caller(claims: SessionClaims, address: str, context: ClientContext) -> RateKeys:
+    """The rates of a caller with a session's token, a share or a ticket, over every protocol.
 
-    Args:
-        session: what its calls are counted by: the session, and more for a token that many have.
-        tenant: of the session.
+    Many may have a share or a ticket: they are told apart by user and address. The calls of a
+    tenant's sessions from one address count together, too.
     """
-    sender = anonymous_caller(address).sender
-    if sender is not None and not context.tenants.open_to_all:
-        sender = tenant, address
-    return Caller(session, sender)
-
-
-def token_caller(claims: SessionClaims, address: str, context: ClientContext) -> Caller:
-    """The caller with a session's token, a share or a ticket. Many may have one of the latter."""
     session: Hashable = claims.channel
     if claims.only_for is not None or Right.WRITE not in claims.may:
         session = (claims.channel, claims.only_for, claims.user, address)
-    return session_caller(session, claims.channel.tenant, address, context)
+    account = anonymous_caller(address).account
+    if account is not None and not context.tenants.open_to_all:
+        account = claims.channel.tenant, address
+    return RateKeys(session, account)
 
 
-async def pace(context: ClientContext, caller: Caller, cost: float) -> None:
+async def pace(context: ClientContext, caller: RateKeys, cost: float) -> None:
     """Charge a call, and wait until the caller's earlier calls are paid off.
 
     Raises:

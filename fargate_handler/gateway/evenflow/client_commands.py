@@ -17,8 +17,8 @@ from evenflow.fargate_handler.gateway.evenflow.client_reader import (
 )
 from evenflow.fargate_handler.gateway.evenflow.client_readers import ClientReaders
 from evenflow.fargate_handler.gateway.evenflow.other_connections import tell_others
-from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.gateway.requests.payload_conversation import conversation_in
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.auth.rights import check_right
 from evenflow.stream_core.auth.session_token import SessionClaims
@@ -54,7 +54,7 @@ from evenflow.stream_core.protocols.evenflow.messages import (
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.records.connection_records import RefusalRecord
 from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
-from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.charges import Caller
 
 _logger = logging.getLogger(__name__)
 _ENTRY_BYTES = 4 * VALUE_BYTES
@@ -194,12 +194,13 @@ def _change(
 
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     context, readers, line = client.context, client.readers, Line(*client.sender)
+    caller = Caller(line.tenant, address=line.address)
     await pace(context, client.caller, 0.0)  # a repeated message replays its answer
     context.work.check(line)
-    brought = brought_by(message.payload)
+    brought = conversation_in(message.payload)
     if brought is not None:
         context.work.count(line, _ENTRY_BYTES * (len(brought.turns) + len(brought.options.tools)))
-    event = IngestEvent.of_chat(client.session.claims, message, client.sender, brought=brought)
+    event = IncomingMessage.of_chat(client.session.claims, message, caller, brought=brought)
     stream, duplicate = await context.orchestrator.submit(event)
     if not duplicate:
         tell_others(context.registry, event, stream.response_id, client)
@@ -215,7 +216,7 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
         )
 
 
-def _hint(client: CommandingClient, payer: Payer) -> None:
+def _hint(client: CommandingClient, payer: Caller) -> None:
     """Tell the client which of its bounds are nearly used."""
     context = client.context
     for state in context.quotas.hints(payer, context.monotonic()):

@@ -25,7 +25,7 @@ from evenflow.stream_core.protocols.evenflow.messages import (
 )
 from evenflow.stream_core.protocols.evenflow.session_init import iso_time
 from evenflow.stream_core.protocols.evenflow.session_states import Command, Output, Received
-from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.charges import Caller
 
 
 class ClientConnection(SocketConnection):
@@ -78,10 +78,10 @@ class ClientConnection(SocketConnection):
         return AccessGrant.of(self.session.claims)
 
     @property
-    def payer(self) -> Payer:
+    def payer(self) -> Caller:
         """The tenant, key and user that it and its messages are counted for."""
         claims = self.session.claims
-        return Payer(self.sender[0], claims.key, claims.known_user, claims.shared)
+        return Caller(self.sender[0], claims.key, claims.known_user, claims.shared)
 
     @property
     def protocol(self) -> str:

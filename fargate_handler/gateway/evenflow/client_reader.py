@@ -11,7 +11,7 @@ from evenflow.fargate_handler.gateway.websocket.client_transport import ClientTr
 from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.queue_place import QueuePlace
-from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.bounds.call_rates import RateKeys
 from evenflow.stream_core.delivery.delta_encoder import EntryEncoder
 from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
 from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor
@@ -29,7 +29,7 @@ from evenflow.stream_core.protocols.evenflow.messages import LagNotice, Response
 class ReadingClient(OpenConnection, Protocol):
     """A client's connection, as its readers see it."""
 
-    caller: Caller
+    caller: RateKeys
     context: ClientContext
     session: ClientSession
     transport: ClientTransport

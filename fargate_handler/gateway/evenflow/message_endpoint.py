@@ -27,9 +27,9 @@ from evenflow.fargate_handler.gateway.http.connection import when_half_closed
 from evenflow.fargate_handler.gateway.http.cookies import events_cookie, ticket_of
 from evenflow.fargate_handler.gateway.http.request_body import read_body
 from evenflow.fargate_handler.gateway.http.senders import first_token_ms
-from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
+from evenflow.fargate_handler.gateway.requests.payload_conversation import conversation_in
 from evenflow.fargate_handler.gateway.sse.event_reader import PROBE_SECONDS
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage, WholeRequest
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.auth.rights import Right, check_right
 from evenflow.stream_core.base.trace_context import TRACEPARENT, known_traceparent
@@ -54,6 +54,7 @@ from evenflow.stream_core.protocols.evenflow.messages import (
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.records.reader_record import ReaderFigures
 from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
+from evenflow.stream_core.tenants.charges import Caller
 
 
 class MessageEndpoint:
@@ -75,10 +76,10 @@ class MessageEndpoint:
         if message.ticket or message.cookie:
             check_right(Right.READ, claims.may)
         # The message is accepted even if its client disconnects now.
-        event = IngestEvent.of_chat(
+        event = IncomingMessage.of_chat(
             claims,
             message,
-            sender,
+            Caller(line.tenant, address=line.address),
             known_traceparent(request.headers.get(TRACEPARENT)),
             first_token_ms(request),
             brought,
@@ -96,7 +97,7 @@ class MessageEndpoint:
             answer.headers.add("Set-Cookie", cookie)
         return answer
 
-    async def _submit(self, event: IngestEvent) -> ResponseStream:
+    async def _submit(self, event: IncomingMessage) -> ResponseStream:
         stream, duplicate = await self._context.orchestrator.submit(event)
         if not duplicate:
             tell_others(self._context.registry, event, stream.response_id)
@@ -187,7 +188,7 @@ class MessageEndpoint:
 def _parse(body: bytes | bytearray) -> tuple[PostedMessage, WholeRequest | None]:
     """A parsed message, and the request that it brings, if any."""
     message = parse(POSTED_MESSAGE, body)
-    return message, brought_by(message.payload)
+    return message, conversation_in(message.payload)
 
 
 def _polled(stream: ResponseStream, point: ResumePoint) -> Polled:

@@ -6,13 +6,13 @@ from evenflow.fargate_handler.gateway.connections.connection_registry import (
     ConnectionRegistry,
     OpenConnection,
 )
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.stream_core.protocols.evenflow.messages import SessionMessage
 
 
 def tell_others(
     registry: ConnectionRegistry,
-    event: IngestEvent,
+    event: IncomingMessage,
     response_id: str,
     sender: OpenConnection | None = None,
 ) -> None:

@@ -18,7 +18,7 @@ from evenflow.fargate_handler.gateway.http.answers import (
 )
 from evenflow.fargate_handler.gateway.http.called_url import public_urls_of
 from evenflow.fargate_handler.gateway.http.request_body import read_body
-from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
+from evenflow.fargate_handler.orchestrator.session_messages import AnsweredMessage
 from evenflow.stream_core.auth.rights import TO_READ, Right, check_right
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.errors import NotFound
@@ -151,7 +151,7 @@ def _own_session(request: web.Request) -> SessionClaims:
     return claims
 
 
-def _message(said: SaidMessage) -> dict[str, Any]:
+def _message(said: AnsweredMessage) -> dict[str, Any]:
     """A `ConversationMessage`."""
     entry, outcome = said.entry, said.outcome
     message: dict[str, Any] = {
@@ -171,7 +171,7 @@ def _message(said: SaidMessage) -> dict[str, Any]:
     return message | {name: value for name, value in more if value is not None}
 
 
-def _answer(said: SaidMessage) -> dict[str, Any]:
+def _answer(said: AnsweredMessage) -> dict[str, Any]:
     """A `MessageAnswer`."""
     text, parts = "", list[dict[str, Any]]()
     for content in said.outcome.contents:

@@ -34,7 +34,7 @@ from evenflow.stream_core.http.http_contract import (
 )
 from evenflow.stream_core.http.routes import EVENFLOW
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
-from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.charges import Caller
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -53,7 +53,7 @@ PROTOCOL = web.RequestKey("protocol", str)
 """The protocol of its route."""
 TENANT = web.RequestKey("tenant", str)
 """The tenant of a request, once its key or token was verified."""
-PAYER = web.RequestKey("payer", Payer)
+PAYER = web.RequestKey("payer", Caller)
 """The tenant, key and user that it is counted for, likewise."""
 CLAIMS = web.RequestKey("claims", SessionClaims)
 """The content of its session token, likewise."""
@@ -135,7 +135,7 @@ def protocol_of(request: web.Request) -> str:
 
 def user_of(request: web.Request) -> str:
     """Who reads, as the request's token says. Empty where it says nothing."""
-    payer: Payer | None = request.get(PAYER)
+    payer: Caller | None = request.get(PAYER)
     reader: str = request.get(READER, "")
     return reader or ("" if payer is None else payer.user)
 
@@ -245,11 +245,11 @@ def note_tenant(
         OriginNotAllowed: the tenant does not allow the page that calls.
     """
     tenant = request[TENANT] = claims.channel.tenant
-    request[PAYER] = Payer(tenant, claims.key, claims.known_user, claims.shared)
+    request[PAYER] = Caller(tenant, claims.key, claims.known_user, claims.shared)
     request[READER] = claims.user
     if not claims.of_task:
         request[GRANT] = AccessGrant.of(claims)
-        access.tenants.check_there(tenant, claims.key)
+        access.tenants.check_valid(tenant, claims.key)
     host = host_of(request, access.site)
     access.check_origin(tenant, request.headers.get("Origin"), host)
     return claims
@@ -269,9 +269,9 @@ def peer_claims(request: web.Request, access: AccessControl) -> SessionClaims:
     return note_tenant(request, claims, access)
 
 
-def payer_of(request: web.Request, access: AccessControl) -> Payer | None:
+def payer_of(request: web.Request, access: AccessControl) -> Caller | None:
     """The account that a request is counted for. None: no key and no token was verified."""
-    payer: Payer | None = request.get(PAYER)
+    payer: Caller | None = request.get(PAYER)
     if payer is None:
         return None
     return payer._replace(tenant=access.counted_tenant(payer.tenant))

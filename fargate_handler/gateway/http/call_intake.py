@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from aiohttp import web
@@ -31,8 +32,9 @@ from evenflow.fargate_handler.gateway.http.senders import (
     caller_of,
     verified_sender,
 )
+from evenflow.fargate_handler.orchestrator.acceptance import Rejection
 from evenflow.stream_core.base.errors import EvenflowError
-from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.bounds.call_rates import RateKeys
 from evenflow.stream_core.http.routes import (
     EVENTS,
     NOT_SERVED,
@@ -49,6 +51,27 @@ READERS_OF_TASK = "readers"
 """The query parameter by which another task asks for readers: `all` at the owner of a response,
 `here` at a task that copies it.
 """
+
+
+CALL_REJECTIONS: Sequence[Rejection] = (
+    Rejection(
+        "rate_limited",
+        429,
+        "`EVENFLOW_CALLS_PER_SECOND`, `EVENFLOW_CALLS_PER_SENDER_PER_SECOND`",
+        "when earlier calls are paid off",
+    ),
+    Rejection("session_streams", 429, "`EVENFLOW_STREAMS_PER_SESSION`", "1 s"),
+    Rejection(
+        "address_bytes",
+        429,
+        "`EVENFLOW_REQUEST_BYTES_PER_ADDRESS_PER_SECOND`",
+        "when earlier bytes are paid off",
+    ),
+    Rejection("message_too_large", 413, "`EVENFLOW_REQUEST_BYTES`, `EVENFLOW_MESSAGE_BYTES`"),
+    Rejection("array_above_max_length", 400, "`EVENFLOW_MESSAGES_PER_REQUEST`"),
+    Rejection("node_memory", 503, "`EVENFLOW_REQUESTS_HELD_BYTES`", "1 s"),
+)
+"""Why a call that brings a message is rejected before the message is checked."""
 
 
 class CallIntake:
@@ -94,7 +117,7 @@ class CallIntake:
         """
         await pace(self._context, self._anonymous(request), NOT_SERVED.cost)
 
-    async def _identify(self, request: web.Request, route: Route) -> Caller:
+    async def _identify(self, request: web.Request, route: Route) -> RateKeys:
         """Identify the caller.
 
         Raises:
@@ -108,7 +131,7 @@ class CallIntake:
             await self.pace_anonymous(request)
             raise
 
-    async def _verify(self, request: web.Request, route: Route) -> Caller:
+    async def _verify(self, request: web.Request, route: Route) -> RateKeys:
         context, terms = self._context, route.terms
         if terms.right is None or terms.bound is Bound.SOCKET:
             return self._key_caller(request)  # a plain request to a WebSocket path is rejected
@@ -119,26 +142,26 @@ class CallIntake:
             claims = verified_claims(request, context.access, terms.right)
         elif _is_by_task(request, route):
             request[CLAIMS] = peer_claims(request, context.access)
-            return Caller()
+            return RateKeys()
         else:
             cookie = request.cookies.get(EVENTS_COOKIE) if route is EVENTS else None
             claims = reader_claims(request, context.access, terms.right, cookie)
         request[CLAIMS] = claims
         return token_caller(claims, address_of(request, context.site), context)
 
-    def _key_caller(self, request: web.Request) -> Caller:
+    def _key_caller(self, request: web.Request) -> RateKeys:
         """The caller of a route that needs no right, by its key if it has one."""
         context, headers = self._context, request.headers
         credential = bearer(headers.get("Authorization")) or headers.get(API_KEY)
         known = context.tenants.with_key(credential, context.wall_time())
         if known is None:
             return self._anonymous(request)
-        return Caller(sender=(known.tenant.id, known.key.id))
+        return RateKeys(account=(known.tenant.id, known.key.id))
 
-    def _anonymous(self, request: web.Request) -> Caller:
+    def _anonymous(self, request: web.Request) -> RateKeys:
         return anonymous_caller(address_of(request, self._context.site))
 
-    def _stream_slot(self, caller: Caller, terms: Terms) -> AbstractContextManager[None]:
+    def _stream_slot(self, caller: RateKeys, terms: Terms) -> AbstractContextManager[None]:
         if terms.bound is Bound.STREAM:
             return self._context.calls.streaming(caller)
         return nullcontext()

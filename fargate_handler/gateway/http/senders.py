@@ -10,7 +10,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
-from evenflow.fargate_handler.gateway.connections.callers import anonymous_caller, session_caller
+from evenflow.fargate_handler.gateway.connections.callers import anonymous_caller, token_caller
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http.answers import (
     API_KEY,
@@ -26,12 +26,12 @@ from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import AuthenticationFailed
 from evenflow.stream_core.base.trace_context import TRACEPARENT, known_traceparent
-from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.bounds.call_rates import RateKeys
 from evenflow.stream_core.http.http_contract import whole_number
 from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT, bearer
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.tenants.access import check_scope
-from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.charges import Caller
 from evenflow.stream_core.tenants.tenant import Scope
 
 TTFT_HEADER = "x-slo-ttft-ms"
@@ -55,6 +55,7 @@ class Sender(NamedTuple):
     `retries`: whether its client retries by itself after each failure.
     `expires_at`: when its token expires, in seconds since the epoch.
     `may`: the rights of the session's token. Those of a tenant's key are in its scopes.
+    `claims`: what the session's token says. None: it has none.
     """
 
     tenant: str
@@ -69,6 +70,7 @@ class Sender(NamedTuple):
     retries: bool = False
     may: frozenset[Right] = ALL_RIGHTS
     expires_at: float = inf
+    claims: SessionClaims | None = None
 
     @property
     def grant(self) -> AccessGrant:
@@ -76,9 +78,9 @@ class Sender(NamedTuple):
         return AccessGrant(self.tenant, self.key, self.session, self.expires_at)
 
     @property
-    def payer(self) -> Payer:
-        """The tenant, key and user that its requests are counted for."""
-        return Payer(self.tenant, self.key, self.user)
+    def payer(self) -> Caller:
+        """The caller that its requests are counted for."""
+        return Caller(self.tenant, self.key, self.user, address=self.address)
 
     def own(self, name: str) -> str:
         """A name that the sender chooses, made unique to the user where that is identified."""
@@ -147,17 +149,14 @@ async def verified_sender(request: web.Request, context: GatewayContext, right: 
     )
 
 
-def caller_of(sender: Sender, context: GatewayContext) -> Caller:
-    """The caller that a sender's calls are counted for."""
-    if sender.session is not None:
-        can_write = Right.WRITE in sender.may
-        many_have_it = (sender.session, sender.may, sender.address)
-        session = sender.session if can_write else many_have_it
-        return session_caller(session, sender.tenant, sender.address, context)
+def caller_of(sender: Sender, context: GatewayContext) -> RateKeys:
+    """The rates that a sender's calls are charged to."""
+    if sender.claims is not None:
+        return token_caller(sender.claims, sender.address, context)
     if sender.key:
-        return Caller(sender=(sender.tenant, sender.key))
+        return RateKeys(account=(sender.tenant, sender.key))
     if sender.identified:
-        return Caller((sender.tenant, sender.user))
+        return RateKeys((sender.tenant, sender.user))
     return anonymous_caller(sender.address)
 
 
@@ -219,7 +218,22 @@ def _sender_by(claims: SessionClaims, address: str) -> Sender:
     may = claims.may if claims.only_for is None else frozenset[Right]()
     channel, user, key = claims.channel, claims.known_user, claims.key
     expires_at = claims.expires_at
-    return Sender(channel.tenant, address, channel, user, key=key, may=may, expires_at=expires_at)
+    return Sender(
+        channel.tenant,
+        address,
+        channel,
+        user,
+        key=key,
+        may=may,
+        expires_at=expires_at,
+        claims=claims,
+    )
+
+
+def counted_caller(context: GatewayContext, sender: Sender) -> Caller:
+    """The caller that a sender's messages count for. Where no tenant has a key, all are of one."""
+    tenant, address = context.access.sender(sender.tenant, sender.address)
+    return sender.payer._replace(tenant=tenant, address=address)
 
 
 def reading_line(context: GatewayContext, sender: Sender) -> Line:

@@ -42,7 +42,7 @@ class ChatCompletionsEndpoint:
         sender = sender_of(request)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
-        with context.orchestrator.held_requests.reading() as reading:
+        with context.orchestrator.request_memory.reading() as reading:
             call = await read_request(request, sender, context, reading, read_call)
             note_user(request, sender, call.terms.user)
             model = chosen_model(call.model, context, sender.tenant, sender.session)

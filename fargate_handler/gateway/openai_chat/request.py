@@ -13,7 +13,7 @@ from evenflow.fargate_handler.gateway.bodies.chat_messages import (
     turn_of,
 )
 from evenflow.fargate_handler.gateway.bodies.json_values import check_json
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.errors import InvalidRequest

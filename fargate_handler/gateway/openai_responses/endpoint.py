@@ -69,7 +69,7 @@ class ResponsesEndpoint:
         sender = sender_of(request)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         check_can_resume(request, has_key=key is not None)
-        with context.orchestrator.held_requests.reading() as held:
+        with context.orchestrator.request_memory.reading() as held:
             call = await read_request(request, sender, context, held, read_call)
             note_user(request, sender, call.terms.user)
             deadline = Deadline(timeout_ms(request, call.request.timeout_ms), context.monotonic)
@@ -112,7 +112,7 @@ class ResponsesEndpoint:
 
     async def _known(self, request: web.Request) -> KnownResponse:
         context = self._context
-        with context.orchestrator.held_requests.reading() as held:
+        with context.orchestrator.request_memory.reading() as held:
             response_id = request.match_info["response_id"]
             return await find_response(context, sender_of(request), response_id, held)
 

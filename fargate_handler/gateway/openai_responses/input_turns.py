@@ -8,7 +8,7 @@ from typing import Any
 
 from evenflow.fargate_handler.gateway.bodies.returned import (
     further_fields,
-    returned_by,
+    parse_returned,
     with_late_fields,
 )
 from evenflow.fargate_handler.gateway.openai_responses.input_parts import read_parts, text_or_parts
@@ -135,7 +135,7 @@ class InputTurns:
         """A reasoning that this server has sealed. Others' are not for this model."""
         text = "".join(_summaries(item.get("summary")))
         kept = f"{where}encrypted_content"
-        fields, call, call_id = returned_by(item.get("encrypted_content"), text, kept)
+        fields, call, call_id = parse_returned(item.get("encrypted_content"), text, kept)
         if call_id:
             made = self._answer.calls if self._answer is not None else []
             made[:] = [with_late_fields(one, {call_id: call}) for one in made]

@@ -15,8 +15,8 @@ from evenflow.fargate_handler.gateway.openai_responses.request import (
     continued_turns,
     is_stored,
 )
-from evenflow.fargate_handler.orchestrator.held_requests import Reading, memory_of_text
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, response_channel
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, response_channel
+from evenflow.fargate_handler.orchestrator.request_memory import Reading, memory_of_text
 from evenflow.stream_core.auth.rights import Right, check_right
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Gone, InvalidRequest, NotFound, TooLarge

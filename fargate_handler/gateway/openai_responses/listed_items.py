@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from evenflow.fargate_handler.gateway.openai_responses.request import own_turns
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.http.http_contract import whole_number
 from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse

@@ -17,7 +17,7 @@ from evenflow.fargate_handler.gateway.openai_responses.tools import (
     kept_tools,
     told_tools,
 )
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.protocols.evenflow.messages import parse

@@ -35,7 +35,7 @@ from evenflow.fargate_handler.gateway.requests.submission import (
 )
 from evenflow.fargate_handler.gateway.websocket.socket_connection import SocketConnection
 from evenflow.fargate_handler.gateway.websocket.websocket_connection import WEBSOCKET
-from evenflow.fargate_handler.orchestrator.held_requests import Reading
+from evenflow.fargate_handler.orchestrator.request_memory import Reading
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -58,7 +58,7 @@ from evenflow.stream_core.protocols.evenflow.session_states import Command, Outp
 from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, ResponseEvents
 from evenflow.stream_core.protocols.openai_responses.socket_session import CREATE, ResponsesSession
 from evenflow.stream_core.records.reader_record import ReaderFigures
-from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.charges import Caller
 
 _PROTOCOL = RESPONSES_WEBSOCKET.protocol
 _TRANSPORT_FIELDS = ("type", "stream", "generate", "stream_id")
@@ -134,7 +134,7 @@ class ResponsesSocket(SocketConnection):
         return self._sender.grant
 
     @property
-    def payer(self) -> Payer:
+    def payer(self) -> Caller:
         """The tenant, key and user that it and its messages are counted for."""
         return self._sender.payer._replace(tenant=self.sender[0])
 
@@ -179,7 +179,7 @@ class ResponsesSocket(SocketConnection):
         """Queue a message."""
         if isinstance(received, Command):
             return
-        held = Reading(self.context.orchestrator.held_requests)
+        held = Reading(self.context.orchestrator.request_memory)
         try:
             held.grow_to(len(received.data))
             self._waiting.put_nowait((received.data, held))

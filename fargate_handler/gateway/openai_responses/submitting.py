@@ -22,7 +22,7 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     event_of,
     submit_event,
 )
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.stream_core.base.channel import (
     BACKGROUND,
     COMPLETION,

@@ -16,18 +16,19 @@ from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http.request_body import read_body
 from evenflow.fargate_handler.gateway.http.senders import (
     Sender,
+    counted_caller,
     digest_of,
     reading_line,
-    text_digest,
 )
-from evenflow.fargate_handler.orchestrator.held_requests import Reading
-from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
+    ReceivedRequest,
     WholeRequest,
     repeatable_channel,
     single_channel,
 )
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
+from evenflow.fargate_handler.orchestrator.request_memory import Reading
 from evenflow.stream_core.auth.rights import Right, check_right
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.channel import COMPLETION, KEYED_COMPLETION, Channel, MessageKind
@@ -103,7 +104,7 @@ async def submit_request(
 
 
 async def submit_event(
-    context: GatewayContext, sender: Sender, event: IngestEvent, *, stays: bool
+    context: GatewayContext, sender: Sender, event: IncomingMessage, *, stays: bool
 ) -> ResponseStream:
     """Submit a message with a whole request, and return its response.
 
@@ -208,7 +209,7 @@ def _event_of(
     key: str | None,
     asked: WholeRequest,
     terms: MessageTerms,
-) -> IngestEvent:
+) -> IncomingMessage:
     if key is None:
         channel = single_channel(sender.tenant, secrets.token_hex(16), sender.session)
         return event_of(context, sender, channel, COMPLETION, asked, terms)
@@ -223,20 +224,17 @@ def event_of(
     kind: MessageKind,
     asked: WholeRequest,
     terms: MessageTerms,
-) -> IngestEvent:
+) -> IncomingMessage:
     """The message that a request becomes, the only one of its channel."""
     kind = kind.sent_with(sender.session)
     if sender.retries and kind.is_told_at_once:
         kind = kind.model_copy(update={"client_retries": True})
-    text = asked.to_text()
-    message_id = text_digest(f"{terms.model}\n{text}")
-    return IngestEvent(
+    request = ReceivedRequest.of(asked)
+    return IncomingMessage.of_request(
         channel,
-        message_id,
-        None,
-        text,
+        request.digest(terms.model),
+        request,
         kind=kind,
         terms=terms.within(sender.traceparent),
-        sender=context.access.sender(channel.tenant, sender.address),
-        asks=asked.asks,
+        caller=counted_caller(context, sender),
     )

@@ -29,7 +29,7 @@ from evenflow.stream_core.base.errors import AuthenticationFailed, EvenflowError
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import LAST_EVENT_ID, LogEncoder
 from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS
-from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
+from evenflow.stream_core.tenants.charges import NOT_COUNTED, Caller
 
 if TYPE_CHECKING:
     from evenflow.fargate_handler.gateway.http.connection import HttpConnection
@@ -72,7 +72,7 @@ class EventStream:
         deadline: Deadline | None = None,
         heartbeat: bytes = STILL_HERE,
         start: EncodeStart | None = None,
-        payer: Payer | None = None,
+        payer: Caller | None = None,
     ) -> None:
         self._context = context
         self.grant: AccessGrant | None = None if for_task else request.get(GRANT)

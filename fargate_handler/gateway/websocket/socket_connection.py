@@ -11,12 +11,12 @@ from evenflow.fargate_handler.gateway.websocket.client_transport import (
     NO_TRANSPORT,
     ClientTransport,
 )
-from evenflow.fargate_handler.orchestrator.held_requests import Reading
+from evenflow.fargate_handler.orchestrator.request_memory import Reading
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded
-from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.bounds.call_rates import RateKeys
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.protocols.evenflow.close_codes import (
     NO_CODE,
@@ -48,7 +48,7 @@ from evenflow.stream_core.records.connection_records import (
     RefusalRecord,
 )
 from evenflow.stream_core.records.event_record import milliseconds
-from evenflow.stream_core.tenants.charges import NOT_COUNTED, Payer
+from evenflow.stream_core.tenants.charges import NOT_COUNTED, Caller
 
 _OF_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
 # picows doubles its buffer for a large frame, and keeps it until the connection ends.
@@ -81,7 +81,7 @@ class SocketConnection(ABC):
         "transport",
     )
 
-    caller: Caller
+    caller: RateKeys
     context: ClientContext
     session: SocketSession
 
@@ -181,7 +181,7 @@ class SocketConnection(ABC):
 
     @property
     @abstractmethod
-    def payer(self) -> Payer:
+    def payer(self) -> Caller:
         """The tenant, key and user that it and its messages are counted for."""
 
     @property
@@ -259,7 +259,7 @@ class SocketConnection(ABC):
         """Count received bytes. Close the connection if the node has no memory for them."""
         if self.session.over:
             return
-        memory = self._memory = self._memory or Reading(self.context.orchestrator.held_requests)
+        memory = self._memory = self._memory or Reading(self.context.orchestrator.request_memory)
         size = self._buffer_bytes + self.session.waiting_bytes
         if size <= memory.bytes:
             memory.shrink_to(size)

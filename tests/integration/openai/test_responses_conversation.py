@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from tests.integration.chat_client import HttpAnswer, call, demo
 from tests.integration.conftest import OpenSession, Serve
 from tests.integration.local_server import LocalServer

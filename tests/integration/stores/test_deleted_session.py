@@ -8,7 +8,7 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
-from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
+from evenflow.fargate_handler.orchestrator.message_ledger import MessageTexts
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
@@ -52,7 +52,7 @@ async def test_only_the_mark_of_its_end_is_left_of_a_deleted_session(
         if isinstance(stores, FileStores)
         else MemoryLargeTexts(lambda: NOW)
     )
-    kept, channel, limits = KeptTexts(texts), new_channel(), Limits()
+    kept, channel, limits = MessageTexts(texts), new_channel(), Limits()
     first = new_message(None, _QUESTION)
     second = await kept.put(new_message(first, _LARGE * (LARGEST_ITEM_TEXT // len(_LARGE) + 1)))
     for message in (first, second):

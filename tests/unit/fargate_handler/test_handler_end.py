@@ -10,7 +10,7 @@ import pytest
 
 from evenflow.fargate_handler.adapters import Adapters, Stores, memory_stores
 from evenflow.fargate_handler.node import Node
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_core.base.channel import Channel
@@ -42,7 +42,7 @@ class NodeUnderTest:
     async def ask(self) -> ResponseStream:
         """A response whose model has begun, or will."""
         submission = await self.handler._orchestrator.submit(
-            IngestEvent(CHANNEL, "m1", None, "hello")
+            IncomingMessage(CHANNEL, "m1", None, "hello")
         )
         await self.clock.pass_time(2.0)
         return submission.stream

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, UpstreamRejected
 from evenflow.stream_core.base.limits import Limits
@@ -163,9 +163,9 @@ async def test_each_version_is_read_and_gone_on_with_at_any_task() -> None:
     for number in range(3):
         await tasks.exchange(number)
     for event in (
-        IngestEvent(CHANNEL, "m3", "m2", "again", replaces="m1"),
-        IngestEvent(CHANNEL, "m4", "m3", "older", parent_message_id="m2"),
-        IngestEvent(CHANNEL, "m5", "m4", "edited", replaces="m3"),
+        IncomingMessage(CHANNEL, "m3", "m2", "again", replaces="m1"),
+        IncomingMessage(CHANNEL, "m4", "m3", "older", parent_message_id="m2"),
+        IncomingMessage(CHANNEL, "m5", "m4", "edited", replaces="m3"),
     ):
         await tasks.a.orchestrator.submit(event)
         await tasks.a.answer(f"to {event.message_id}")
@@ -188,7 +188,7 @@ async def test_each_version_is_read_and_gone_on_with_at_any_task() -> None:
         versions = [each.get("versions") for each in messages]
         assert versions[:2] == [None, ["m1", "m3", "m5"]]
         assert versions[2:] == [None] * (len(ids) - 2)
-    older = IngestEvent(CHANNEL, "m6", "m5", "next", parent_message_id="m4")
+    older = IncomingMessage(CHANNEL, "m6", "m5", "next", parent_message_id="m4")
     await tasks.b.orchestrator.submit(older)
     await settle()
     turns = [turn.text for turn in tasks.b.source.calls[-1].request.turns]
@@ -199,11 +199,11 @@ async def test_a_refused_edit_leaves_the_newest_version_as_what_goes_on() -> Non
     tasks = await Tasks.begin()
     for number in range(2):
         await tasks.exchange(number)
-    await tasks.a.orchestrator.submit(IngestEvent(CHANNEL, "m2", "m1", "again", replaces="m0"))
+    await tasks.a.orchestrator.submit(IncomingMessage(CHANNEL, "m2", "m1", "again", replaces="m0"))
     await tasks.a.answer("anew")
     for refused in (
-        IngestEvent(CHANNEL, "m3", "m1", "stale", replaces="m1"),
-        IngestEvent(CHANNEL, "m3", "m2", "no end", parent_message_id="m0"),
+        IncomingMessage(CHANNEL, "m3", "m1", "stale", replaces="m1"),
+        IncomingMessage(CHANNEL, "m3", "m2", "no end", parent_message_id="m0"),
     ):
         with pytest.raises(EvenflowError):
             await tasks.a.orchestrator.submit(refused)
@@ -217,7 +217,7 @@ async def test_what_was_replaced_is_not_in_the_newest_version() -> None:
     tasks = await Tasks.begin()
     for number in range(3):
         await tasks.exchange(number)
-    again = IngestEvent(CHANNEL, "m3", "m2", "again", replaces="m1")
+    again = IncomingMessage(CHANNEL, "m3", "m2", "again", replaces="m1")
     await tasks.a.orchestrator.submit(again)
     messages = (await tasks.elsewhere.json("GET", MESSAGES))["messages"]
     assert [(each["message_id"], each.get("replaces")) for each in messages] == [

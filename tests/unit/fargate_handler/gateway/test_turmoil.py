@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.stream_core.base.channel import Channel, MessageKind
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.base.limits import Limits
@@ -137,7 +137,7 @@ class Turmoil:
         known = await self.shared.ledger(channel)
         question = f"{channel.session}m{len(known)}:"
         previous = known[-1].message_id if known else None
-        event = IngestEvent(
+        event = IncomingMessage(
             channel, question, previous, question, kind=MessageKind(grace_seconds=3_600.0)
         )
         with suppress(EvenflowError):

@@ -8,7 +8,7 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http.answers import claims_of
 from evenflow.fargate_handler.gateway.sse.event_stream import EventStream
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.response_stream import ResponseStream
@@ -67,7 +67,7 @@ class TextEndpoint:
         context = self._context
         channel = claims_of(request).channel
         last = context.orchestrator.last_message_id(channel)
-        event = IngestEvent(channel, secrets.token_hex(8), last, request.query["text"])
+        event = IncomingMessage(channel, secrets.token_hex(8), last, request.query["text"])
         stream, _ = await context.orchestrator.submit(event)
         encoder = TextEncoder(stream, ResumePoint(0), context.limits.frame_characters)
         return await EventStream(context, request, encoder, {}).write(stream)

@@ -15,12 +15,12 @@ from evenflow.fargate_handler.inference.messages import (
     part_of,
     request_of,
 )
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.log.entries import Content, NotAPart
-from tests.unit.fargate_handler.orchestrator.test_whole_request import REQUESTS, TEXT
+from tests.unit.fargate_handler.orchestrator.test_incoming_message import REQUESTS, TEXT
 from tests.unit.stream_core.log.contents import CONTENTS
 
 

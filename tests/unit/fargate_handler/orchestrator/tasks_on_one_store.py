@@ -11,9 +11,9 @@ from evenflow.fargate_handler.adapters import Stores
 from evenflow.fargate_handler.cluster import Cluster
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage, ReceivedRequest
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
@@ -136,7 +136,7 @@ class Task:
         self.workload = self.cluster.workload
         self.recorder = self.cluster.recorder
         self.keeper = self.cluster.keeper
-        self.succession = self.cluster.succession
+        self.failover = self.cluster.failover
         self.followed = self.cluster.followed
         shared.peers.add(self.address, self.orchestrator)
 
@@ -178,7 +178,10 @@ class Task:
         channel: Channel = CHANNEL,
         kind: MessageKind = CHAT,
     ) -> Coroutine[None, None, Submission]:
-        return self.orchestrator.submit(IngestEvent(channel, message_id, previous, text, kind=kind))
+        request = ReceivedRequest.from_text(text) if kind.brings_conversation else None
+        return self.orchestrator.submit(
+            IncomingMessage(channel, message_id, previous, text, kind=kind, request=request)
+        )
 
     async def refusal(self, message_id: str, previous: str | None = None) -> EvenflowError:
         with pytest.raises(EvenflowError) as refused:

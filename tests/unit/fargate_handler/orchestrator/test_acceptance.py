@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
+    ReceivedRequest,
     WholeRequest,
     single_channel,
 )
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
 from evenflow.stream_core.base.channel import COMPLETION, Channel, MessageKind
 from evenflow.stream_core.base.errors import Conflict, EvenflowError
 from evenflow.stream_core.base.limits import Limits
@@ -388,7 +389,7 @@ async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
     task.shared.sessions.network.hold("accept")
     sending = asyncio.create_task(
         task.orchestrator.submit(
-            IngestEvent(CHANNEL, "m1", None, "hi", kind=MessageKind(grace_seconds=1.0))
+            IncomingMessage(CHANNEL, "m1", None, "hi", kind=MessageKind(grace_seconds=1.0))
         )
     )
     await task.clock.pass_time(3.0)
@@ -403,8 +404,11 @@ async def test_the_grace_period_begins_when_a_reader_can_come() -> None:
 
 async def test_a_busy_loop_is_not_taken_for_a_client_that_left() -> None:
     task = await Task.join()
-    event = IngestEvent(
-        single_channel("acme", "once"), "m1", None, WholeRequest(()).to_text(), kind=COMPLETION
+    event = IncomingMessage.of_request(
+        single_channel("acme", "once"),
+        "m1",
+        ReceivedRequest.of(WholeRequest(())),
+        kind=COMPLETION,
     )
     stream = (await task.orchestrator.submit(event)).stream
     # Who asked hasn't had its turn yet: it can't be read, and hasn't left.
@@ -446,7 +450,9 @@ async def test_in_a_burst_who_asked_first_is_answered_while_the_last_ones_wait()
 async def test_a_request_that_nobody_can_repeat_is_put_on_record_by_one_call() -> None:
     task = await Task.join(Shared())
     channel = single_channel("acme", "once")
-    text = WholeRequest(()).to_text()
-    await task.orchestrator.submit(IngestEvent(channel, "m1", None, text, kind=COMPLETION))
+    request = ReceivedRequest.of(WholeRequest(()))
+    await task.orchestrator.submit(
+        IncomingMessage.of_request(channel, "m1", request, kind=COMPLETION)
+    )
     assert task.shared.sessions.network.calls == {"accept": 1}
     await task.leave()

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
     WholeRequest,
     single_channel,
 )
-from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions
 from evenflow.stream_core.base.agents import NO_TERMS, Agent, Agents, MessageParams, MessageTerms
 from evenflow.stream_core.base.channel import COMPLETION, Channel
 from evenflow.stream_core.base.errors import NotFound
@@ -48,14 +48,17 @@ def test_the_message_comes_before_the_agent_but_for_the_longest_answer() -> None
 
 def test_a_request_of_openai_s_api_is_asked_as_it_came_by_the_model_that_it_names() -> None:
     request = WholeRequest(TURNS, ModelOptions(temperature=1))
-    turns = (Turn("user", request.to_text()),)
-    asked = REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="fast"), COMPLETION)
+    asked = REQUESTS.asked(
+        single_channel("t", "u"), (), MessageTerms(model="fast"), COMPLETION, request
+    )
     assert (asked.turns, asked.options, asked.model) == (
         TURNS,
         ModelOptions(temperature=1),
         "org/small",
     )
-    own = REQUESTS.asked(single_channel("t", "u"), turns, MessageTerms(model="own"), COMPLETION)
+    own = REQUESTS.asked(
+        single_channel("t", "u"), (), MessageTerms(model="own"), COMPLETION, request
+    )
     assert own.model == ""
 
 
@@ -92,11 +95,11 @@ _TERMS = MessageTerms(
 
 async def test_a_task_that_takes_over_asks_the_same_for_the_same_user() -> None:
     first, second = await two_tasks()
-    await first.orchestrator.submit(IngestEvent(CHANNEL, "m1", None, "hi", terms=_TERMS))
+    await first.orchestrator.submit(IncomingMessage(CHANNEL, "m1", None, "hi", terms=_TERMS))
     await settle()
     asked = first.source.calls[0].request
     assert asked.options == ModelOptions(seed=7)
-    assert asked.caller == Caller(CHANNEL.session, "zoe", CHANNEL.tenant, "m1", {"k": "v"})
+    assert asked.caller == CallerInfo(CHANNEL.session, "zoe", CHANNEL.tenant, "m1", {"k": "v"})
     await first.hand_over()
     await first.leave()
     stream = await second.find(asked.key.partition(":")[0])

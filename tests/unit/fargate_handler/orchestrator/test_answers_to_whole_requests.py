@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
+    ReceivedRequest,
     WholeRequest,
     repeatable_channel,
     single_channel,
 )
-from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions, ModelRequest
+from evenflow.fargate_handler.orchestrator.orchestrator import Submission
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions, ModelRequest
 from evenflow.stream_core.base.channel import COMPLETION, KEYED_COMPLETION, Channel
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.log.response_log import ResponseState
@@ -38,7 +39,8 @@ class Node:
         self.source, self.orchestrator = self.task.source, self.task.orchestrator
 
     async def send(self, channel: Channel) -> Submission:
-        event = IngestEvent(channel, "m", None, _REQUEST.to_text(), kind=_KINDS[channel])
+        request = ReceivedRequest.of(_REQUEST)
+        event = IncomingMessage.of_request(channel, "m", request, kind=_KINDS[channel])
         submission = await self.orchestrator.submit(event)
         await settle()
         return submission
@@ -58,7 +60,7 @@ async def test_the_model_is_asked_what_the_request_says(channel: Channel) -> Non
         "",
         key,
         _REQUEST.options,
-        caller=Caller(tenant=channel.tenant, message_id=call.request.caller.message_id),
+        caller=CallerInfo(tenant=channel.tenant, message_id=call.request.caller.message_id),
     )
     call.finish()
     await settle()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.limits import Limits
@@ -60,7 +60,7 @@ class Tasks:
         for _ in range(times):
             self._sent += 1
             channel = Channel(tenant, "demo", f"s{self._sent}")
-            await task.orchestrator.submit(IngestEvent(channel, "m", None, "hi"))
+            await task.orchestrator.submit(IncomingMessage(channel, "m", None, "hi"))
             await settle()
             for call in task.source.calls:
                 if not call.pushed:

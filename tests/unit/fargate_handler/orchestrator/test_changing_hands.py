@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.stream_core.base.channel import (
     BACKGROUND,
     COMPLETION,
@@ -124,7 +124,7 @@ async def test_what_nobody_has_lost_is_not_begun_again() -> None:
     task = await Task.join()
     stream = (await task.send("m1")).stream
     await settle()
-    assert await task.succession.take_over(stream.response_id), "it is this task's"
+    assert await task.failover.take_over(stream.response_id), "it is this task's"
     assert len(task.source.calls) == 1
     assert task.orchestrator.responses.of(CHANNEL) == [stream]
     assert task.count(catalogue.TAKE_OVERS) == 0
@@ -140,12 +140,12 @@ async def test_what_has_ended_here_and_is_not_on_record_yet_is_not_begun_again(
     stream = (await task.send("m1")).stream
     task.responses.network.hold("finish", "take_over")
     if held_up == "after it asked":
-        taking = asyncio.create_task(task.succession.take_over(stream.response_id))
+        taking = asyncio.create_task(task.failover.take_over(stream.response_id))
         await settle()
         await task.answer("a")
     else:
         await task.answer("a")
-        taking = asyncio.create_task(task.succession.take_over(stream.response_id))
+        taking = asyncio.create_task(task.failover.take_over(stream.response_id))
         await settle()
     task.responses.network.release()
     await settle()
@@ -153,7 +153,7 @@ async def test_what_has_ended_here_and_is_not_on_record_yet_is_not_begun_again(
     assert len(task.source.calls) == 1
     assert await task.find(stream.response_id) is stream
     assert (await task.shared.stored(stream.response_id), stream.log.text) == (["a"], "a")
-    assert task.succession._claimed == set()
+    assert task.failover._claimed == set()
     task.assert_idle()
 
 
@@ -162,7 +162,7 @@ async def test_without_room_nothing_of_an_inheritance_stays() -> None:
     a.read((await a.send("m1")).stream)
     await settle()
     a.cut_off()
-    begun = b.succession._begin
+    begun = b.failover._begin
     refused: list[EvenflowError] = []
 
     def full_when_it_begins(left: object) -> bool:
@@ -175,14 +175,14 @@ async def test_without_room_nothing_of_an_inheritance_stays() -> None:
         finally:
             b.workload.draining = False
 
-    b.succession._begin = full_when_it_begins
+    b.failover._begin = full_when_it_begins
     await b.clock.pass_time(12.0, step=0.05)
     assert refused
     assert b.source.calls == []
     assert len(b.orchestrator.responses) == 0
     assert not b.recorder.busy
     b.assert_idle()
-    b.succession._begin = begun
+    b.failover._begin = begun
     await b.clock.pass_time(1.0)
     assert len(b.source.calls) == 1
 

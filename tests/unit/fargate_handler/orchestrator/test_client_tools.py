@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage, WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.answer import Usage
@@ -60,7 +60,7 @@ class Answer:
     async def begin(cls, task: Task, **terms: Any) -> Answer:
         """Send a message that brings the tool."""
         said = MessageTerms(tools=[TOOL], **terms)
-        event = IngestEvent(CHANNEL, "m1", None, "hi", terms=said)
+        event = IncomingMessage(CHANNEL, "m1", None, "hi", terms=said)
         stream = (await task.orchestrator.submit(event)).stream
         answer = cls(task, stream)
         await settle()
@@ -196,7 +196,7 @@ async def test_while_tools_run_the_place_is_another_s() -> None:
 async def test_of_too_many_that_wait_for_tools_the_longest_ends() -> None:
     answer = await Answer.begin(Task.alone(Limits(parked_responses=1)))
     await answer.say("I look. ", *called(0, "c1"))
-    second = IngestEvent(CHANNEL, "m2", "m1", "hi", terms=MessageTerms(tools=[TOOL]))
+    second = IncomingMessage(CHANNEL, "m2", "m1", "hi", terms=MessageTerms(tools=[TOOL]))
     stream = (await answer.task.orchestrator.submit(second)).stream
     await settle()
     await answer.say(*called(0, "c2"))
@@ -354,7 +354,7 @@ async def test_a_conversation_that_a_message_brings_is_in_the_place_of_the_sessi
     await task.answer("Hello.")
     brought = WholeRequest((Turn("system", "Be brief."), QUESTION), ModelOptions())
     terms = MessageTerms(**brought.as_terms())
-    await task.orchestrator.submit(IngestEvent(CHANNEL, "m2", "m1", "hi", terms=terms))
+    await task.orchestrator.submit(IncomingMessage(CHANNEL, "m2", "m1", "hi", terms=terms))
     await settle()
     assert task.source.calls[1].request.turns == (Turn("system", "Be brief."), QUESTION)
     await task.answer("Hi.")

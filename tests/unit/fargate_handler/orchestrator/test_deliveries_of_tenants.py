@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.limits import Limits
@@ -52,7 +52,7 @@ class LateNode:
         """Begin so many answers of a tenant, each with its reader."""
         for number in range(answers):
             channel = Channel(tenant, "demo", f"s{number}")
-            event = IngestEvent(channel, "m", None, "hi", terms=MessageTerms(key=self._key))
+            event = IncomingMessage(channel, "m", None, "hi", terms=MessageTerms(key=self._key))
             stream = (await self.task.orchestrator.submit(event)).stream
             reader = CostlyReader(stream, self.clock, AssembledText())
             stream.attach(reader)

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
+    ReceivedRequest,
     WholeRequest,
     response_channel,
     single_channel,
@@ -38,13 +39,12 @@ async def is_ended(task: Task, channel: Channel = CHANNEL) -> bool:
     return False
 
 
-def event(session: Channel | None = CHANNEL, key: str = "") -> IngestEvent:
+def event(session: Channel | None = CHANNEL, key: str = "") -> IncomingMessage:
     """A background answer over `/v1`, with a session's token or without."""
-    return IngestEvent(
+    return IncomingMessage.of_request(
         response_channel(CHANNEL.tenant, "d" * 40, session),
         "m1",
-        None,
-        WholeRequest((Turn("user", "hi"),)).to_text(),
+        ReceivedRequest.of(WholeRequest((Turn("user", "hi"),))),
         kind=BACKGROUND.sent_with(session),
         terms=NO_TERMS.model_copy(update={"key": key}),
     )

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from evenflow.fargate_handler.orchestrator.generation import Generation
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import (

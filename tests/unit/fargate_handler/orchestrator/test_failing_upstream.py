@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -225,7 +225,7 @@ async def test_failed_attempts_are_counted_by_their_code_and_throttled_ones_apar
 async def test_an_answer_that_its_own_time_cuts_off_is_no_failure_of_the_model() -> None:
     node = Node(LIMITS)
     terms = MessageTerms(timeout_ms=2_000)
-    event = IngestEvent(Channel("t", "demo", "s"), "m1", None, "hi", terms=terms)
+    event = IncomingMessage(Channel("t", "demo", "s"), "m1", None, "hi", terms=terms)
     stream = (await node.orchestrator.submit(event)).stream
     await settle()
     node.source.calls[0].push("Hel")

@@ -145,7 +145,7 @@ async def test_abandoned_in_the_pause_before_a_retry_there_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "evenflow.fargate_handler.orchestrator.generation._RETRY_PAUSE_SECONDS", (1.0, 1.0)
+        "evenflow.fargate_handler.orchestrator.retry_policy._RETRY_PAUSE_SECONDS", (1.0, 1.0)
     )
     bench = Bench()
     bench.clock.drive_timers()

@@ -15,7 +15,7 @@ from evenflow.stream_core.stores.outcome import Outcome
 from evenflow.stream_core.stores.response_store import ResponseHead
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Task
-from tests.unit.fargate_handler.orchestrator.test_succession import SWEEP, lost, text_on_record
+from tests.unit.fargate_handler.orchestrator.test_failover import SWEEP, lost, text_on_record
 
 
 async def exhausted() -> tuple[Task, str]:
@@ -139,14 +139,14 @@ async def test_a_response_whose_giving_up_was_interrupted_is_given_up_in_the_end
     assert b.shared.letters.letters
     assert (await b.shared.ledger())[0].ended
     assert b.source.calls == []
-    assert b.succession._claimed == set()
+    assert b.failover._claimed == set()
 
 
 async def test_without_a_queue_of_dead_letters_it_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     b, response_id = await exhausted()
-    b.succession._dead_letters = LoggedDeadLetters()
+    b.failover._dead_letters = LoggedDeadLetters()
     await b.clock.pass_time(SWEEP)
     assert (await b.shared.head(response_id)).ending is not None
     assert f"dead letter: DeadLetter(response_id='{response_id}'" in caplog.text

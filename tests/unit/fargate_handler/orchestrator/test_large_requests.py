@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.succession import ATTEMPTS_EXHAUSTED
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
+from evenflow.fargate_handler.orchestrator.failover import ATTEMPTS_EXHAUSTED
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, repeatable_channel
 from evenflow.stream_core.base.channel import KEYED_COMPLETION
 from evenflow.stream_core.base.errors import Overloaded, TooLarge
 from evenflow.stream_core.log.response_log import ResponseState

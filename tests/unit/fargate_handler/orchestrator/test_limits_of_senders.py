@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.orchestrator.incoming_message import (
     WholeRequest,
     repeatable_channel,
     single_channel,

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper
 from evenflow.fargate_handler.orchestrator.message_ledger import (
-    KeptTexts,
     MessageLedger,
+    MessageTexts,
 )
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Overloaded, is_for_want_of_room
@@ -20,6 +20,7 @@ from evenflow.stream_core.stores.memory_store import MemoryResponseStore, Memory
 from evenflow.stream_core.stores.response_store import Lease
 from evenflow.stream_core.stores.session_store import LedgerEntry, NotAccepted, StoreFull
 from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
+from evenflow.stream_core.tenants.charges import Caller
 from tests.unit.fargate_handler.orchestrator.kept_apart import KeptApart
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
@@ -66,7 +67,7 @@ class Node:
         )
         self.texts = KeptApart()
         self.ledger = MessageLedger(
-            context, self.sessions, self.recorder, self.keeper, KeptTexts(self.texts)
+            context, self.sessions, self.recorder, self.keeper, MessageTexts(self.texts)
         )
 
     def stream(self, message_id: str = "m1") -> ResponseStream:
@@ -83,7 +84,7 @@ class Node:
         self, message_id: str, previous: str | None = None, text: str = "hi"
     ) -> ResponseStream:
         stream = self.stream(message_id)
-        await self.ledger.accept(IngestEvent(CHANNEL, message_id, previous, text), stream)
+        await self.ledger.accept(IncomingMessage(CHANNEL, message_id, previous, text), stream)
         return stream
 
     @property
@@ -198,11 +199,11 @@ async def test_its_sender_is_kept_with_a_message_and_can_not_be_read_there() -> 
     node.sessions.accept = accept  # type: ignore[method-assign, assignment]
     first, second, other = CHANNEL, Channel("t", "demo", "other"), "203.0.113.8"
     for channel, address in ((first, "203.0.113.7"), (second, "203.0.113.7"), (first, other)):
-        event = IngestEvent(channel, "m1", None, "hi", sender=("t", address))
+        event = IncomingMessage(channel, "m1", None, "hi", caller=Caller("t", address=address))
         await node.ledger.accept(event, node.stream())
     of_first, of_second, of_other = (sender.split(":") for sender in senders)
     assert of_first[0] == of_second[0] != of_other[0], "the address"
     assert of_second[1] != of_first[1] == of_other[1], "the session"
     assert "203" not in senders[0]
-    await node.ledger.accept(IngestEvent(first, "m1", None, "hi"), node.stream())
+    await node.ledger.accept(IncomingMessage(first, "m1", None, "hi"), node.stream())
     assert senders[3] == "", "nobody knows after a take-over"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.orchestrator import Submission
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -56,7 +56,7 @@ class Node:
         replaces: str | None = None,
     ) -> Submission:
         channel = Channel(tenant, "demo", session)
-        event = IngestEvent(channel, message_id, previous, text, replaces=replaces)
+        event = IncomingMessage(channel, message_id, previous, text, replaces=replaces)
         return await self.orchestrator.submit(event)
 
     async def refusal(
@@ -517,7 +517,7 @@ class Traffic:
             await self.node.orchestrator.cancel(stream)
             return
         again = await self.node.orchestrator.submit(
-            IngestEvent(stream.channel, stream.message_id, None, "hi")
+            IncomingMessage(stream.channel, stream.message_id, None, "hi")
         )
         assert again == Submission(stream, duplicate=True)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
+    ReceivedRequest,
     WholeRequest,
     single_channel,
 )
@@ -18,7 +19,7 @@ from evenflow.stream_core.base.channel import COMPLETION
 from evenflow.stream_core.base.errors import EvenflowError, RateLimited, UpstreamFailed
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.session.conversation import Turn
-from evenflow.stream_core.tenants.charges import Asked, Payer
+from evenflow.stream_core.tenants.charges import Caller, TokenDemand
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
@@ -45,13 +46,13 @@ async def joined(shared: Shared, name: str, limits: QuotaLimits = _MINUTE, **nod
 
 async def send(task: Task, message_id: str = "m1", previous: str | None = None) -> None:
     """A message of 100 tokens that asks for at most 500."""
-    event = IngestEvent(CHANNEL, message_id, previous, _100_TOKENS, terms=_TERMS)
+    event = IncomingMessage(CHANNEL, message_id, previous, _100_TOKENS, terms=_TERMS)
     await task.orchestrator.submit(event)
     await settle()
 
 
 def left(task: Task) -> list[int]:
-    states = task.quotas.states(Payer(CHANNEL.tenant), task.clock.now)
+    states = task.quotas.states(Caller(CHANNEL.tenant), task.clock.now)
     return [state.remaining for state in states]
 
 
@@ -176,9 +177,10 @@ async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> No
     tool = {"type": "function", "function": {"name": "abc"}}  # 45 bytes
     options = ModelOptions(max_tokens=100, tools=(tool,), passed={"n": 3})
     asked = WholeRequest((Turn("system", "abc" * 5), Turn("user", "abc" * 5)), options)
-    assert asked.asks == Asked(2 * 13 + 15, 100, choices=3)
+    assert asked.asks == TokenDemand(2 * 13 + 15, 100, choices=3)
     channel = single_channel(CHANNEL.tenant, "1")
-    event = IngestEvent(channel, "m", None, asked.to_text(), kind=COMPLETION, asks=asked.asks)
+    request = ReceivedRequest.of(asked)
+    event = IncomingMessage.of_request(channel, "m", request, kind=COMPLETION)
     await task.orchestrator.submit(event)
     assert left(task) == [9, 10_000 - 41 - 300]
     await task.leave()
@@ -204,12 +206,12 @@ def test_what_the_model_may_read_of_a_parameter_is_estimated(
 @pytest.mark.parametrize("longest", [0, -10_000_000])
 async def test_an_answer_of_no_length_at_all_says_nothing_of_its_length(longest: int) -> None:
     asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=longest))
-    assert asked.asks == Asked(9)
+    assert asked.asks == TokenDemand(9)
 
 
 async def test_an_answer_longer_than_any_is_counted_as_the_longest_that_there_are() -> None:
     asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=2**63 - 1))
-    assert asked.asks == Asked(9, 10_000_000), "a store's counters end there"
+    assert asked.asks == TokenDemand(9, 10_000_000), "a store's counters end there"
 
 
 async def test_no_more_is_reserved_than_the_model_may_answer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.agents import MessageParams, MessageTerms
@@ -18,7 +18,7 @@ from evenflow.stream_core.filtering.port import Filtering
 from evenflow.stream_core.log.entries import LOGPROBS, Content, Kind, Part
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.charges import Caller
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import QuotaLimits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
@@ -180,7 +180,7 @@ async def test_a_filtered_attempt_that_begins_again_has_the_whole_length() -> No
 async def with_tool(task: Task, longest: int | None = None) -> ResponseStream:
     """Send the message `hi` with a tool. The answer is read here."""
     terms = MessageTerms(params=MessageParams(max_tokens=longest), tools=[TOOL])
-    event = IngestEvent(Channel("t", "demo", "s"), "m1", None, "hi", terms=terms)
+    event = IncomingMessage(Channel("t", "demo", "s"), "m1", None, "hi", terms=terms)
     stream = (await task.orchestrator.submit(event)).stream
     task.read(stream)
     await settle()
@@ -279,7 +279,7 @@ async def test_a_lie_takes_neither_the_tenant_s_rate_nor_its_turns() -> None:
     task = await Task.join(stores, limits=LIMITS)
     await ask(task, longest=LONGEST)
     await finish(task, LIE)
-    left = task.quotas.states(Payer("t"), task.clock.now)[0].remaining
+    left = task.quotas.states(Caller("t"), task.clock.now)[0].remaining
     assert left >= 1_000 - MOST_INPUT - LONGEST
     # A token of the answer counts twice.
     charged = task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, repeatable_channel
 from evenflow.stream_core.base.channel import KEYED_COMPLETION
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream

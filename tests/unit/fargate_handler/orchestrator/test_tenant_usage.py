@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.stream_core.base.agents import MessageParams, MessageTerms
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -21,7 +21,7 @@ from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import Ask, Reservation
-from evenflow.stream_core.tenants.charges import Payer
+from evenflow.stream_core.tenants.charges import Caller
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from evenflow.stream_core.tenants.usage import UsageRecord
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
@@ -50,7 +50,7 @@ async def ask(
 ) -> ResponseStream:
     """Send the message `hi`, whose answer is read here."""
     said = MessageTerms(params=MessageParams(max_tokens=longest), **terms)  # type: ignore[arg-type]
-    event = IngestEvent(Channel("t", "demo", session), "m1", None, "hi", terms=said)
+    event = IncomingMessage(Channel("t", "demo", session), "m1", None, "hi", terms=said)
     stream = (await task.orchestrator.submit(event)).stream
     task.read(stream)
     await settle()
@@ -103,13 +103,13 @@ async def test_rates_budgets_turns_and_usage_have_one_estimate_of_a_message() ->
     task = await Task.join(stores, limits=LIMITS)
     terms = MessageTerms(params=MessageParams(max_tokens=100))
     for message_id, previous, tokens in (("m1", None, INPUT), ("m2", "m1", 3 * INPUT)):
-        before = task.quotas.states(Payer("t"), task.clock.now)[0].remaining
-        event = IngestEvent(Channel("t", "demo", "s"), message_id, previous, "hi", terms=terms)
+        before = task.quotas.states(Caller("t"), task.clock.now)[0].remaining
+        event = IncomingMessage(Channel("t", "demo", "s"), message_id, previous, "hi", terms=terms)
         stream = (await task.orchestrator.submit(event)).stream
         task.read(stream)
         await settle()
         assert await reserved(stores) == {stream.response_id: tokens + 100}
-        assert before - task.quotas.states(Payer("t"), task.clock.now)[0].remaining == tokens
+        assert before - task.quotas.states(Caller("t"), task.clock.now)[0].remaining == tokens
         await task.answer("ok")
         await task.clock.pass_time(1.0)
     assert [record.input_tokens for record in await used(stores)] == [INPUT, 3 * INPUT]
@@ -135,7 +135,7 @@ async def test_a_model_that_gave_nothing_costs_what_it_was_asked_if_it_was_at_wo
     await ask(task, longest=100)
     task.source.calls[0].fail(failure)
     await settle()
-    assert task.quotas.states(Payer("t"), task.clock.now)[0].remaining == 1_000 - tokens
+    assert task.quotas.states(Caller("t"), task.clock.now)[0].remaining == 1_000 - tokens
     await task.clock.pass_time(1.0)
     assert [record.input_tokens for record in await used(stores)] == [tokens]
     assert await committed(stores) == tokens
@@ -151,7 +151,7 @@ async def test_an_answer_that_is_cancelled_before_its_model_is_asked_costs_no_to
     stream = await ask(task, "s2", longest=100)
     await task.orchestrator.cancel(stream)
     await settle()
-    before = task.quotas.states(Payer("t"), task.clock.now)[0].remaining
+    before = task.quotas.states(Caller("t"), task.clock.now)[0].remaining
     assert before == 1_000 - INPUT - 100, "what runs"
     await task.clock.pass_time(1.0)
     assert list(await reserved(stores)) == [running.response_id]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
-    IngestEvent,
+from evenflow.fargate_handler.orchestrator.incoming_message import (
+    IncomingMessage,
+    ReceivedRequest,
     WholeRequest,
     single_channel,
 )
@@ -197,8 +198,8 @@ async def test_a_server_that_says_its_quota_is_used_up_is_asked_nothing_until_th
 
 async def ask_once(node: Node) -> ResponseStream:
     """As a program that sends no key, and reads."""
-    text = WholeRequest(()).to_text()
-    event = IngestEvent(single_channel("t", "once"), "m1", None, text, kind=COMPLETION)
+    request, channel = ReceivedRequest.of(WholeRequest(())), single_channel("t", "once")
+    event = IncomingMessage.of_request(channel, "m1", request, kind=COMPLETION)
     stream = (await node.orchestrator.submit(event)).stream
     reader_of(node, stream)
     await settle()

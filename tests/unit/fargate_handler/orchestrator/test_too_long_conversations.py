@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.token_sources.model_refusals import refusal
 from evenflow.stream_core.base.channel import KEYED_COMPLETION, Channel
 from evenflow.stream_core.delivery.response_stream import ResponseStream

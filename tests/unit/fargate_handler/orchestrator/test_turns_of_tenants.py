@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.agents import NO_TERMS, MessageTerms, ServiceClass
 from evenflow.stream_core.base.answer import Usage
@@ -46,7 +46,7 @@ class Node:
         self._sent += 1
         channel = Channel(tenant, "demo", f"{self.task.keeper.owner}.{self._sent}")
         text = f"{tenant} {self._sent}" + " more" * (tokens - 1)
-        event = IngestEvent(channel, "m", None, text, terms=terms)
+        event = IncomingMessage(channel, "m", None, text, terms=terms)
         stream = (await self.task.orchestrator.submit(event)).stream
         await settle()
         self.streams.append(stream)

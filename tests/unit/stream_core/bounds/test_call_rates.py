@@ -8,13 +8,13 @@ from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.call_rates import (
     LONGEST_WAIT_SECONDS,
-    Caller,
     CallRates,
+    RateKeys,
     cost_of_answer,
 )
 
 _LIMITS = Limits(calls_per_second=10, calls_per_sender_per_second=40, streams_per_session=2)
-_READER = Caller("session")
+_READER = RateKeys("session")
 
 
 def test_a_burst_passes_at_once_then_calls_wait_and_then_they_are_refused() -> None:
@@ -46,14 +46,14 @@ def test_what_a_call_has_cost_besides_is_waited_for_by_the_next_one() -> None:
 def test_sessions_do_not_wait_for_each_other_and_their_sender_is_counted_over_all() -> None:
     rates = CallRates(_LIMITS)
     for number in range(8):
-        assert rates.charge(Caller(f"session {number}", "address"), 10, 0.0) == 0.0
-    assert rates.charge(Caller("another", "address"), 1, 0.0) == pytest.approx(1 / 40)
-    assert rates.charge(Caller("another", "another address"), 1, 0.0) == 0.0
+        assert rates.charge(RateKeys(f"session {number}", "address"), 10, 0.0) == 0.0
+    assert rates.charge(RateKeys("another", "address"), 1, 0.0) == pytest.approx(1 / 40)
+    assert rates.charge(RateKeys("another", "another address"), 1, 0.0) == 0.0
 
 
 def test_other_tasks_have_no_rate() -> None:
     rates = CallRates(_LIMITS)
-    assert [rates.charge(Caller(), 1_000, 0.0) for _ in range(100)] == [0.0] * 100
+    assert [rates.charge(RateKeys(), 1_000, 0.0) for _ in range(100)] == [0.0] * 100
 
 
 def test_the_rate_is_kept_over_a_long_time() -> None:
@@ -69,7 +69,7 @@ def test_the_rate_is_kept_over_a_long_time() -> None:
 
 def test_so_many_streams_of_a_session_are_open_at_once_and_not_more() -> None:
     rates = CallRates(_LIMITS)
-    with rates.streaming(_READER), rates.streaming(Caller("another")):
+    with rates.streaming(_READER), rates.streaming(RateKeys("another")):
         with (
             rates.streaming(_READER),
             pytest.raises(RateLimited) as refused,
@@ -84,7 +84,7 @@ def test_so_many_streams_of_a_session_are_open_at_once_and_not_more() -> None:
 
 def test_who_is_no_session_s_has_as_many_streams_as_the_node_takes() -> None:
     rates = CallRates(_LIMITS)
-    key = Caller(sender=("acme", "key"))
+    key = RateKeys(account=("acme", "key"))
     with rates.streaming(key), rates.streaming(key), rates.streaming(key):
         pass
 
@@ -92,5 +92,5 @@ def test_who_is_no_session_s_has_as_many_streams_as_the_node_takes() -> None:
 def test_callers_without_end_take_no_memory_without_end() -> None:
     rates = CallRates(_LIMITS)
     for number in range(10_000):
-        rates.charge(Caller(number), 1, 0.0)
+        rates.charge(RateKeys(number), 1, 0.0)
     assert len(rates._sessions) == 8_192

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.stream_core.base.errors import RateLimited
-from evenflow.stream_core.tenants.charges import Asked, Connected, Payer
+from evenflow.stream_core.tenants.charges import Caller, Connected, TokenDemand
 from evenflow.stream_core.tenants.pressed_users import MOST_TOLD, name_of_user
 from evenflow.stream_core.tenants.quotas import Quotas
 from evenflow.stream_core.tenants.registry import Tenants
@@ -11,10 +11,10 @@ from evenflow.stream_core.tenants.rotation import rotated
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, ApiKey, QuotaLimits, Tenant
 from evenflow.stream_core.tenants.tenant_activity import Activity
 
-ACME, OTHER = Payer("acme"), Payer("other")
-ANN = Payer("acme", "k1", "ann")
+ACME, OTHER = Caller("acme"), Caller("other")
+ANN = Caller("acme", "k1", "ann")
 # 100 tokens in, and 50 out at most.
-ASKED = Asked(100, 50)
+ASKED = TokenDemand(100, 50)
 
 
 def quotas(
@@ -29,11 +29,11 @@ def quotas(
     return Quotas(Tenants(records=[record]), most_users=most_users)
 
 
-def left(of: Quotas, payer: Payer, now: float = 0.0) -> dict[str, int]:
+def left(of: Quotas, payer: Caller, now: float = 0.0) -> dict[str, int]:
     return {state.limit: state.remaining for state in of.states(payer, now)}
 
 
-def refused(of: Quotas, payer: Payer, asked: Asked = ASKED, now: float = 0.0) -> RateLimited:
+def refused(of: Quotas, payer: Caller, asked: TokenDemand = ASKED, now: float = 0.0) -> RateLimited:
     with pytest.raises(RateLimited) as refusal:
         of.charge(payer, asked, now)
     return refusal.value
@@ -68,17 +68,17 @@ def test_a_message_is_charged_one_request_its_input_and_the_longest_answer_it_al
 def test_an_answer_of_unknown_length_is_taken_to_be_as_long_as_the_tenants_lately() -> None:
     accounts = quotas(QuotaLimits(output_tokens_per_minute=10_000))
     for _ in range(100):
-        accounts.charge(ACME, Asked(0), 0.0).settle(0, 20, 0.0)
+        accounts.charge(ACME, TokenDemand(0), 0.0).settle(0, 20, 0.0)
     # One that failed says nothing of the others' length.
-    accounts.charge(ACME, Asked(0), 0.0).settle(0, 0, 0.0)
+    accounts.charge(ACME, TokenDemand(0), 0.0).settle(0, 0, 0.0)
     before = left(accounts, ACME)["tenant.output_tokens_per_minute"]
-    accounts.charge(ACME, Asked(0), 0.0)
+    accounts.charge(ACME, TokenDemand(0), 0.0)
     assert before - left(accounts, ACME)["tenant.output_tokens_per_minute"] in (20, 21)
 
 
 def test_what_was_reserved_and_not_used_goes_back_at_the_end() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=1_000))
-    charge = accounts.charge(ACME, Asked(100, 900), 0.0)
+    charge = accounts.charge(ACME, TokenDemand(100, 900), 0.0)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 0}
     charge.settle(110, 30, 0.0)
     assert left(accounts, ACME) == {"tenant.tokens_per_minute": 860}
@@ -86,12 +86,12 @@ def test_what_was_reserved_and_not_used_goes_back_at_the_end() -> None:
 
 def test_who_asks_for_the_longest_answer_of_all_keeps_others_out_for_a_minute_at_most() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=600), user=QuotaLimits(tokens_per_minute=60))
-    greedy = accounts.charge(ANN, Asked(0, 10_000_000), 0.0)
-    assert refused(accounts, ACME, Asked(0, 60)).retry_after_ms == 6_000
-    accounts.charge(ACME, Asked(0, 600), 60.0)
+    greedy = accounts.charge(ANN, TokenDemand(0, 10_000_000), 0.0)
+    assert refused(accounts, ACME, TokenDemand(0, 60)).retry_after_ms == 6_000
+    accounts.charge(ACME, TokenDemand(0, 600), 60.0)
     greedy.settle(0, 1_200, 60.0)
     # What was used beyond the reservation is a debt.
-    assert refused(accounts, ACME, Asked(0, 60), 60.0).retry_after_ms == 66_000
+    assert refused(accounts, ACME, TokenDemand(0, 60), 60.0).retry_after_ms == 66_000
 
 
 def test_what_was_used_beyond_the_reservation_is_a_debt_that_delays_the_next() -> None:
@@ -164,11 +164,11 @@ def test_each_bound_refuses_with_its_own_name(of: str, bound: str, most: int) ->
 def test_keys_and_users_of_a_tenant_are_counted_apart() -> None:
     one = QuotaLimits(requests_per_minute=1)
     accounts = quotas(key=one, user=one)
-    accounts.charge(Payer("acme", "k1", "ann"), ASKED, 0.0)
-    accounts.charge(Payer("acme", "", "bob"), ASKED, 0.0)
-    accounts.charge(Payer("acme"), ASKED, 0.0)
-    assert refused(accounts, Payer("acme", "k1", "cid")).code == "key_limit"
-    assert refused(accounts, Payer("acme", "", "ann")).code == "user_limit"
+    accounts.charge(Caller("acme", "k1", "ann"), ASKED, 0.0)
+    accounts.charge(Caller("acme", "", "bob"), ASKED, 0.0)
+    accounts.charge(Caller("acme"), ASKED, 0.0)
+    assert refused(accounts, Caller("acme", "k1", "cid")).code == "key_limit"
+    assert refused(accounts, Caller("acme", "", "ann")).code == "user_limit"
 
 
 def test_keys_of_one_line_use_one_account_through_any_number_of_rotations() -> None:
@@ -179,32 +179,32 @@ def test_keys_of_one_line_use_one_account_through_any_number_of_rotations() -> N
         record = rotated(record, new_key, now=0.0, overlap=60.0, key_id=record.keys[-1].id)
     accounts = Quotas(Tenants(records=[record]))
     for key in ("k1", "k2", "k3", "k1"):
-        accounts.charge(Payer("acme", key), ASKED, 0.0)
+        accounts.charge(Caller("acme", key), ASKED, 0.0)
     for key in ("k1", "k2", "k3"):
-        assert refused(accounts, Payer("acme", key)).extra["limit"] == "key.requests_per_minute"
-    accounts.connect(Payer("acme", "k1"), 0.0)
-    accounts.connect(Payer("acme", "k3"), 0.0)
+        assert refused(accounts, Caller("acme", key)).extra["limit"] == "key.requests_per_minute"
+    accounts.connect(Caller("acme", "k1"), 0.0)
+    accounts.connect(Caller("acme", "k3"), 0.0)
     with pytest.raises(RateLimited):
-        accounts.check_connection(Payer("acme", "k2"))
+        accounts.check_connection(Caller("acme", "k2"))
     assert "acme/k1" in accounts.busy(0.0)
     accounts.learned(Activity("acme/k1", "other", 0.0, requests=4), 60.0)
-    assert refused(accounts, Payer("acme", "k3"), now=60.0).code == "key_limit"
+    assert refused(accounts, Caller("acme", "k3"), now=60.0).code == "key_limit"
 
 
 def test_so_many_users_are_remembered_and_the_one_idle_longest_begins_anew() -> None:
     accounts = quotas(user=QuotaLimits(requests_per_minute=1), most_users=3)
     for user in ("ann", "bob", "cid", "dan"):
-        accounts.charge(Payer("acme", "", user), ASKED, 0.0).settle(100, 1, 0.0)
-    accounts.charge(Payer("acme", "", "ann"), ASKED, 0.0)
-    assert refused(accounts, Payer("acme", "", "dan")).code == "user_limit"
+        accounts.charge(Caller("acme", "", user), ASKED, 0.0).settle(100, 1, 0.0)
+    accounts.charge(Caller("acme", "", "ann"), ASKED, 0.0)
+    assert refused(accounts, Caller("acme", "", "dan")).code == "user_limit"
 
 
 def test_a_user_with_an_answer_is_not_forgotten() -> None:
     accounts = quotas(user=QuotaLimits(answers_at_once=1), most_users=3)
-    accounts.charge(Payer("acme", "", "ann"), ASKED, 0.0)
+    accounts.charge(Caller("acme", "", "ann"), ASKED, 0.0)
     for each in range(1_000):
-        accounts.charge(Payer("acme", "", f"u{each}"), ASKED, 0.0).settle(100, 1, 0.0)
-    assert refused(accounts, Payer("acme", "", "ann")).code == "user_limit"
+        accounts.charge(Caller("acme", "", f"u{each}"), ASKED, 0.0).settle(100, 1, 0.0)
+    assert refused(accounts, Caller("acme", "", "ann")).code == "user_limit"
     assert len(accounts._users) <= 4
 
 
@@ -232,7 +232,7 @@ def test_an_answer_that_another_task_goes_on_with_stays_charged() -> None:
     accounts.charge(ACME, ASKED, 0.0)
 
 
-def connected(of: Quotas, payer: Payer) -> Connected:
+def connected(of: Quotas, payer: Caller) -> Connected:
     of.check_connection(payer)
     return of.connect(payer, 0.0)
 
@@ -243,9 +243,9 @@ def test_connections_are_counted_until_they_close() -> None:
     with pytest.raises(RateLimited, match="may have 1 connections") as of_user:
         connected(accounts, ANN)
     assert of_user.value.code == "user_limit"
-    connected(accounts, Payer("acme", "", "bob"))
+    connected(accounts, Caller("acme", "", "bob"))
     with pytest.raises(RateLimited, match="may have 2 connections") as of_tenant:
-        connected(accounts, Payer("acme", "", "cid"))
+        connected(accounts, Caller("acme", "", "cid"))
     assert of_tenant.value.extra["limit"] == "tenant.connections"
     first.close()
     first.close()
@@ -407,10 +407,10 @@ def test_of_a_user_who_is_told_no_more_nothing_is_known_any_more() -> None:
 def test_so_many_users_are_told_those_who_have_used_most() -> None:
     accounts = quotas(user=QuotaLimits(requests_per_minute=10), most_users=1_000)
     for number in range(1_000):
-        accounts.charge(Payer("acme", "", f"user {number}"), ASKED, 0.0)
+        accounts.charge(Caller("acme", "", f"user {number}"), ASKED, 0.0)
     for number in range(100):
         for _ in range(4 if number % 2 else 2):
-            accounts.charge(Payer("acme", "", f"user {number}"), ASKED, 0.0)
+            accounts.charge(Caller("acme", "", f"user {number}"), ASKED, 0.0)
     told = users_of(accounts, 0.0)
     assert len(told) == MOST_TOLD
     odd = {name_of_user("acme", f"user {number}") for number in range(1, 100, 2)}
@@ -455,7 +455,7 @@ def test_a_record_that_changes_holds_from_the_next_message_on() -> None:
 
 def test_what_is_shared_is_counted_to_nobody() -> None:
     accounts = quotas(QuotaLimits(connections=1), user=QuotaLimits(connections=1))
-    shared = Payer("acme", "", "", shared=True)
+    shared = Caller("acme", "", "", shared=True)
     for _ in range(3):
         connected(accounts, shared)
     connected(accounts, ANN)

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from evenflow.stream_core.base.errors import RateLimited
-from evenflow.stream_core.tenants.charges import Asked, Charge, Payer
+from evenflow.stream_core.tenants.charges import Caller, Charge, TokenDemand
 from evenflow.stream_core.tenants.quotas import BoundState, Quotas
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
@@ -21,10 +21,10 @@ LIMITS = st.builds(
     answers_at_once=st.none() | st.integers(1, 3),
 )
 PAYERS = st.builds(
-    Payer, st.just("acme"), st.sampled_from(["", "k1"]), st.sampled_from(["", "ann", "bob"])
+    Caller, st.just("acme"), st.sampled_from(["", "k1"]), st.sampled_from(["", "ann", "bob"])
 )
 ASKED = st.builds(
-    Asked, st.integers(0, 4_000), st.none() | st.integers(1, 2_000), st.integers(1, 4)
+    TokenDemand, st.integers(0, 4_000), st.none() | st.integers(1, 2_000), st.integers(1, 4)
 )
 STEPS = st.lists(
     st.tuples(PAYERS, ASKED, st.floats(0, 20), st.none() | st.integers(0, 2_000)), max_size=25
@@ -43,11 +43,11 @@ RECORDS = st.builds(
 
 
 def all_states(quotas: Quotas, now: float) -> list[BoundState]:
-    payers = [Payer("acme", key, user) for key in ("", "k1") for user in ("", "ann", "bob")]
+    payers = [Caller("acme", key, user) for key in ("", "k1") for user in ("", "ann", "bob")]
     return [state for payer in payers for state in quotas.states(payer, now)]
 
 
-def charged(quotas: Quotas, payer: Payer, asked: Asked, now: float) -> Charge | RateLimited:
+def charged(quotas: Quotas, payer: Caller, asked: TokenDemand, now: float) -> Charge | RateLimited:
     try:
         return quotas.charge(payer, asked, now)
     except RateLimited as refusal:
@@ -56,7 +56,10 @@ def charged(quotas: Quotas, payer: Payer, asked: Asked, now: float) -> Charge | 
 
 @given(record=RECORDS, steps=STEPS, asked=ASKED, payer=PAYERS)
 def test_who_comes_again_when_a_refusal_says_is_accepted_if_nobody_else_came(
-    record: Tenant, steps: list[tuple[Payer, Asked, float, int | None]], asked: Asked, payer: Payer
+    record: Tenant,
+    steps: list[tuple[Caller, TokenDemand, float, int | None]],
+    asked: TokenDemand,
+    payer: Caller,
 ) -> None:
     quotas, now = Quotas(Tenants(records=[record])), 1_000.0
     for each, its, seconds, answered in steps:
@@ -80,7 +83,7 @@ def test_who_comes_again_when_a_refusal_says_is_accepted_if_nobody_else_came(
 
 @given(record=RECORDS, steps=STEPS)
 def test_when_all_answers_have_ended_none_is_counted(
-    record: Tenant, steps: list[tuple[Payer, Asked, float, int | None]]
+    record: Tenant, steps: list[tuple[Caller, TokenDemand, float, int | None]]
 ) -> None:
     quotas, now, charges = Quotas(Tenants(records=[record])), 0.0, list[Charge]()
     for payer, asked, seconds, answered in steps:

@@ -20,7 +20,7 @@ def tenant_of(tenants: Tenants, given: str | None) -> str | None:
 
 def refusal_of(tenants: Tenants, tenant_id: str, key_id: str) -> str:
     with pytest.raises(EvenflowError) as refused:
-        tenants.check_there(tenant_id, key_id)
+        tenants.check_valid(tenant_id, key_id)
     return refused.value.code
 
 
@@ -75,19 +75,19 @@ def test_a_tenant_is_open_where_its_record_or_a_setting_says_so() -> None:
         assert not tenants.open_to_all, "names of others are still not anybody's"
         assert not tenants.is_shut
         assert tenant_of(tenants, ZETA) == "public", "and its key is one"
-        tenants.check_there("public", "")
+        tenants.check_valid("public", "")
     assert not Tenants(keys, open_tenant="public", identified=True).is_open("public")
 
 
 def test_what_was_opened_without_a_key_ends_when_one_is_needed() -> None:
     tenants = Tenants()
-    tenants.check_there("made-up", "")
+    tenants.check_valid("made-up", "")
     tenants.replace([Tenant(id="acme", keys=(ApiKey.of_text("k1", ACME),))])
     for name in ("made-up", "public", "acme"):
         with pytest.raises(AuthenticationFailed) as refused:
-            tenants.check_there(name, "")
+            tenants.check_valid(name, "")
         assert refused.value.code == "token_revoked"
-    Tenants(records=tenants.records, identified=True).check_there("acme", "")
+    Tenants(records=tenants.records, identified=True).check_valid("acme", "")
 
 
 def test_what_a_key_opened_ends_when_it_expires_or_is_gone() -> None:
@@ -96,10 +96,10 @@ def test_what_a_key_opened_ends_when_it_expires_or_is_gone() -> None:
     lasting = ApiKey.of_text("k2", ZETA)
     tenants = Tenants(records=[Tenant(id="acme", keys=(expiring, lasting))], wall_time=lambda: now)
     for key in ("k1", "k2"):
-        tenants.check_there("acme", key)
+        tenants.check_valid("acme", key)
     now += 10
     assert refusal_of(tenants, "acme", "k1") == "token_revoked"
-    tenants.check_there("acme", "k2")
+    tenants.check_valid("acme", "k2")
     tenants.replace([Tenant(id="acme", keys=(expiring,))])
     assert refusal_of(tenants, "acme", "k2") == "token_revoked"
 
@@ -107,13 +107,13 @@ def test_what_a_key_opened_ends_when_it_expires_or_is_gone() -> None:
 def test_a_key_that_was_never_seen_counts_until_the_records_were_read_twice_more() -> None:
     tenants = Tenants(records=[Tenant(id="acme", keys=(ApiKey.of_text("k1", ACME),))])
     for _ in range(2):
-        tenants.check_there("acme", "newer")
-        tenants.check_there("newer", "k1")
+        tenants.check_valid("acme", "newer")
+        tenants.check_valid("newer", "k1")
         tenants.note_read()
     assert refusal_of(tenants, "acme", "newer") == "token_revoked"
     assert refusal_of(tenants, "newer", "k1") == "tenant_removed"
     tenants.replace([Tenant(id="acme", keys=(ApiKey.of_text("newer", ZETA),))])
-    tenants.check_there("acme", "newer")
+    tenants.check_valid("acme", "newer")
 
 
 @pytest.mark.parametrize("identified", [False, True])
@@ -127,15 +127,15 @@ def test_nothing_of_a_removed_tenant_is_left_until_it_is_there_again(
     assert refusal_of(tenants, "acme", key) == "tenant_removed"
     again = Tenant(id="acme", keys=(ApiKey.of_text("k2", ZETA),))
     tenants.replace([again])
-    tenants.check_there("acme", "k2")
+    tenants.check_valid("acme", "k2")
     assert refusal_of(tenants, "acme", "k1") == "token_revoked", "its old key stays revoked"
     tenants.replace([record])
-    tenants.check_there("acme", "k1")
+    tenants.check_valid("acme", "k1")
 
 
 def test_a_tenant_of_the_settings_whose_key_is_gone_is_removed() -> None:
     tenants = Tenants({"acme": ACME, "zeta": ZETA})
-    tenants.check_there("acme", "given")
+    tenants.check_valid("acme", "given")
     tenants.replace_given_keys({"zeta": ZETA})
     assert refusal_of(tenants, "acme", "given") == "tenant_removed"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenflow.fargate_handler.gateway.ai_sdk.endpoint import _with_answer
-from evenflow.fargate_handler.orchestrator.session_messages import SaidMessage
+from evenflow.fargate_handler.orchestrator.session_messages import AnsweredMessage
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.outcome import Outcome
 from evenflow.stream_core.stores.session_store import LedgerEntry
@@ -29,7 +29,7 @@ _STEP = [{"type": "step-start"}, {"type": "text", "text": "Noon.", "state": "don
 def _read(message_id: str, *messages: dict[str, Any], said: str = "Noon.") -> list[dict[str, Any]]:
     entry = LedgerEntry(message_id, None, "", "r1", "task")
     outcome = Outcome(ResponseState.COMPLETED, (said,) if said else ())
-    return _with_answer(messages, SaidMessage(entry, None, outcome))
+    return _with_answer(messages, AnsweredMessage(entry, None, outcome))
 
 
 def test_an_answer_is_a_message_behind_its_question() -> None:

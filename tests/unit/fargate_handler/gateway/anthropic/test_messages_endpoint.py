@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.gateway.anthropic.request import read_call
-from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED
+from evenflow.fargate_handler.orchestrator.incoming_message import TRANSLATED
 
 
 def test_its_parameters_have_names_that_were_translated() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evenflow.fargate_handler.gateway.bodies.reading_work import VALUE_BYTES, ReadingWork
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, RateLimited, TooLarge
 from evenflow.stream_core.base.limits import Limits

@@ -13,7 +13,7 @@ from evenflow.fargate_handler.gateway.ai_sdk import messages as ai_sdk_messages
 from evenflow.fargate_handler.gateway.anthropic import request as messages_request
 from evenflow.fargate_handler.gateway.openai_chat import request as completion_request
 from evenflow.fargate_handler.gateway.openai_responses.input_turns import InputTurns
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_message
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream

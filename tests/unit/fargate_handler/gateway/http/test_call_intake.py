@@ -14,7 +14,7 @@ from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
 from evenflow.stream_core.auth.rights import ALL_RIGHTS, Right
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.bounds.call_rates import Caller
+from evenflow.stream_core.bounds.call_rates import RateKeys
 from evenflow.stream_core.http.routes import ROUTES, Bound, Credential, Route
 from evenflow.stream_core.tenants.registry import Tenants
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
@@ -112,7 +112,7 @@ async def test_so_have_calls_that_no_endpoint_answers(
 async def test_a_session_s_calls_of_every_route_have_a_rate_that_counts_their_cost(
     route: Route,
 ) -> None:
-    gateway, session = Gateway(Limits(calls_per_second=100)), Caller(CHANNEL)
+    gateway, session = Gateway(Limits(calls_per_second=100)), RateKeys(CHANNEL)
     calls, rates = Calls(gateway.context, CHANNEL), gateway.context.calls
     rates.add(session, 199, gateway.clock.now)  # one of the burst is left
     assert await _code(calls, route.method, _path(route)) != "rate_limited"
@@ -140,12 +140,12 @@ async def test_a_session_s_calls_count_for_its_tenant_at_its_address(
     context = replace(
         Gateway().context, tenants=Tenants(given_keys={"acme": "a-key-of-acme"} if has_keys else {})
     )
-    assert callers.token_caller(claims, address, context) == Caller(channel, sender)
+    assert callers.token_caller(claims, address, context) == RateKeys(channel, sender)
 
 
 async def test_another_session_does_not_wait() -> None:
     gateway = Gateway(_SLOW)
-    gateway.context.calls.add(Caller(CHANNEL), 100, gateway.clock.now)
+    gateway.context.calls.add(RateKeys(CHANNEL), 100, gateway.clock.now)
     other = Calls(gateway.context, CHANNEL._replace(session="ses_2"))
     assert await _code(other, "GET", "/v1/models") is None
 
@@ -153,7 +153,7 @@ async def test_another_session_does_not_wait() -> None:
 async def test_what_other_tasks_read_has_no_rate() -> None:
     gateway = Gateway(_SLOW)
     calls = Calls(gateway.context, CHANNEL)
-    gateway.context.calls.add(Caller(CHANNEL, _STRANGER), 100, gateway.clock.now)
+    gateway.context.calls.add(RateKeys(CHANNEL, _STRANGER), 100, gateway.clock.now)
     path, peer = "/chat/message/r1/events?joined=0", calls.as_peer("r1")
     assert await _code(calls, "GET", path, peer, _STRANGER) == "response_not_found"
 
@@ -164,9 +164,9 @@ async def test_a_share_is_counted_beside_its_session_and_by_address() -> None:
     token, _ = gateway.context.access.tokens.issue(CHANNEL, now, 60, may=frozenset([Right.READ]))
     share = {"Authorization": f"Bearer {token}"}
     rates, read = gateway.context.calls, (calls, "GET", "/chat/message/r1")
-    rates.add(Caller(CHANNEL), 100, now)
+    rates.add(RateKeys(CHANNEL), 100, now)
     assert await _code(*read, share) == "response_not_found"
-    rates.add(Caller((CHANNEL, None, "", "127.0.0.1")), 100, now)
+    rates.add(RateKeys((CHANNEL, None, "", "127.0.0.1")), 100, now)
     assert await _code(*read, share) == "rate_limited"
     assert await _code(*read, share, "127.0.0.2") == "response_not_found"
 
@@ -178,7 +178,7 @@ async def test_each_that_may_wait_takes_one_of_its_session_s_places(route: Route
     gateway = Gateway(Limits(streams_per_session=1))
     calls = Calls(gateway.context, CHANNEL)
     assert await _code(calls, "GET", _path(route)) != "session_streams"
-    with gateway.context.calls.streaming(Caller(CHANNEL)):
+    with gateway.context.calls.streaming(RateKeys(CHANNEL)):
         assert await _code(calls, "GET", _path(route)) == "session_streams"
 
 

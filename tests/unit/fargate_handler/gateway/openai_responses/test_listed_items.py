@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evenflow.fargate_handler.gateway.openai_responses import listed_items as module
 from evenflow.fargate_handler.gateway.openai_responses.listed_items import listed_items
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
 from evenflow.stream_core.protocols.openai_responses.namespaces import namespaces_of

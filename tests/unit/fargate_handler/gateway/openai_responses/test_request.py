@@ -17,7 +17,7 @@ from evenflow.fargate_handler.gateway.openai_responses.request import (
     own_turns,
     read_call,
 )
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.log.entries import Kind

@@ -89,7 +89,7 @@ async def test_a_closed_connection_reads_no_more_of_a_frame_and_counts_until_it_
     path: str, size: int
 ) -> None:
     gateway = Gateway(_SMALL)
-    gateway.orchestrator.held_requests.grow(_MEBIBYTE - size)
+    gateway.orchestrator.request_memory.grow(_MEBIBYTE - size)
     sock = connected(gateway, path)
     frame = client_frame(Opcode.TEXT, b"x" * size)
     assert len(await _send(sock, frame)) > len(frame) // 3
@@ -117,7 +117,7 @@ async def test_where_memory_is_scarce_an_idle_connection_gives_its_buffer_up(pat
     gateway = Gateway(_SMALL)
     sock = connected(gateway, path)
     await _send(sock, client_frame(Opcode.TEXT, b"{" + b" " * 60_000))
-    gateway.orchestrator.held_requests.grow(_MEBIBYTE // 2)
+    gateway.orchestrator.request_memory.grow(_MEBIBYTE // 2)
     await settle()
     gateway.clock.turn(gateway.limits.heartbeat_seconds)
     await settle()

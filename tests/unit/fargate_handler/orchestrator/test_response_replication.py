@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.following import Diverged, Following
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.response_replication import Diverged, ResponseReplication
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import Channel
@@ -100,7 +100,7 @@ class Node:
         keeper = LeaseKeeper(context, self.store, name="b", address=None, on_lost=lambda: None)
         await keeper.start()
         leases = LeaseView(context, self.store, keeper)
-        self.following = Following(
+        self.following = ResponseReplication(
             context,
             OtherTasks(self.store, keeper, leases, self.peer),
             self.stream,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.gateway.requests.brought_request import brought_by
-from evenflow.fargate_handler.orchestrator.whole_request import IngestEvent, brought_turns
+from evenflow.fargate_handler.gateway.requests.payload_conversation import conversation_in
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage, brought_turns
 from evenflow.stream_core.auth.rights import ALL_RIGHTS
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.agents import MessageTerms
@@ -32,7 +32,7 @@ def message(**payload: Any) -> PostedMessage:
 
 
 def test_text_alone_brings_nothing() -> None:
-    assert brought_by(message(text="hi").payload) is None
+    assert conversation_in(message(text="hi").payload) is None
 
 
 def test_a_conversation_and_tools_are_terms_of_the_message() -> None:
@@ -40,7 +40,7 @@ def test_a_conversation_and_tools_are_terms_of_the_message() -> None:
         messages=CONVERSATION, tools=[TOOL], tool_choice="required", parallel_tool_calls=False
     )
     claims = SessionClaims(Channel("t", "demo", "s"), 0, 0, may=ALL_RIGHTS)
-    event = IngestEvent.of_chat(claims, asked, brought=brought_by(asked.payload))
+    event = IncomingMessage.of_chat(claims, asked, brought=conversation_in(asked.payload))
     assert event.text == "And 7 x 8?"
     terms = MessageTerms.from_text(event.terms.to_text())
     assert terms == event.terms
@@ -73,5 +73,5 @@ def test_what_is_wrong_is_named_by_its_place_in_the_message(
     payload: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        brought_by(message(**payload).payload)
+        conversation_in(message(**payload).payload)
     assert refused.value.param == param

@@ -1,4 +1,4 @@
-"""Releases what lost tasks had reserved for answers that nobody gives."""
+"""Releases the reservations of lost nodes for answers that no node continues."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _logger = logging.getLogger(__name__)
 _SWEEP_SECONDS, _LOOK_SECONDS = (4.0, 6.0), 0.5
 
 
-class LeftReservations:
-    """Looks for reservations that nobody settles, and releases them.
+class OrphanedReservations:
+    """Finds reservations that no node will settle, and releases them.
 
     Args:
-        responses: the responses of all tasks.
-        keeper, leases: this task's lease, and its view of those of others.
-        usage: what this task has reserved.
+        responses: the responses of all nodes.
+        keeper, leases: this node's lease, and its view of those of others.
+        usage: this node's reservations.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class LeftReservations:
 
     async def _release_left(self) -> None:
         try:
-            self._usage.let_go_of_others()
+            self._usage.drop_others()
             elsewhere = await self._elsewhere()
             owners = {reservation.owner for reservation in elsewhere}
-            gone = {owner for owner in owners if await self._is_gone(owner)}
+            gone = {owner for owner in owners if await self._is_lost(owner)}
             doubtful = [each for each in elsewhere if each.owner in gone]
             if doubtful:
                 await self._release_ended(doubtful)
@@ -67,7 +67,7 @@ class LeftReservations:
             _logger.info("what is reserved can't be read from the store now")
 
     async def _elsewhere(self) -> Sequence[Reservation]:
-        """The reservations for answers that are not this task's."""
+        """The reservations for answers that are not this node's."""
         return [
             reservation
             for tenant in self._tenants.records
@@ -76,17 +76,17 @@ class LeftReservations:
             if not self._usage.is_here(reservation.response_id)
         ]
 
-    async def _is_gone(self, owner: str) -> bool:
-        """Whether the task is lost, or is this one: what it doesn't have here it has forgotten."""
+    async def _is_lost(self, owner: str) -> bool:
+        """Whether a node is lost. This one counts as lost: what it lacks it has forgotten."""
         if owner == self._keeper.owner:
             return True
         lease = await self._leases.of(owner)
         return lease is None or await self._leases.is_lost(lease)
 
     async def _release_ended(self, doubtful: Iterable[Reservation]) -> None:
-        """Release those of these reservations whose answers no task has."""
-        # A lost task leaves hundreds, and just then the store has much to do. So the answers that
-        # run are read together.
+        """Release those of these reservations whose answers no node has."""
+        # A lost node leaves hundreds, just when the store is busy. So running answers are read
+        # together.
         running: set[str] = set()
         for owner in tuple(await self._leases.all()):
             running.update(await self._responses.unfinished(owner))

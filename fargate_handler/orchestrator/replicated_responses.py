@@ -7,9 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterator
 from contextlib import contextmanager
 
-from evenflow.fargate_handler.orchestrator.following import Diverged, Following
 from evenflow.fargate_handler.orchestrator.leases import OtherTasks
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.response_replication import Diverged, ResponseReplication
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.base.channel import Channel
@@ -33,7 +33,7 @@ _RETRY_AFTER_MS = 1_000
 NewStream = Callable[[str, str, Channel], ResponseStream]
 
 
-class FollowedResponses:
+class ReplicatedResponses:
     """Finds and follows responses of other tasks.
 
     Args:
@@ -59,7 +59,7 @@ class FollowedResponses:
         self._new_stream = new_stream
         self._wall_time = context.wall_time
         self._take_over = take_over
-        self._followings: dict[ResponseStream, Following] = {}
+        self._followings: dict[ResponseStream, ResponseReplication] = {}
         self._runs: dict[ResponseStream, asyncio.Task[None]] = {}
         self._looking: dict[str, asyncio.Task[Channel | None]] = {}
         self._background = Background()
@@ -173,16 +173,16 @@ class FollowedResponses:
             self._context.limits.polled_store_interval_ms / 1000, reading / _READS_PER_SECOND
         )
 
-    def _begin(self, head: ResponseHead) -> Following:
+    def _begin(self, head: ResponseHead) -> ResponseReplication:
         stream = self._new_stream(
             head.response_id, head.message_id, Channel(*head.channel.split(":"))
         )
         stream.via = "store"
-        return Following(
+        return ResponseReplication(
             self._context, self._others, stream, head, pause=self._pause, take_over=self._take_over
         )
 
-    async def _run(self, following: Following) -> None:
+    async def _run(self, following: ResponseReplication) -> None:
         stream = following.stream
         try:
             await following.run()

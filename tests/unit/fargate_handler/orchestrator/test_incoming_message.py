@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.orchestrator.whole_request import (
+from evenflow.fargate_handler.orchestrator.incoming_message import (
     AGENT,
     WholeRequest,
-    asked_by,
     caller_of,
     can_go_on,
     repeatable_channel,
+    request_to_model,
     single_channel,
 )
-from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions
 from evenflow.stream_core.base.channel import (
     BACKGROUND,
     CHAT,
@@ -142,12 +142,12 @@ def test_an_answer_goes_on_from_what_it_says_and_nothing_else(
 def test_a_request_is_what_the_model_is_asked() -> None:
     request = WholeRequest((Turn("system", "s"), Turn("user", "u")), ModelOptions(seed=1))
     for kind in (KEYED_COMPLETION, COMPLETION):
-        assert asked_by(kind, [Turn("user", request.to_text())]) == request
+        assert request_to_model(kind, (), request) == request
 
 
 def test_in_a_session_a_text_is_a_text() -> None:
     turns = (Turn("user", WholeRequest((Turn("system", "obey"),)).to_text()),)
-    assert asked_by(CHAT, turns) == WholeRequest(turns)
+    assert request_to_model(CHAT, turns) == WholeRequest(turns)
 
 
 def test_no_session_can_have_its_agent() -> None:
@@ -162,8 +162,8 @@ _NAMES = st.from_regex(NAME_PATTERN, fullmatch=True)
 def test_a_model_s_server_is_told_the_session_where_there_is_one() -> None:
     asked = WholeRequest((), user="zoe", metadata={"k": "v"})
 
-    def told(session: str) -> Caller:
-        return Caller(session, "zoe", "acme", "m1", {"k": "v"})
+    def told(session: str) -> CallerInfo:
+        return CallerInfo(session, "zoe", "acme", "m1", {"k": "v"})
 
     assert caller_of(CHAT, _SESSION, "m1", asked) == told("ses_1")
     for sender, session in ((None, ""), (_SESSION, "ses_1")):
@@ -198,19 +198,17 @@ _GREETED = (Turn("system", "s"), Turn("assistant", "Hello!"), Turn("user", "u"))
 
 def test_a_chat_begins_with_the_user_whatever_its_client_sends() -> None:
     request = WholeRequest(_GREETED, ModelOptions(seed=1))
-    turns = [Turn("user", request.to_text())]
     for kind in (INTERFACE, CHAT_OF_INTERFACE):
-        assert asked_by(kind, turns).turns == (_GREETED[0], _GREETED[2])
-    assert asked_by(CHAT, _GREETED).turns == (_GREETED[0], _GREETED[2])
+        assert request_to_model(kind, (), request).turns == (_GREETED[0], _GREETED[2])
+    assert request_to_model(CHAT, _GREETED).turns == (_GREETED[0], _GREETED[2])
 
 
 @pytest.mark.parametrize("kind", [KEYED_COMPLETION, COMPLETION, RESPONSE, BACKGROUND])
 def test_what_a_program_asks_for_is_passed_on_as_it_was_sent(kind: MessageKind) -> None:
     request = WholeRequest(_GREETED)
-    assert asked_by(kind, [Turn("user", request.to_text())]) == request
+    assert request_to_model(kind, (), request) == request
 
 
 def test_a_chat_without_any_question_is_as_its_client_has_it() -> None:
     turns = (Turn("system", "s"), Turn("assistant", "a"), Turn("tool", "t", tool_call_id="c"))
-    text = WholeRequest(turns).to_text()
-    assert asked_by(INTERFACE, [Turn("user", text)]).turns == turns
+    assert request_to_model(INTERFACE, (), WholeRequest(turns)).turns == turns

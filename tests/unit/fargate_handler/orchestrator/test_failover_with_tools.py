@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest, repeatable_channel
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, repeatable_channel
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.channel import KEYED_COMPLETION
 from evenflow.stream_core.log.entries import Content, Kind, Part

@@ -18,7 +18,7 @@ _LONG_WAIT_SECONDS = 10.0
 _OWN_MODEL, _NOBODY = "default", "none"
 
 
-class EndedAnswers:
+class AnswerMetrics:
     """How they ended, and how soon their tokens came, as metrics."""
 
     def __init__(self, metrics: Metrics) -> None:

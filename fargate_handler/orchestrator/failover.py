@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 from evenflow.fargate_handler.orchestrator.leases import OtherTasks
-from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts
+from evenflow.fargate_handler.orchestrator.message_ledger import MessageTexts
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.sweep import Sweep
 from evenflow.fargate_handler.orchestrator.workload import Workload
@@ -53,7 +53,7 @@ _REMEMBERED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
+class TakenOverResponse:
     """A response that this task has taken over.
 
     Args:
@@ -72,7 +72,7 @@ class Inheritance:
     since: float
 
 
-class Succession:
+class Failover:
     """Looks for leases that have run out, and takes their responses over while there is room.
 
     Args:
@@ -90,11 +90,11 @@ class Succession:
         workload: Workload,
         *,
         sessions: SessionStore,
-        texts: KeptTexts,
+        texts: MessageTexts,
         dead_letters: DeadLetters,
         settle: Callable[[UsageRecord], Awaitable[None]],
         is_writing: Callable[[str], bool],
-        begin: Callable[[Inheritance], bool],
+        begin: Callable[[TakenOverResponse], bool],
     ) -> None:
         self._responses = others.responses
         self._keeper = others.keeper
@@ -234,7 +234,7 @@ class Succession:
                 return False  # our lease was lost meanwhile, and with it this response
             try:
                 self._taken.value += self._begin(
-                    Inheritance(
+                    TakenOverResponse(
                         head, head.lease, channel, stored, conversation, message, began_at, since
                     )
                 )

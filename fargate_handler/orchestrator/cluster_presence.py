@@ -71,7 +71,7 @@ class _Watched:
         return together([self._here, *self.elsewhere.values()])
 
 
-class PresenceOverTasks:
+class ClusterPresence:
     """Tells clients and tasks who reads responses. Where nobody asks, nothing is asked or sent.
 
     The task that owns a response asks those that copy it, and the others ask the owner.

@@ -55,7 +55,7 @@ class Diverged(Exception):
     """The copy has entries that the response lacks: their owner was lost before writing them."""
 
 
-class Following:
+class ResponseReplication:
     """Copies one response into a stream.
 
     Args:

@@ -7,19 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from evenflow.stream_core.base.agents import NO_TERMS, MessageTerms
-from evenflow.stream_core.base.channel import MessageKind
 from evenflow.stream_core.bounds.memory_account import MemoryAccount
 from evenflow.stream_core.bounds.memory_bound import GENERATION_BYTES
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.session.conversation import Turn
 
-# What Python's objects for JSON take beside its text. Measured: the worst are those with one
-# member.
+# Python's objects for JSON beside its text. Measured: those with one member take most.
 _VALUE_BYTES, _OBJECT_BYTES = 80, 240
 
 
 def memory_of(request: bytes | bytearray) -> int:
-    """Bytes that a request takes when its JSON is read: its text, and the objects around it."""
+    """Bytes of a request whose JSON is parsed: its text, and the objects around it."""
     return (
         len(request)
         + _OBJECT_BYTES * request.count(b"{")
@@ -28,7 +26,7 @@ def memory_of(request: bytes | bytearray) -> int:
 
 
 def memory_of_text(text: str) -> int:
-    """Bytes that a text takes. One emoji in it makes each character four."""
+    """Bytes of a text. With one emoji in it, each character takes four."""
     return sys.getsizeof(text)
 
 
@@ -37,22 +35,22 @@ def memory_of_terms(terms: MessageTerms) -> int:
     return memory_of(terms.to_text().encode()) if terms.turns or terms.tools else 0
 
 
-class HeldRequests:
+class RequestMemory:
     """Counts the bytes of a node's messages and requests.
 
     Args:
-        memory: has their limit. Those of lost tasks are taken over beyond it.
+        memory: has their limit. Messages of lost nodes are taken over beyond it.
         store_in_memory: whether the store is in this process' memory, too.
     """
 
     def __init__(self, memory: MemoryAccount, *, store_in_memory: bool) -> None:
         self._memory = memory
         self._store_in_memory = store_in_memory
-        self._answered_here: dict[ResponseStream, int] = {}
+        self._sizes: dict[ResponseStream, int] = {}
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
-        """Count a request while it is read, until it is accepted or refused."""
+        """Count a request while it is read, until it is accepted or rejected."""
         reading = Reading(self)
         try:
             yield reading
@@ -62,26 +60,30 @@ class HeldRequests:
     def begin(
         self,
         stream: ResponseStream,
-        kind: MessageKind,
         turns: Sequence[Turn],
         terms: MessageTerms = NO_TERMS,
+        request_bytes: int = 0,
+        text_bytes: int = 0,
     ) -> None:
-        """Count a message that is being answered, with what the model is told of its session."""
-        if kind.brings_conversation:
-            request = turns[-1].text.encode()
-            size = memory_of(request) + (len(request) if self._store_in_memory else 0)
-        else:
-            size = sum(memory_of_text(turn.text) for turn in turns)
+        """Count a message that is being answered, with the turns that the model is given.
+
+        Args:
+            request_bytes: the memory of a request that brings its conversation.
+            text_bytes: the size of its text, which a store in memory keeps too.
+        """
+        size = request_bytes + sum(memory_of_text(turn.text) for turn in turns)
+        if self._store_in_memory:
+            size += text_bytes
         size += GENERATION_BYTES + memory_of_terms(terms)
-        self._answered_here[stream] = size
+        self._sizes[stream] = size
         self._memory.requests.bytes += size
 
     def end(self, stream: ResponseStream) -> None:
-        """Stop counting a message: its answer has ended, or another task has it."""
-        self._memory.requests.bytes -= self._answered_here.pop(stream, 0)
+        """Stop counting a message: its answer has ended, or another node has it."""
+        self._memory.requests.bytes -= self._sizes.pop(stream, 0)
 
     def grow(self, more: int) -> None:
-        """Count `more` bytes of what is being read.
+        """Count `more` bytes of a request that is read.
 
         Raises:
             Overloaded: there is no room for them.
@@ -95,26 +97,27 @@ class HeldRequests:
 
 
 class Reading:
-    """One request while it is read. `bytes` is what it takes now, until it is released."""
+    """The memory of one request while it is read."""
 
-    def __init__(self, all_of_them: HeldRequests) -> None:
-        self._all = all_of_them
+    def __init__(self, memory: RequestMemory) -> None:
+        self._memory = memory
         self.bytes = 0
+        """The bytes that it takes now."""
 
     def grow_to(self, size: int) -> None:
-        """Note that it takes `size` bytes now.
+        """Count it with `size` bytes from now on.
 
         Raises:
             Overloaded: the node has no room for them.
         """
-        self._all.grow(size - self.bytes)
+        self._memory.grow(size - self.bytes)
         self.bytes = size
 
     def shrink_to(self, size: int) -> None:
-        """Note that it takes only `size` bytes now, whatever room the node has."""
-        self._all.shrink(self.bytes - size)
+        """Count it with `size` bytes, fewer than before."""
+        self._memory.shrink(self.bytes - size)
         self.bytes = size
 
     def release(self) -> None:
-        """Count its bytes no longer: it holds no memory any more."""
+        """Count it no more."""
         self.shrink_to(0)

@@ -1,4 +1,4 @@
-"""A client's message as the orchestrator takes it, and the whole request to the model."""
+"""A client's message before it is accepted, and the request to the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import orjson
 
-from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
+from evenflow.fargate_handler.orchestrator.request_memory import memory_of
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.agents import LONGEST_ANSWER, NO_TERMS, MessageTerms
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
@@ -19,17 +20,18 @@ from evenflow.stream_core.protocols.evenflow.messages import ChatMessage
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 from evenflow.stream_core.session.token_estimate import estimated_tokens
-from evenflow.stream_core.tenants.charges import Asked, Payer
+from evenflow.stream_core.tenants.charges import Caller, TokenDemand
 
 
 @dataclass(frozen=True, slots=True)
-class IngestEvent:
-    """A message with its id and that of the one before.
+class IncomingMessage:
+    """A message of a client, before it is accepted.
 
-    `replaces`: the message in whose place it stands, in a new version of the conversation.
-    `parent_message_id`: the last message of an older version, if this one goes on with that.
-    `sender`: the tenant and the address that it is counted to. None: the channel's tenant.
-    `asks`: how much it asks for, where it brings its conversation. None: nobody has counted.
+    Args:
+        replaces: the message that it replaces, in a new version of the conversation.
+        parent_message_id: the last message of an older version that this message continues.
+        caller: the caller that it counts for. None: the channel's tenant.
+        request: the request that brings its own conversation. None: the message is a chat's.
     """
 
     channel: Channel
@@ -39,8 +41,8 @@ class IngestEvent:
     replaces: str | None = None
     kind: MessageKind = CHAT
     terms: MessageTerms = NO_TERMS
-    sender: tuple[str, str] | None = None
-    asks: Asked | None = None
+    caller: Caller | None = None
+    request: ReceivedRequest | None = None
     parent_message_id: str | None = None
 
     @property
@@ -50,20 +52,51 @@ class IngestEvent:
 
     @property
     def line(self) -> Line:
-        """Where it waits."""
-        return line_of(self.channel, self.kind, self.sender)
+        """The line of the queue in which it waits."""
+        caller = self.payer
+        return Line(caller.tenant, caller.address, caller.session)
 
     @property
-    def payer(self) -> Payer:
-        """Whom it is counted to."""
-        return Payer(self.line.tenant, self.terms.key, self.terms.user)
+    def asks(self) -> TokenDemand | None:
+        """The tokens of its request. None: a chat's message, whose conversation is not known."""
+        return None if self.request is None else self.request.asks
+
+    @property
+    def payer(self) -> Caller:
+        """The caller that it counts for, with its session, and the key and user of its terms."""
+        caller = self.caller or Caller(self.channel.tenant)
+        session = line_of(self.channel, self.kind).session
+        return caller._replace(key=self.terms.key, user=self.terms.user, session=session)
+
+    @classmethod
+    def of_request(
+        cls,
+        channel: Channel,
+        message_id: str,
+        request: ReceivedRequest,
+        *,
+        kind: MessageKind,
+        terms: MessageTerms = NO_TERMS,
+        caller: Caller | None = None,
+    ) -> Self:
+        """A message that is a whole request, the first of its channel."""
+        return cls(
+            channel,
+            message_id,
+            None,
+            request.text,
+            kind=kind,
+            terms=terms,
+            caller=caller,
+            request=request,
+        )
 
     @classmethod
     def of_chat(
         cls,
         claims: SessionClaims,
         message: ChatMessage,
-        sender: tuple[str, str] | None = None,
+        caller: Caller | None = None,
         traceparent: str = "",
         slo_ttft_ms: int | None = None,
         brought: WholeRequest | None = None,
@@ -72,8 +105,8 @@ class IngestEvent:
 
         Args:
             brought: the conversation and the tools of its payload. None: it has neither.
-            traceparent: the trace of the call that brought it, where the message says none.
-            slo_ttft_ms: what that call says, where the message says nothing.
+            traceparent: the trace of the call, used if the message has none.
+            slo_ttft_ms: the wanted time to the first token, used likewise.
         """
         terms = message.payload.terms(claims.user, claims.key)
         if brought is not None:
@@ -87,22 +120,19 @@ class IngestEvent:
             message.payload.question,
             replaces=message.replaces,
             terms=terms.within(message.traceparent or traceparent),
-            sender=sender,
+            caller=caller,
             parent_message_id=message.parent_message_id,
         )
 
 
-def line_of(channel: Channel, kind: MessageKind, sender: tuple[str, str] | None = None) -> Line:
-    """Where a message waits.
-
-    Args:
-        sender: its tenant and address. None: they are not known, as after a take-over.
-    """
+def line_of(channel: Channel, kind: MessageKind) -> Line:
+    """The line of a message whose caller is not known, as after a failover."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
-    tenant, address = sender or (channel.tenant, "")
-    return Line(tenant, address, f"{session.agent}/{session.session}" if session else "")
+    name = f"{session.agent}/{session.session}" if session else ""
+    return Line(channel.tenant, "", name)
 
 
+_DIGEST_DIGITS = 40
 AGENT = "openai/chat"
 """The agent in the channels of such requests."""
 # Parameters that are not part of a prompt. Any other may be: a schema, documents, a template.
@@ -111,20 +141,20 @@ _NOT_IN_PROMPT = ("metadata", "user", "logit_bias", "stream_options")
 _LONGEST_SETTING = 64
 _INSTRUCTING = ("system", "developer")
 TRANSLATED: Mapping[str, Any] = {"translated": True}
-"""The `echo` of a request whose protocol names parameters differently and has no `echo` of its own.
-Only chat completions have an empty one."""
+"""The `echo` of requests whose protocol has other names for parameters, and no `echo` of its own.
+Only that of chat completions is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeRequest:
-    """The whole request to a model. The ledger has it as the message's text, for all tasks.
+    """The whole request to a model. The ledger keeps it as the message's text (`to_text`).
 
     The model's name at its server, the user, the metadata and the trace come from the message's
     terms.
 
     Args:
-        echo: what the protocol tells again of the request, or needs to continue it. The model is
-            not given it.
+        echo: the fields that the protocol repeats to the client, or needs to continue the
+            conversation. The model does not receive them.
     """
 
     turns: tuple[Turn, ...]
@@ -136,8 +166,8 @@ class WholeRequest:
     echo: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def asks(self) -> Asked:
-        """How much it asks for."""
+    def asks(self) -> TokenDemand:
+        """The tokens that it may need."""
         options = self.options
         in_prompt = [
             value
@@ -145,15 +175,15 @@ class WholeRequest:
             if name not in _NOT_IN_PROMPT and _may_be_in_prompt(value)
         ]
         tokens = estimated_tokens(self.turns, [*options.tools, *in_prompt])
-        # What is no length is for the model's server to refuse. Counted, it would give tokens back.
+        # A length below 1 is for the model's server to reject. Counted, it would give tokens back.
         longest = options.longest
         if longest is not None:
             longest = min(longest, LONGEST_ANSWER) if longest > 0 else None
-        return Asked(tokens, longest, options.choices)
+        return TokenDemand(tokens, longest, options.choices)
 
     def to_text(self) -> str:
-        """The request as a text. The same request always has the same text."""
-        # Inner objects are not sorted: a model is given a tool's parameters in their order.
+        """The request as the ledger keeps it. Equal requests have equal texts."""
+        # Inner objects are not sorted: the model receives a tool's parameters in their order.
         options = dict(sorted(self.options.given().items()))
         if self.options.passed:
             options["passed"] = dict(sorted(self.options.passed.items()))
@@ -183,6 +213,43 @@ class WholeRequest:
             ModelOptions(**options | lists),
             echo=known.get("echo", {}),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """A request with the text that the ledger keeps of it, until it is accepted.
+
+    Args:
+        text_bytes: the size of the text in UTF-8.
+        memory_bytes: what the request takes in memory, estimated by its text.
+    """
+
+    whole: WholeRequest
+    text: str
+    asks: TokenDemand
+    text_bytes: int
+    memory_bytes: int
+
+    @classmethod
+    def of(cls, whole: WholeRequest) -> Self:
+        """A request that a client has sent. This makes its text, once."""
+        return cls._with(whole, whole.to_text())
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """A request that another node has accepted, by its text in the ledger."""
+        return cls._with(WholeRequest.from_text(text), text)
+
+    @classmethod
+    def _with(cls, whole: WholeRequest, text: str) -> Self:
+        data = text.encode()
+        return cls(whole, text, whole.asks, len(data), memory_of(data))
+
+    def digest(self, model: str) -> str:
+        """The digest of the request and the model that it names: 40 hexadecimal digits."""
+        digest = hashlib.sha256(f"{model}\n".encode("utf-8", "surrogateescape"))
+        digest.update(self.text.encode())
+        return digest.hexdigest()[:_DIGEST_DIGITS]
 
 
 def _may_be_in_prompt(value: Any) -> bool:
@@ -218,22 +285,27 @@ def _turn(
 
 
 def brought_turns(terms: MessageTerms) -> tuple[Turn, ...]:
-    """The conversation in a message's terms. Empty: the session's is used."""
+    """The conversation in a message's terms. Empty: the model receives the session's."""
     return tuple(_turn(*row) for row in terms.turns)
 
 
-def asked_by(kind: MessageKind, turns: Sequence[Turn]) -> WholeRequest:
-    """The request for the last one of `turns`, which are its conversation.
+def request_to_model(
+    kind: MessageKind, turns: Sequence[Turn], whole: WholeRequest | None = None
+) -> WholeRequest:
+    """The request to the model for a message.
 
-    What a program asks for is passed on as it was sent. A chat begins with the user's first turn:
-    models refuse one that begins with their own answer.
+    A program's request is passed on as it was sent. A chat begins with the user's first turn:
+    models reject one that begins with their own answer.
+
+    Args:
+        turns: the conversation, with the message as its last turn.
+        whole: the request that brings its own conversation, in place of `turns`.
     """
-    if not kind.brings_conversation:
+    if whole is None:
         return WholeRequest(_from_first_question(turns))
-    asked = WholeRequest.from_text(turns[-1].text)
-    return (
-        asked if kind.read_by_program else replace(asked, turns=_from_first_question(asked.turns))
-    )
+    if kind.read_by_program:
+        return whole
+    return replace(whole, turns=_from_first_question(whole.turns))
 
 
 def _from_first_question(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -243,27 +315,28 @@ def _from_first_question(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     return (*instructions, *turns[first:])
 
 
-def can_go_on(asked: WholeRequest, begun: Sequence[LogEntry]) -> bool:
-    """Whether the model can continue the answer that has `begun`.
+def can_go_on(request: WholeRequest, begun: Sequence[LogEntry]) -> bool:
+    """Whether the model can continue an interrupted answer, whose log is `begun`.
 
-    It can if that is only text, and the only choice: no model is told to go on within reasoning or
-    a call, and it would continue each choice with the text of the first.
+    It can if that is only text, and the only choice. No model continues reasoning or a call, and it
+    would continue each choice with the text of the first.
     """
-    return asked.options.passed.get("n", 1) == 1 and not slice_of(begun, 0).parts
+    return request.options.passed.get("n", 1) == 1 and not slice_of(begun, 0).parts
 
 
 def repeatable_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:
-    """The channel of a request that its sender may repeat. `digest` stands for the key.
+    """The channel of a request that its client may repeat.
 
     Args:
+        digest: of the idempotency key.
         session: the session whose token came with it. None: it came with the tenant's key. Requests
-            of different senders never share a channel.
+            of different callers never share a channel.
     """
     return _channel(tenant, f"key_{digest}", session)
 
 
 def response_channel(tenant: str, digest: str, session: Channel | None = None) -> Channel:
-    """The channel of a request of OpenAI's Responses API, whose ids have the digest in them.
+    """The channel of a request of OpenAI's Responses API, whose ids contain the digest.
 
     Args:
         session: as in `repeatable_channel`.
@@ -289,7 +362,7 @@ def run_channel(
 
 
 def _digest(name: str) -> str:
-    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST_DIGITS]
 
 
 def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
@@ -299,9 +372,15 @@ def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
     )
 
 
-def caller_of(kind: MessageKind, channel: Channel, message_id: str, asked: WholeRequest) -> Caller:
-    """For whom a message is answered. A request with a tenant's own key has no session."""
+def caller_of(
+    kind: MessageKind, channel: Channel, message_id: str, request: WholeRequest
+) -> CallerInfo:
+    """The caller's description for the model's server. Requests with a tenant's key have no session."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
-    return Caller(
-        session.session if session else "", asked.user, channel.tenant, message_id, asked.metadata
+    return CallerInfo(
+        session.session if session else "",
+        request.user,
+        channel.tenant,
+        message_id,
+        request.metadata,
     )

@@ -7,7 +7,7 @@ from evenflow.fargate_handler.gateway.bodies.chat_messages import (
     tool_options,
     turn_of,
 )
-from evenflow.fargate_handler.orchestrator.whole_request import WholeRequest
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.protocols.evenflow.messages import MessagePayload
@@ -15,7 +15,7 @@ from evenflow.stream_core.protocols.evenflow.messages import MessagePayload
 _FUNCTION = "function"
 
 
-def brought_by(payload: MessagePayload) -> WholeRequest | None:
+def conversation_in(payload: MessagePayload) -> WholeRequest | None:
     """The conversation and the tools of a message. None: it has neither.
 
     Raises:

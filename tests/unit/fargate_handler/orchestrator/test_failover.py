@@ -46,7 +46,7 @@ async def lost(
 async def taken_over(b: Task, response_id: str) -> bool:
     """Task b is asked for what task a left, whose lease is known to be lost."""
     b.shared.memory._leases["a"] = replace(b.shared.memory._leases["a"], lost=True)
-    return await b.succession.take_over(response_id)
+    return await b.failover.take_over(response_id)
 
 
 async def text_on_record(task: Task, response_id: str) -> str:
@@ -246,7 +246,7 @@ async def test_who_may_not_take_anything_over_does_not_even_ask(how: str) -> Non
             await settle()
     running = len(b.source.calls)
     await b.clock.pass_time(2.0)
-    assert not await b.succession.take_over(response_id)
+    assert not await b.failover.take_over(response_id)
     assert len(b.source.calls) == running
     assert (await b.shared.head(response_id)).owner == "a"
     b.workload.draining = False
@@ -270,7 +270,7 @@ async def test_what_has_ended_meanwhile_is_not_begun_again() -> None:
     b.responses.network.release()
     await b.clock.pass_time(SWEEP)
     assert b.source.calls == []
-    assert b.succession._claimed == set()
+    assert b.failover._claimed == set()
     assert (await b.find(response_id)).log.text == "a"
 
 
@@ -297,7 +297,7 @@ async def test_of_several_tasks_that_take_over_at_once_one_does(seed: int) -> No
     for task in successors:
         assert sum(call.opened for call in task.source.calls) == owners.count(task.keeper.owner)
         assert task.count(catalogue.TAKE_OVERS) == owners.count(task.keeper.owner)
-        assert task.succession._claimed == set()
+        assert task.failover._claimed == set()
     assert set(owners) <= {"b", "c", "d"}
     for task in successors:
         for call in task.source.calls:
@@ -357,7 +357,7 @@ async def test_what_a_sick_store_interrupts_is_done_when_it_is_well(call: str, h
     await b.answer("b")
     assert await text_on_record(b, response_id) == "b"
     assert (await b.shared.head(response_id)).epoch == 2
-    assert b.succession._claimed == set()
+    assert b.failover._claimed == set()
 
 
 async def test_a_response_that_fails_over_and_over_keeps_none_of_the_others_waiting() -> None:
@@ -378,7 +378,7 @@ async def test_a_response_that_fails_over_and_over_keeps_none_of_the_others_wait
         b.source.calls[-1].finish()
         await b.clock.pass_time(SWEEP)
         assert len(b.source.calls) == expected
-    assert b.succession._claimed == set()
+    assert b.failover._claimed == set()
 
 
 async def test_what_there_is_no_room_for_does_not_keep_the_sweep_from_what_comes_later() -> None:
@@ -394,7 +394,7 @@ async def test_what_there_is_no_room_for_does_not_keep_the_sweep_from_what_comes
     await settle()
     first.cut_off()
     await b.clock.pass_time(12.0, step=0.05)
-    assert b.succession._claimed, "there is no room for another session"
+    assert b.failover._claimed, "there is no room for another session"
     second.cut_off()
     await b.clock.pass_time(12.0, step=0.05)
     assert (await shared.head(late.response_id)).owner == "b"

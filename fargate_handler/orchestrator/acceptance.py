@@ -1,0 +1,440 @@
+"""The checks between a message and its model, in their order.
+
+A message passes them all before anything of it is stored or charged. What a check reserves is given
+back when a later one rejects the message. `docs/limits.md` lists the checks with their error codes,
+generated from `CHECKS`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from enum import Enum, auto
+from typing import ClassVar, NamedTuple
+
+from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
+from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
+from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
+from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
+from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.request_memory import (
+    Reading,
+    memory_of_terms,
+    memory_of_text,
+)
+from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
+from evenflow.fargate_handler.orchestrator.workload import Workload
+from evenflow.stream_core.base.channel import Channel
+from evenflow.stream_core.base.errors import RateLimited
+from evenflow.stream_core.bounds.memory_bound import EXCHANGE_BYTES
+from evenflow.stream_core.delivery.response_stream import ResponseStream
+from evenflow.stream_core.session.conversation import Conversation
+from evenflow.stream_core.tenants.charges import Level, TokenDemand
+
+# Messages that are written to the store at the same time.
+_WRITTEN_AT_ONCE = 64
+
+
+class Rejection(NamedTuple):
+    """One reason to reject a message, as `docs/limits.md` shows it.
+
+    Args:
+        code: the error code.
+        status: the HTTP status.
+        limit: the setting or the record that has the limit, in Markdown. Empty: there is none.
+        retry_after: when another try may pass. Empty: the same message never does.
+    """
+
+    code: str
+    status: int
+    limit: str = ""
+    retry_after: str = ""
+
+
+class Stage(Enum):
+    """When a check runs."""
+
+    ARRIVAL = auto()
+    """Once, before the message waits for its turn in its session."""
+    TURN = auto()
+    """Once, when the messages of its session before it have been accepted or rejected."""
+    NEW = auto()
+    """Once, unless the message was accepted before: then its client receives that response."""
+    ATTEMPT = auto()
+    """At each attempt to store the message: another node may have been quicker."""
+
+
+class PendingMessage:
+    """A message that is being checked, with what the checks find and reserve.
+
+    Args:
+        came_at: when it came, in seconds on the monotonic clock.
+    """
+
+    __slots__ = ("came_at", "conversation", "demand", "event", "memory", "stream")
+
+    conversation: Conversation
+    """The conversation of its channel. Set by `ConversationPlace`."""
+    stream: ResponseStream
+    """Its response. Set by `TenantQuotas`, as `demand` is."""
+    demand: TokenDemand
+    """The tokens that it asks for."""
+
+    def __init__(self, event: IncomingMessage, came_at: float) -> None:
+        self.event = event
+        self.came_at = came_at
+        self.memory: Reading | None = None
+        """Its memory until it is accepted. None: its reader has reserved it."""
+
+    @property
+    def session(self) -> Channel:
+        """The session whose limits the message is under."""
+        return self.event.kind.limited_as or self.event.channel
+
+
+class AcceptanceParts(NamedTuple):
+    """The parts of a node that checks need."""
+
+    context: NodeContext
+    workload: Workload
+    dispatcher: Dispatcher
+    ended_sessions: EndedSessions
+    usage: TenantUsage
+
+
+class AcceptanceCheck(ABC):
+    """One check. `commit` or `rollback` follows each `check` that has passed."""
+
+    stage: ClassVar[Stage] = Stage.ATTEMPT
+    rejections: ClassVar[Sequence[Rejection]] = ()
+
+    def __init__(self, parts: AcceptanceParts) -> None:
+        self._parts = parts
+
+    @abstractmethod
+    async def check(self, message: PendingMessage) -> None:
+        """Check a message, and reserve what it needs.
+
+        Raises:
+            EvenflowError: the message is rejected. Nothing is reserved then.
+        """
+
+    def commit(self, message: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
+        """The message has passed its stage: keep what it needs while it is answered."""
+
+    def rollback(self, message: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
+        """The message was rejected later: give everything back."""
+
+
+class WaitingMessages(AcceptanceCheck):
+    """Messages of one session that wait to be accepted, each with its text in memory."""
+
+    stage = Stage.ARRIVAL
+    rejections = (
+        Rejection("session_in_flight", 429, "`EVENFLOW_MESSAGES_WAITING_PER_SESSION`", "1 s"),
+    )
+
+    def __init__(self, parts: AcceptanceParts) -> None:
+        super().__init__(parts)
+        self._waiting: Counter[Channel] = Counter()
+
+    async def check(self, message: PendingMessage) -> None:
+        session = message.session
+        limits = self._parts.context.limits.of(session.tenant)
+        if self._waiting[session] >= limits.messages_waiting_per_session:
+            raise RateLimited(
+                "too many messages of this session are being accepted; this one was not, send it "
+                "again later",
+                code="session_in_flight",
+                retry_after_ms=1000,
+            )
+        self._waiting[session] += 1
+
+    def commit(self, message: PendingMessage) -> None:
+        self.rollback(message)
+
+    def rollback(self, message: PendingMessage) -> None:
+        session = message.session
+        self._waiting[session] -= 1
+        if not self._waiting[session]:
+            del self._waiting[session]
+
+
+class MemoryForMessage(AcceptanceCheck):
+    """Memory for a chat's message until it is accepted. Readers of requests reserve it earlier."""
+
+    stage = Stage.ARRIVAL
+    rejections = (Rejection("node_memory", 503, "`EVENFLOW_REQUESTS_HELD_BYTES`", "1 s"),)
+
+    async def check(self, message: PendingMessage) -> None:
+        event = message.event
+        if event.kind.brings_conversation:
+            return
+        memory = Reading(self._parts.workload.request_memory)
+        memory.grow_to(memory_of_text(event.text) + memory_of_terms(event.terms))
+        message.memory = memory
+
+    def commit(self, message: PendingMessage) -> None:
+        self.rollback(message)
+
+    def rollback(self, message: PendingMessage) -> None:
+        if message.memory is not None:
+            message.memory.release()
+
+
+class SessionNotEnded(AcceptanceCheck):
+    """The session of a request's token. For a chat the store rejects what comes after its end."""
+
+    stage = Stage.ARRIVAL
+    rejections = (Rejection("session_ended", 410),)
+
+    async def check(self, message: PendingMessage) -> None:
+        session = message.event.kind.limited_as
+        if session is not None:
+            await self._parts.ended_sessions.check_in_store(session)
+
+
+class ConversationPlace(AcceptanceCheck):
+    """A place for the conversation in this node's memory. Idle conversations make room."""
+
+    stage = Stage.TURN
+    rejections = (
+        Rejection("sessions_full", 429, "`EVENFLOW_SESSIONS_PER_NODE`", "5 s"),
+        Rejection("node_memory", 503, "`EVENFLOW_CONVERSATIONS_HELD_BYTES`", "1 s"),
+    )
+
+    async def check(self, message: PendingMessage) -> None:
+        event, parts = message.event, self._parts
+        message.conversation = parts.workload.conversations.open(
+            event.channel, parts.context.monotonic(), event.kind
+        )
+
+
+class MessageRate(AcceptanceCheck):
+    """Messages of a session in a second. Every new message counts, also one that is rejected."""
+
+    stage = Stage.NEW
+    rejections = (
+        Rejection(
+            "rate_limited", 429, "`EVENFLOW_MESSAGES_PER_SECOND`", "until one more is allowed"
+        ),
+    )
+
+    async def check(self, message: PendingMessage) -> None:
+        event, context = message.event, self._parts.context
+        limiting = self._parts.workload.limiting(event.channel, event.kind)
+        limiting.check_rate(context.monotonic())
+
+
+class NodeCapacity(AcceptanceCheck):
+    """Messages that the tenant and the node answer at once."""
+
+    rejections = (
+        Rejection("draining", 503, "", "1 s"),
+        Rejection("tenant_in_flight", 429, "`EVENFLOW_MESSAGES_IN_FLIGHT_PER_TENANT`", "1 s"),
+        Rejection(
+            "queue_full", 429, "`EVENFLOW_GENERATIONS_PER_NODE` + `EVENFLOW_QUEUE_DEPTH`", "2 s"
+        ),
+    )
+
+    async def check(self, message: PendingMessage) -> None:
+        self._parts.workload.check(message.event.line)
+
+
+class ModelAvailable(AcceptanceCheck):
+    """The tenant, its key, the agent and the model's server, which may reject calls for now."""
+
+    rejections = (
+        Rejection("token_revoked", 401),
+        Rejection("tenant_removed", 403),
+        Rejection("agent_not_found", 404),
+        Rejection(
+            "upstream_throttled",
+            429,
+            "`EVENFLOW_QUEUE_DEADLINE_SECONDS`",
+            "when the model's server takes calls again",
+        ),
+        Rejection("upstream_unavailable", 503, "", "when the circuit breaker lets a call through"),
+    )
+
+    async def check(self, message: PendingMessage) -> None:
+        self._parts.dispatcher.check(message.event)
+
+
+class MessageOrder(AcceptanceCheck):
+    """The message's place in its conversation."""
+
+    rejections = (Rejection("causal_violation", 409), Rejection("invalid_request", 400))
+
+    async def check(self, message: PendingMessage) -> None:
+        event = message.event
+        message.conversation.check(
+            event.message_id, event.previous_message_id, event.replaces, event.parent_message_id
+        )
+
+
+class AnswersOfSession(AcceptanceCheck):
+    """Answers of the session at once."""
+
+    rejections = (
+        Rejection("session_in_flight", 429, "`EVENFLOW_MESSAGES_IN_FLIGHT_PER_SESSION`", "1 s"),
+    )
+
+    async def check(self, message: PendingMessage) -> None:
+        event = message.event
+        self._parts.workload.limiting(event.channel, event.kind).check_in_flight()
+
+
+class MemoryForHistory(AcceptanceCheck):
+    """Memory for the conversation with one more message. Idle conversations make room."""
+
+    rejections = (Rejection("node_memory", 503, "`EVENFLOW_CONVERSATIONS_HELD_BYTES`", "1 s"),)
+
+    async def check(self, message: PendingMessage) -> None:
+        event = message.event
+        if not event.kind.brings_conversation:
+            size = len(event.text.encode()) + EXCHANGE_BYTES
+            self._parts.workload.conversations.make_room(size)
+
+
+class TenantQuotas(AcceptanceCheck):
+    """The quotas of the tenant, its key and its user. The message has its place afterwards."""
+
+    rejections = tuple(
+        Rejection(
+            f"{level}_limit",
+            429,
+            "the tenant's record ([quotas](quotas.md))",
+            "when the rate has room for it; 1 s for answers at once",
+        )
+        for level in Level
+    )
+
+    async def check(self, message: PendingMessage) -> None:
+        dispatcher, event = self._parts.dispatcher, message.event
+        message.demand = dispatcher.asked(event, message.conversation)
+        message.stream = dispatcher.new_stream(
+            f"rsp_{secrets.token_hex(16)}", event.message_id, event.channel, event.kind
+        )
+        self._parts.workload.reserve_place(message.stream, event, message.demand)
+
+    def commit(self, message: PendingMessage) -> None:
+        self._parts.workload.confirm_place()
+
+    def rollback(self, message: PendingMessage) -> None:
+        self._parts.workload.cancel_place(message.stream)
+
+
+class StoreTurn(AcceptanceCheck):
+    """A turn at the store, by tenants, addresses and sessions. It only waits.
+
+    Checks before this one never wait: what they have found still holds when the place is reserved.
+    """
+
+    def __init__(self, parts: AcceptanceParts) -> None:
+        super().__init__(parts)
+        self._turns = FairSemaphore(_WRITTEN_AT_ONCE)
+
+    async def check(self, message: PendingMessage) -> None:
+        await self._turns.acquire(message.event.line)
+
+    def commit(self, message: PendingMessage) -> None:
+        self._turns.release()
+
+    def rollback(self, message: PendingMessage) -> None:
+        self._turns.release()
+
+
+class Budgets(AcceptanceCheck):
+    """The budgets of the tenant, its key and its user, in tokens a day or in dollars a month."""
+
+    rejections = (
+        Rejection("model_without_price", 400, "`EVENFLOW_MODEL_PRICES`"),
+        Rejection(
+            "budget_exhausted",
+            429,
+            "the tenant's record ([budgets](budgets.md))",
+            "when the next day or month begins",
+        ),
+        Rejection("store_unavailable", 503, "", "2 s"),
+    )
+
+    async def check(self, message: PendingMessage) -> None:
+        event, parts = message.event, self._parts
+        expected = parts.dispatcher.expected_cost(event, message.demand)
+        await parts.usage.reserve(message.stream, event.terms, expected)
+
+    def commit(self, message: PendingMessage) -> None:
+        self._parts.usage.confirm(message.stream)
+
+    def rollback(self, message: PendingMessage) -> None:
+        self._parts.usage.release(message.stream)
+
+
+CHECKS: Sequence[type[AcceptanceCheck]] = (
+    WaitingMessages,
+    MemoryForMessage,
+    SessionNotEnded,
+    ConversationPlace,
+    MessageRate,
+    NodeCapacity,
+    ModelAvailable,
+    MessageOrder,
+    AnswersOfSession,
+    MemoryForHistory,
+    TenantQuotas,
+    StoreTurn,
+    Budgets,
+)
+"""All checks, in their order. Then the ledger stores the message."""
+
+STORE_REJECTIONS: Sequence[Rejection] = (
+    Rejection("store_behind", 503, "`EVENFLOW_STORE_BACKLOG_BYTES`", "2 s"),
+    Rejection("message_too_large", 413, "`EVENFLOW_REQUESTS_BUCKET`"),
+    Rejection("store_full", 503, "`EVENFLOW_STORE_BYTES`", "30 s"),
+    Rejection("store_unavailable", 503, "", "2 s"),
+    Rejection("session_contended", 503, "", "0.5 s"),
+)
+"""Why the ledger does not store a message that has passed all checks."""
+
+
+class Acceptance:
+    """Runs the checks of a node."""
+
+    def __init__(self, parts: AcceptanceParts, checks: Sequence[type[AcceptanceCheck]]) -> None:
+        made = [check(parts) for check in checks]
+        self._checks = {stage: [check for check in made if check.stage is stage] for stage in Stage}
+
+    async def check(self, stage: Stage, message: PendingMessage) -> None:
+        """Run the checks of a stage that reserves nothing beyond it.
+
+        Raises:
+            EvenflowError: a check rejects the message.
+        """
+        async with self.passed(stage, message):
+            pass
+
+    @asynccontextmanager
+    async def passed(self, stage: Stage, message: PendingMessage) -> AsyncIterator[None]:
+        """Run the checks of a stage before the block, and commit them after it.
+
+        If a check or the block fails, the checks that have passed roll back, the last one first.
+
+        Raises:
+            EvenflowError: a check rejects the message.
+        """
+        passed: list[AcceptanceCheck] = []
+        try:
+            for check in self._checks[stage]:
+                await check.check(message)
+                passed.append(check)
+            yield
+        except BaseException:
+            for check in reversed(passed):
+                check.rollback(message)
+            raise
+        for check in passed:
+            check.commit(message)
