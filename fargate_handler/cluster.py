@@ -91,15 +91,15 @@ class Cluster:
             is_writing=self.recorder.is_writing,
         )
         self._usage_upkeep = self._usage_tasks(usage_folder)
-        self._texts = KeptTexts(stores.large_texts, stores.largest_text)
+        self._texts = MessageTexts(stores.large_texts, stores.largest_text)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, self._texts)
         dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
         self.exchange = self._activity_exchange(name)
         self._calls = CallsExchange(
             context, stores.calls, name, dispatcher.upstreams, self.workload.generations
         )
-        self.succession = self._failover(dispatcher)
-        self.followed = FollowedResponses(
+        self.failover = self._failover(dispatcher)
+        self.followed = ReplicatedResponses(
             context,
             self._owners,
             self.workload.responses,
@@ -135,12 +135,12 @@ class Cluster:
         exchange.add(QuotaActivity(self._context))
         return exchange
 
-    def _usage_tasks(self, usage_folder: Path | None) -> list[LeftReservations | UsageFiles]:
+    def _usage_tasks(self, usage_folder: Path | None) -> list[OrphanedReservations | UsageFiles]:
         """What settles the reservations of lost nodes, and writes each day's usage to a file."""
         store = self._stores.usage
         if store is None:
             return []
-        reservations = LeftReservations(
+        reservations = OrphanedReservations(
             self._context,
             store,
             responses=self._stores.responses,
@@ -152,8 +152,8 @@ class Cluster:
             return [reservations]
         return [reservations, UsageFiles(self._context, store, usage_folder)]
 
-    def _failover(self, dispatcher: Dispatcher) -> Succession:
-        return Succession(
+    def _failover(self, dispatcher: Dispatcher) -> Failover:
+        return Failover(
             self._context,
             self._owners,
             self.workload,

@@ -143,7 +143,7 @@ class WaitingMessages(AcceptanceCheck):
 
     async def check(self, message: PendingMessage) -> None:
         session = message.session
-        limits = self._parts.context.limits.of(session.tenant)
+        limits = self._parts.context.limits
         if self._waiting[session] >= limits.messages_waiting_per_session:
             raise RateLimited(
                 "too many messages of this session are being accepted; this one was not, send it "

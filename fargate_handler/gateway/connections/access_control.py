@@ -66,7 +66,7 @@ class AccessControl:
         """
         if self.wall_time() >= grant.expires_at:
             raise token_expired()
-        self.tenants.check_there(grant.tenant, grant.key)
+        self.tenants.check_valid(grant.tenant, grant.key)
         if grant.session is not None:
             self.ended_sessions.check(grant.session)
 
