@@ -20,6 +20,7 @@ from evenflow.stream_core.base.errors import (
     TooLarge,
     is_worth_repeating,
 )
+from evenflow.stream_core.http.routes import protocol_at
 
 ErrorType = Literal[
     "invalid_request_error",
@@ -122,8 +123,10 @@ def error_headers(error: EvenflowError) -> dict[str, str]:
 
 
 def path_not_found(path: str) -> NotFound:
-    """The error for an unknown path."""
-    return NotFound(f"there is no {path[:200]}", code="path_not_found")
+    """The error for an unknown path, or for one of a protocol's paths that is not served."""
+    advice = protocol_at(path).advice_for(path)
+    message = f"there is no {path[:200]}" if advice is None else f"{advice}. Nothing was generated"
+    return NotFound(message, code="path_not_found")
 
 
 def method_not_allowed(method: str, path: str) -> MethodNotAllowed:

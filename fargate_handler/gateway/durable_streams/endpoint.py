@@ -157,7 +157,7 @@ class StreamsEndpoint:
     def _reading(self, found: Resumption, transport: str) -> ReaderFigures:
         stream, point = found
         now = self._context.monotonic()
-        return ReaderFigures(stream, STREAM.protocol, transport, point.next_index, now)
+        return ReaderFigures(stream, STREAM.protocol.name, transport, point.next_index, now)
 
     def _chunk(self, found: Resumption, has: EventId, figures: ReaderFigures) -> Chunk:
         if _has_all(found, has):

@@ -9,9 +9,9 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http.answers import json_answer
-from evenflow.fargate_handler.gateway.http.anthropic_errors import is_of_anthropic
 from evenflow.fargate_handler.gateway.http.senders import sender_of
 from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.stream_core.http.routes import ANTHROPIC, protocol_at
 
 _OWNER = "evenflow"
 # Fields of Anthropic's API whose values are unknown here.
@@ -29,7 +29,7 @@ class ModelsEndpoint:
         """All names that the caller may use."""
         sender = sender_of(request)
         names = self._context.models_of(sender.tenant)
-        if not is_of_anthropic(request.path, request.headers):
+        if not _is_of_anthropic(request):
             return json_answer({"object": "list", "data": [self._object(name) for name in names]})
         models = [self._anthropic_object(name) for name in names]
         first, last = (names[0], names[-1]) if names else (None, None)
@@ -41,12 +41,9 @@ class ModelsEndpoint:
         sender = sender_of(request)
         name = request.match_info["model"]
         check_model(name, self._context, sender.tenant)
-        shape = (
-            self._anthropic_object
-            if is_of_anthropic(request.path, request.headers)
-            else self._object
-        )
-        return json_answer(shape(name))
+        if _is_of_anthropic(request):
+            return json_answer(self._anthropic_object(name))
+        return json_answer(self._object(name))
 
     def _object(self, name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": self._created, "owned_by": _OWNER}
@@ -61,3 +58,7 @@ class ModelsEndpoint:
             "lifecycle": "active",
             **dict.fromkeys(_UNKNOWN),
         }
+
+
+def _is_of_anthropic(request: web.Request) -> bool:
+    return protocol_at(request.path, request.headers) is ANTHROPIC

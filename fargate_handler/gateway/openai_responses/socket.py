@@ -60,7 +60,7 @@ from evenflow.stream_core.protocols.openai_responses.socket_session import CREAT
 from evenflow.stream_core.records.reader_record import ReaderFigures
 from evenflow.stream_core.tenants.charges import Payer
 
-_PROTOCOL = RESPONSES_WEBSOCKET.protocol
+_PROTOCOL = RESPONSES_WEBSOCKET.protocol.name
 _TRANSPORT_FIELDS = ("type", "stream", "generate", "stream_id")
 _MAX_WAITING = 8
 _MAX_UNSTORED = 64
