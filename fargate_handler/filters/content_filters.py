@@ -22,7 +22,6 @@ from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.stream_core.base.channel import MessageKind
 from evenflow.stream_core.base.errors import UpstreamExplained
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.filtering.chain import FilterChain
 from evenflow.stream_core.filtering.cpu_budget import CpuBudget
 from evenflow.stream_core.filtering.groups import Group
 from evenflow.stream_core.filtering.pattern import (
@@ -33,7 +32,13 @@ from evenflow.stream_core.filtering.pattern import (
     check_expression,
 )
 from evenflow.stream_core.filtering.pattern_filter import PatternFilter
-from evenflow.stream_core.filtering.port import FilterAction, Filtering, MakeFilter, TextFilter
+from evenflow.stream_core.filtering.port import (
+    FilterAction,
+    FilterChain,
+    Filtering,
+    MakeFilter,
+    TextFilter,
+)
 from evenflow.stream_core.log.entries import Content
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.tenants.registry import Tenants

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from evenflow.fargate_handler.token_sources.chunk_fields import cache_written, checked_usage
 from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import (
     Caller,
@@ -16,7 +17,6 @@ from evenflow.fargate_handler.token_sources.port import (
     ModelOptions,
     ModelRequest,
 )
-from evenflow.fargate_handler.token_sources.usage_counts import cache_written, checked_usage
 from evenflow.stream_core.log.entries import Content, Kind, NotAPart, Part, text_of
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 

@@ -22,9 +22,8 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     whole_characters,
     word_in,
 )
-from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
+from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls, OpenCall, WaitingCall
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
-from evenflow.fargate_handler.token_sources.open_calls import OpenCall, WaitingCall
 from evenflow.fargate_handler.token_sources.port import TokenSink
 from evenflow.fargate_handler.token_sources.server_fields import (
     TOLD_ELSEWHERE,

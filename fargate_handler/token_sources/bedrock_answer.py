@@ -6,11 +6,10 @@ import base64
 from typing import Any
 
 from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts
-from evenflow.fargate_handler.token_sources.aws_client import Event
-from evenflow.fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
+from evenflow.fargate_handler.token_sources.aws_client import NOT_READABLE, Event, unreadable_event
+from evenflow.fargate_handler.token_sources.chunk_fields import cache_written, checked_usage
 from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
-from evenflow.fargate_handler.token_sources.usage_counts import cache_written, checked_usage
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.log.entries import Kind

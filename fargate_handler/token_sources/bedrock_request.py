@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
+import logging
 import re
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
 import orjson
 
 from evenflow.fargate_handler.token_sources.bedrock_answer import DETAILS
-from evenflow.fargate_handler.token_sources.bedrock_parameters import (
-    check_passed,
-    models_own,
-    wanted_schema,
-)
 from evenflow.fargate_handler.token_sources.conversation_forms import (
     alternating_turns,
     system_texts,
@@ -23,6 +21,93 @@ from evenflow.fargate_handler.token_sources.conversation_forms import (
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from evenflow.stream_core.base.errors import ModelRefused, UnsupportedByModel
 from evenflow.stream_core.session.conversation import ToolCall, Turn
+
+_logger = logging.getLogger(__name__)
+
+WITHOUT_EFFECT = frozenset(
+    {
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream_options",
+        "user",
+    }
+)
+"""They don't affect the answer, so they are left out."""
+
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "frequency_penalty": (0,),
+    "function_call": ("none", "auto"),
+    "functions": ([],),
+    "logit_bias": ({},),
+    "logprobs": (False,),
+    "modalities": (["text"],),
+    "n": (1,),
+    "presence_penalty": (0,),
+    "response_format": ({"type": "text"},),
+    "top_logprobs": (0,),
+}
+"""With one of these values they ask for nothing."""
+
+_MODELS_OWN = ("top_k", "reasoning_effort")
+
+
+def models_own(passed: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that some models have by the same names. They are not the service's own."""
+    return {name: passed[name] for name in _MODELS_OWN if name in passed}
+
+
+def wanted_schema(passed: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The name, schema and description of a JSON answer. None if none is asked for.
+
+    Raises:
+        UnsupportedByModel: there is no schema.
+    """
+    match passed.get("response_format"):
+        case {"type": "json_schema", "json_schema": {"name": str(), "schema": dict()} as wanted}:
+            return dict(wanted)
+        case {"type": "json_schema"}:
+            raise _unsupported_parameter(
+                "response_format needs a json_schema with a name and a schema here",
+                "response_format",
+            )
+    return None
+
+
+def check_passed(passed: Mapping[str, Any]) -> None:
+    """Check that every parameter can be left out or be passed to the model.
+
+    Raises:
+        UnsupportedByModel: one of them can't.
+    """
+    for name, value in passed.items():
+        if name in _MODELS_OWN or (name in NEUTRAL and value in NEUTRAL[name]):
+            continue
+        if name in WITHOUT_EFFECT:
+            _left_out(name)
+        elif name != "response_format" or wanted_schema(passed) is None:
+            hint = " (a json_schema is)" if name == "response_format" else ""
+            raise _unsupported_parameter(
+                f"{name[:100]} is not supported by models on Amazon Bedrock{hint}; leave it out",
+                name[:100],
+            )
+
+
+@functools.cache
+def _left_out(name: str) -> None:
+    """Log that a parameter is left out, once a name."""
+    _logger.info("%s of a request is left out: models on Bedrock don't have it", name)
+
+
+def _unsupported_parameter(what: str, param: str) -> UnsupportedByModel:
+    return UnsupportedByModel(
+        f"{what}; nothing was generated", code="unsupported_parameter", param=param
+    )
+
 
 _FORMATS = {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"}
 _IMAGE = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)

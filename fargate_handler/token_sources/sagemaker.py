@@ -8,8 +8,12 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
-from evenflow.fargate_handler.token_sources.aws_client import AwsClient, Event, hanging_up
-from evenflow.fargate_handler.token_sources.aws_failures import unreadable_event
+from evenflow.fargate_handler.token_sources.aws_client import (
+    AwsClient,
+    Event,
+    hanging_up,
+    unreadable_event,
+)
 from evenflow.fargate_handler.token_sources.conversation_forms import (
     alternating_turns,
     openai_message,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, GetJsonSchemaHandler
+from pydantic import BaseModel, Discriminator, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import with_default_schema
@@ -21,6 +21,22 @@ from evenflow.stream_core.base.errors import (
     is_worth_repeating,
 )
 from evenflow.stream_core.http.routes import protocol_at
+
+TEXT, LIST = "<text>", "<list>"
+"""The tags of the two in a union with the discriminator `TEXT_OR_LIST`."""
+
+
+def _kind(given: object) -> str | None:
+    # Without this tag pydantic says of a wrong list that it is not a string.
+    return TEXT if isinstance(given, str) else LIST if isinstance(given, list) else None
+
+
+TEXT_OR_LIST = Discriminator(
+    _kind,
+    custom_error_type="text_or_list",
+    custom_error_message="Input should be a string or a list",
+)
+
 
 ErrorType = Literal[
     "invalid_request_error",

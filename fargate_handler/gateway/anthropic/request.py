@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evenflow.fargate_handler.gateway.anthropic.blocks import unsupported, wrong
-from evenflow.fargate_handler.gateway.anthropic.turns import turns_of
+from evenflow.fargate_handler.gateway.anthropic.turns import turns_of, unsupported, wrong
 from evenflow.fargate_handler.gateway.bodies.json_values import check_json
 from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions

@@ -22,8 +22,12 @@ from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
 from evenflow.stream_core.auth.allowed_origins import AllowedOrigins, is_own_page
 from evenflow.stream_core.auth.session_token import SessionTokens, token_expired
 from evenflow.stream_core.base.agents import Agents
-from evenflow.stream_core.base.client_address import Client, TrustedProxies
-from evenflow.stream_core.base.forwarded import CalledUrl, RequestHeaders
+from evenflow.stream_core.base.client_address import (
+    CalledUrl,
+    Client,
+    RequestHeaders,
+    TrustedProxies,
+)
 from evenflow.stream_core.bounds.address_rates import AddressRates
 from evenflow.stream_core.bounds.call_rates import CallRates
 from evenflow.stream_core.bounds.node_load import LoadFigure

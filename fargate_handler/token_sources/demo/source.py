@@ -3,22 +3,132 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from zlib import crc32
 
-from evenflow.fargate_handler.token_sources.demo.beside import source, with_parts
-from evenflow.fargate_handler.token_sources.demo.calls import called_tools, calling
+import orjson
+
 from evenflow.fargate_handler.token_sources.demo.passages import Passages
 from evenflow.fargate_handler.token_sources.demo.script import (
     Script,
     answer_script,
+    demo_tokens,
     directed_script,
     is_directive,
+    split_tokens,
 )
-from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.fargate_handler.token_sources.port import (
+    ModelFinish,
+    ModelOptions,
+    ModelRequest,
+    TokenSink,
+)
 from evenflow.stream_core.base.answer import Usage
+from evenflow.stream_core.base.errors import ModelRefused
 from evenflow.stream_core.delivery.delivery_clock import SLOT_MS, DeliveryClock
+from evenflow.stream_core.log.entries import Kind, Part
+
+
+def called_tools(count: int, options: ModelOptions) -> list[str]:
+    """The names of the tools for `count` calls, beginning with the first one that may be called.
+
+    Raises:
+        ModelRefused: there are no tools, or a call is required and the message asks for none.
+    """
+    if count and not options.tools:
+        raise _refused("this message asks for calls, and the request has no tools")
+    if not count and options.tool_choice not in (None, "auto", "none"):
+        raise _refused(
+            "the request requires a call, and the demo model calls only for a message `#demo "
+            "calls=1`"
+        )
+    if options.tool_choice == "none":
+        return []
+    names = [tool["function"]["name"] for tool in options.tools]
+    if isinstance(options.tool_choice, dict):
+        names = [options.tool_choice["function"]["name"]]
+    if options.parallel_tool_calls is False:
+        count = min(count, 1)
+    return [names[place % len(names)] for place in range(count)]
+
+
+def calling(script: Script, names: Sequence[str], turn: int) -> Script:
+    """The script with a call of each of these tools after its text, with one argument `text`.
+
+    Args:
+        turn: the length of the conversation. The calls' ids depend on it and on the place.
+    """
+    if not names:
+        return script
+    made = sum(part.kind is Kind.CALL for part in script.before)
+    calls = [
+        part
+        for place, name in enumerate(names)
+        for part in call(made + place, f"call_{turn}_{place}", name, demo_arguments(place))
+    ]
+    return replace(script, follows=[*script.follows, *calls], reason="tool_calls")
+
+
+def demo_arguments(index: int) -> str:
+    """The arguments of the call `index`, as JSON."""
+    return call_arguments(index + 1)
+
+
+def _refused(what: str) -> ModelRefused:
+    return ModelRefused(f"{what}; nothing was generated", code="model_refused")
+
+
+SEARCH = "search_docs"
+"""The demo model's own tool. It runs it by itself, and tells the result."""
+_REASONING_FIELD = "reasoning_content"
+_ARGUMENT_TOKENS, _RESULT_TOKENS = 12, 20
+
+
+def with_parts(script: Script) -> Script:
+    """The script with the parts that its message asks for."""
+    asked = script.asked
+    before = [*_reasoning(asked.seed, asked.reasoning), *_searches(asked.seed, asked.searches)]
+    follows = [
+        source(f"Source {number}", url=f"https://example.org/{number}")
+        for number in range(1, asked.sources + 1)
+    ]
+    return replace(script, before=before, follows=follows)
+
+
+def source(title: str, **more: str) -> Part:
+    """A source of the answer."""
+    return Part(Kind.DATA, orjson.dumps({**more, "title": title}).decode(), name="source")
+
+
+def call_arguments(seed: int) -> str:
+    """The arguments of a call, as JSON: one text."""
+    return orjson.dumps({"text": "".join(demo_tokens(seed, _ARGUMENT_TOKENS))}).decode()
+
+
+def call(number: int, call_id: str, name: str, arguments: str) -> Iterator[Part]:
+    """A call from its beginning to its end."""
+    yield Part(Kind.CALL, call=number, id=call_id, name=name)
+    for token in split_tokens(arguments):
+        yield Part(Kind.ARGUMENTS, token, call=number)
+    yield Part(Kind.CALL_END, call=number)
+
+
+def _reasoning(seed: int, count: int) -> list[Part]:
+    """So many tokens of reasoning. They are not those of the answer."""
+    tokens = demo_tokens(seed + 1, count)
+    return [Part(Kind.REASONING, token, name=_REASONING_FIELD) for token in tokens]
+
+
+def _searches(seed: int, count: int) -> Iterator[Part]:
+    """So many calls of the model's own tool, each with what it found."""
+    for number in range(count):
+        call_id = f"search_{number}"
+        yield from call(number, call_id, SEARCH, call_arguments(seed + number))
+        found = "".join(demo_tokens(seed + number, _RESULT_TOKENS))
+        yield Part(Kind.RESULT, found, id=call_id, name=SEARCH)
+
 
 _HELD_SLOTS = 5
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Tag, TypeAdapter
 
-from evenflow.stream_core.http.text_or_list import LIST, TEXT, TEXT_OR_LIST
+from evenflow.stream_core.http.http_contract import LIST, TEXT, TEXT_OR_LIST
 
 LONGEST_TOOL_NAME = 128
 _Number = Annotated[float, Field(ge=0, le=1)]

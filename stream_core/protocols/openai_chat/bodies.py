@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag, TypeAdapter, WithJsonSchema
 
 from evenflow.stream_core.base.agents import LONGEST_USER, Metadata, ServiceClass
-from evenflow.stream_core.http.text_or_list import LIST, TEXT, TEXT_OR_LIST
+from evenflow.stream_core.http.http_contract import LIST, TEXT, TEXT_OR_LIST
 from evenflow.stream_core.log.entries import MOST_CALLS, MOST_CHOICES
 
 ROLES = {

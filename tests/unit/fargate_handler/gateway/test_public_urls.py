@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.stream_core.base.forwarded import CalledUrl
+from evenflow.stream_core.base.client_address import CalledUrl
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.protocols.openai_responses.sequence_numbers import (
+from evenflow.stream_core.protocols.openai_responses.encoder import (
     MOST_CLOSING_ENTRIES,
     Known,
     Rank,
