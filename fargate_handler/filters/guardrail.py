@@ -35,7 +35,7 @@ _MOST_WAITING = 16 * LONGEST_WINDOW
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GuardrailVerdict:
     """What a guardrail says of a text.
 
     Args:
@@ -50,7 +50,7 @@ class Verdict:
 class Judge(Protocol):
     """Judges texts."""
 
-    async def judge(self, text: str) -> Verdict:
+    async def judge(self, text: str) -> GuardrailVerdict:
         """Judge a text of the model's.
 
         Raises:

@@ -12,7 +12,7 @@ from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from evenflow.fargate_handler.token_sources.chunk_fields import cache_written, checked_usage
 from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import (
-    Caller,
+    CallerInfo,
     ModelFinish,
     ModelOptions,
     ModelRequest,
@@ -164,7 +164,7 @@ def finish_of(message: wire.Finish) -> ModelFinish:
     return ModelFinish(reason, usage, cache_written(counted.cache_write_tokens, usage))
 
 
-def _caller_message(caller: Caller) -> wire.Caller:
+def _caller_message(caller: CallerInfo) -> wire.Caller:
     return wire.Caller(
         session=caller.session,
         user=caller.user,
@@ -174,8 +174,8 @@ def _caller_message(caller: Caller) -> wire.Caller:
     )
 
 
-def _caller_of(message: wire.Caller) -> Caller:
-    return Caller(
+def _caller_of(message: wire.Caller) -> CallerInfo:
+    return CallerInfo(
         message.session, message.user, message.tenant, message.message_id, dict(message.metadata)
     )
 

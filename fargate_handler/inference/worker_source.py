@@ -37,7 +37,7 @@ _LONGEST_HELD_SECONDS = 6 * 3600.0
 _Gone = grpc.StatusCode.UNAVAILABLE
 
 
-class _Connection:
+class _WorkerConnection:
     """The channel to one worker."""
 
     def __init__(self, target: str, options: list[tuple[str, int | str]]) -> None:
@@ -46,7 +46,7 @@ class _Connection:
         self.stub = InferenceStub(self.channel)
 
 
-_Worker = KnownWorker[_Connection]
+_Worker = KnownWorker[_WorkerConnection]
 
 
 class GrpcWorkers:
@@ -84,7 +84,7 @@ class GrpcWorkers:
         without_tools = False
         while (worker := self._pool.pick(time.monotonic(), tried)) is not None:
             tried.append(worker)
-            answer = _Answer(sink)
+            answer = _WorkerAnswer(sink)
             try:
                 async with _occupied(worker):
                     if request.options.tools and await self._lacks_tools(worker):
@@ -112,7 +112,7 @@ class GrpcWorkers:
         ) from failure
 
     async def _ask(
-        self, worker: _Worker, message: wire.StreamRequest, answer: _Answer, traceparent: str
+        self, worker: _Worker, message: wire.StreamRequest, answer: _WorkerAnswer, traceparent: str
     ) -> ModelFinish:
         call = worker.connection.stub.Stream(
             message,
@@ -141,8 +141,8 @@ class GrpcWorkers:
 
     # -- looking for workers -----------------------------------------------------------------------
 
-    def _connect(self, target: str, address: str) -> _Connection:
-        return _Connection(target, handler_options(self._limits, address))
+    def _connect(self, target: str, address: str) -> _WorkerConnection:
+        return _WorkerConnection(target, handler_options(self._limits, address))
 
     async def _watch(self) -> None:
         """Look the names up again, and ask workers that have not said what they can, or were
@@ -184,7 +184,7 @@ class GrpcWorkers:
         return worker.tools is False
 
 
-class _Answer:
+class _WorkerAnswer:
     """Reads the events of one call."""
 
     def __init__(self, sink: TokenSink) -> None:
@@ -251,6 +251,6 @@ async def _occupied(worker: _Worker) -> AsyncIterator[None]:
             await worker.connection.channel.close()
 
 
-async def _close(connections: Sequence[_Connection]) -> None:
+async def _close(connections: Sequence[_WorkerConnection]) -> None:
     for connection in connections:
         await connection.channel.close()

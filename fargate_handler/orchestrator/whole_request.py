@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import orjson
 
-from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.agents import LONGEST_ANSWER, NO_TERMS, MessageTerms
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
@@ -299,9 +299,11 @@ def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
     )
 
 
-def caller_of(kind: MessageKind, channel: Channel, message_id: str, asked: WholeRequest) -> Caller:
+def caller_of(
+    kind: MessageKind, channel: Channel, message_id: str, asked: WholeRequest
+) -> CallerInfo:
     """For whom a message is answered. A request with a tenant's own key has no session."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
-    return Caller(
+    return CallerInfo(
         session.session if session else "", asked.user, channel.tenant, message_id, asked.metadata
     )

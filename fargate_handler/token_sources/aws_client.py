@@ -22,7 +22,7 @@ from botocore.parsers import ResponseParserError
 
 from evenflow.fargate_handler.token_sources.model_connection import abort_connection
 from evenflow.fargate_handler.token_sources.model_refusals import refusal
-from evenflow.fargate_handler.token_sources.openai_failures import told_in
+from evenflow.fargate_handler.token_sources.openai_failures import message_of
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog, not_set_up
 from evenflow.stream_core.base.errors import (
     EvenflowError,
@@ -44,7 +44,7 @@ NOT_READABLE = (
     TypeError,
     ValueError,
 )
-"""What the SDK and our code raise for an event that is not as the service's model says."""
+"""The exceptions of the SDK and of our code for an event that differs from its schema."""
 
 _THROTTLED = frozenset(
     [
@@ -115,24 +115,27 @@ def unreadable_event() -> UpstreamFailed:
 
 def _answered(error: ClientError, service: str, check: str, operator: OperatorLog) -> EvenflowError:
     answer = error.response
-    told = answer.get("Error", {})
-    name, message = str(told.get("Code", "")), str(told.get("Message", ""))
+    error_fields = answer.get("Error", {})
+    name, message = str(error_fields.get("Code", "")), str(error_fields.get("Message", ""))
     # The same failure is `throttlingException` inside a stream.
     name = name[:1].upper() + name[1:]
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if name == "ModelError":
-        status, message = answer.get("OriginalStatusCode"), _said(answer.get("OriginalMessage"))
+        status, message = (
+            answer.get("OriginalStatusCode"),
+            _message_in(answer.get("OriginalMessage")),
+        )
     if (busy := _busy(name, status)) is not None:
         return busy
     if status in (401, 403, 404) or name in _REJECTED:
         return _rejected(service, f"{name}: {message}", check, operator)
     if name == "ValidationException":
-        # A message about tools is for whoever sent the tools.
+        # A message about tools is for the sender of the tools.
         if _ABOUT_OUR_SETTINGS.search(message) and "tool" not in message.lower():
             return _rejected(service, f"{name}: {message}", check, operator)
-        return _refused(service, message, operator)
+        return _refused_by_model(service, message, operator)
     if name == "ModelError" and status in (400, 413, 422):
-        return _refused(service, message, operator)
+        return _refused_by_model(service, message, operator)
     return UpstreamFailed(
         f"the model failed ({name or status}); what it had sent was kept", code="upstream_failed"
     )
@@ -158,22 +161,22 @@ def _busy(name: str, status: object) -> UpstreamAnswered | None:
     return None
 
 
-def _refused(service: str, message: str, operator: OperatorLog) -> ModelRefused:
+def _refused_by_model(service: str, message: str, operator: OperatorLog) -> ModelRefused:
     operator.warning(f"{service} refused a message", message)
     return refusal(message, status=400)
 
 
-def _rejected(service: str, told: str, check: str, operator: OperatorLog) -> UpstreamRejected:
-    # It is for the operator, not for users. The lines after the first may have signed headers.
-    line = told.partition("\n")[0][:_LOGGED_CHARACTERS]
+def _rejected(service: str, details: str, check: str, operator: OperatorLog) -> UpstreamRejected:
+    # The details are for the operator, not for users. Later lines may have signed headers.
+    line = details.partition("\n")[0][:_LOGGED_CHARACTERS]
     operator.error(f"{service} refuses us ({line}): check {check}")
     return not_set_up()
 
 
-def _said(original: object) -> str:
+def _message_in(original: object) -> str:
     """The text of a container's error: of an OpenAI-style error, or any text."""
     try:
-        return told_in(orjson.loads(str(original))["error"])
+        return message_of(orjson.loads(str(original))["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return str(original or "")
 

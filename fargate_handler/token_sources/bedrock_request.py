@@ -1,4 +1,4 @@
-"""Writes a conversation as Bedrock's Converse takes it."""
+"""Converts a conversation into a request of Bedrock's ConverseStream."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def models_own(passed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wanted_schema(passed: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The name, schema and description of a JSON answer. None if none is asked for.
+    """The name, schema and description of a JSON answer. None: the request has no schema.
 
     Raises:
         UnsupportedByModel: there is no schema.
     """
     match passed.get("response_format"):
-        case {"type": "json_schema", "json_schema": {"name": str(), "schema": dict()} as wanted}:
-            return dict(wanted)
+        case {"type": "json_schema", "json_schema": {"name": str(), "schema": dict()} as schema}:
+            return dict(schema)
         case {"type": "json_schema"}:
             raise _unsupported_parameter(
                 "response_format needs a json_schema with a name and a schema here",
@@ -214,31 +214,32 @@ def bedrock_request(request: ModelRequest, most_tokens: int | None) -> dict[str,
         call["system"] = [{"text": text} for text in instructions]
     if tools := _tools(options):
         call["toolConfig"] = tools
-    if own := models_own(options.passed):
-        call["additionalModelRequestFields"] = own
+    if extra_fields := models_own(options.passed):
+        call["additionalModelRequestFields"] = extra_fields
     return call
 
 
 def answer_tool(options: ModelOptions) -> str | None:
     """The name of the tool for an answer of a JSON schema. None if there is no schema."""
-    wanted = wanted_schema(options.passed)
-    if wanted is None or isinstance(options.tool_choice, dict):
+    schema = wanted_schema(options.passed)
+    if schema is None or isinstance(options.tool_choice, dict):
         return None
-    taken = {tool["function"]["name"] for tool in options.tools if tool["type"] == "function"}
-    return f"{wanted['name']}_answer" if wanted["name"] in taken else str(wanted["name"])
+    tool_names = {tool["function"]["name"] for tool in options.tools if tool["type"] == "function"}
+    return f"{schema['name']}_answer" if schema["name"] in tool_names else str(schema["name"])
 
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
-    # A tool's result is said by the user, together with what the user says next.
-    speaking = groupby(
-        alternating_turns(request.turns), lambda said: "user" if said[0] == "tool" else said[0]
+    # A tool's result is part of the user's message, together with the text that follows it.
+    groups = groupby(
+        alternating_turns(request.turns),
+        lambda entry: "user" if entry[0] == "tool" else entry[0],
     )
     return [
         {
             "role": role,
-            "content": [block for _, turns in said for turn in turns for block in _blocks(turn)],
+            "content": [block for _, turns in group for turn in turns for block in _blocks(turn)],
         }
-        for role, said in speaking
+        for role, group in groups
     ]
 
 
@@ -310,8 +311,8 @@ def _tools(options: ModelOptions) -> dict[str, Any] | None:
 
 
 def _answer(options: ModelOptions) -> dict[str, Any]:
-    wanted = wanted_schema(options.passed) or {}
-    return {"parameters": wanted.get("schema"), "description": wanted.get("description")}
+    schema = wanted_schema(options.passed) or {}
+    return {"parameters": schema.get("schema"), "description": schema.get("description")}
 
 
 def _choice(choice: str | dict[str, Any] | None) -> dict[str, Any] | None:
@@ -345,7 +346,7 @@ def _spec(function: dict[str, Any]) -> dict[str, Any]:
         "name": function["name"],
         "inputSchema": {"json": function.get("parameters") or _NO_PARAMETERS},
     }
-    # Not every model knows the other fields, so only those that were given are sent.
+    # Not every model supports the other fields, so they are only sent if the client sent them.
     return tool | {name: function[name] for name in ("description", "strict") if function.get(name)}
 
 

@@ -49,7 +49,7 @@ class _Claims(BaseModel):
 _CLAIMS = TypeAdapter(_Claims)
 
 
-class _Token(NamedTuple):
+class _IdentityToken(NamedTuple):
     """What a token says, before anything of it is known to be true."""
 
     text: str
@@ -101,15 +101,15 @@ class IdentityTokens:
         expires_at = self._check_validity(token.claims, now)
         return self._identity(token.claims, expires_at)
 
-    def _may_be_ours(self, token: _Token) -> bool:
+    def _may_be_ours(self, token: _IdentityToken) -> bool:
         return token.claims.iss == self.settings.issuer and token.algorithm in ALGORITHMS
 
-    def _is_signed(self, token: _Token) -> bool:
+    def _is_signed(self, token: _IdentityToken) -> bool:
         algorithm = str(token.algorithm)
         found = self.keys.find(token.key_id, algorithm)
         return any(_is_signed(token.text, key, algorithm) for key in found)
 
-    def _check_issuer(self, token: _Token) -> None:
+    def _check_issuer(self, token: _IdentityToken) -> None:
         if token.claims.iss != self.settings.issuer:
             raise _refused("identity_token_issuer", "is of an issuer that is not known here")
         if token.algorithm not in ALGORITHMS:
@@ -118,7 +118,7 @@ class IdentityTokens:
                 f"is signed by an algorithm that is not taken; those are {', '.join(ALGORITHMS)}",
             )
 
-    def _check_signature(self, token: _Token, now: float) -> None:
+    def _check_signature(self, token: _IdentityToken, now: float) -> None:
         if self._is_signed(token):
             return
         if self.keys.unsure:
@@ -158,7 +158,7 @@ class IdentityTokens:
 
 
 @lru_cache(maxsize=64)  # a call looks at its token up to three times
-def _read(text: str | None) -> _Token | None:
+def _read(text: str | None) -> _IdentityToken | None:
     """What a text says as a token. None: it is none, or one of our own."""
     if not text or text.count(".") != 2:
         return None
@@ -170,7 +170,7 @@ def _read(text: str | None) -> _Token | None:
     if claims.iss == OWN_ISSUER:
         return None
     header = decoded["header"]
-    return _Token(text, header.get("alg"), header.get("kid"), claims)
+    return _IdentityToken(text, header.get("alg"), header.get("kid"), claims)
 
 
 @lru_cache(maxsize=64)  # likewise

@@ -178,7 +178,7 @@ class _Proxies(NamedTuple):
     hops: int | None
 
 
-class _Origin(NamedTuple):
+class _ForwardedOrigin(NamedTuple):
     """The client's address, at the end of the chain of trusted proxies.
 
     Attributes:
@@ -241,7 +241,9 @@ class TrustedProxies:
             unnamed_proxy="" if origin.is_known else str(origin.address),
         )
 
-    def _origin(self, nearest: _Address, hops: int | None, written: Sequence[str]) -> _Origin:
+    def _origin(
+        self, nearest: _Address, hops: int | None, written: Sequence[str]
+    ) -> _ForwardedOrigin:
         """Follow the written addresses from the last one back, to the first that is no proxy's.
 
         Args:
@@ -258,8 +260,8 @@ class TrustedProxies:
                 break
             if hops is None and self._of(sender) is None:
                 # A client can prepend any address, but its own is never in a private network.
-                return _Origin(address, place, place == len(written) or sender.is_global)
-        return _Origin(address, place)
+                return _ForwardedOrigin(address, place, place == len(written) or sender.is_global)
+        return _ForwardedOrigin(address, place)
 
     def _of(self, address: _Address) -> _Proxies | None:
         return next((known for known in self._proxies if address in known.network), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evenflow.stream_core.filtering.pattern import TooSlow
+from evenflow.stream_core.filtering.pattern import PatternTooSlow
 
 # The seconds of an answer: at its beginning, and more with each character.
 _FIRST_SECONDS, _SECONDS_PER_CHARACTER = 0.1, 2e-5
@@ -47,7 +47,7 @@ class CpuBudget:
         """Charge the `seconds` of searches in a text with these new `characters`.
 
         Raises:
-            TooSlow: the answer has ended, and the text that was held takes too long.
+            PatternTooSlow: the answer has ended, and the text that was held takes too long.
         """
         if not self._is_last:
             self._left = min(self._left + characters * _SECONDS_PER_CHARACTER, _MOST_SECONDS)
@@ -59,10 +59,10 @@ class CpuBudget:
         """Spend all of it.
 
         Raises:
-            TooSlow: as of `charge`.
+            PatternTooSlow: as of `charge`.
         """
         if self._is_last:
-            raise TooSlow(f"the patterns took more than {_LAST_SECONDS:g} s for one answer")
+            raise PatternTooSlow(f"the patterns took more than {_LAST_SECONDS:g} s for one answer")
         if not self.is_spent:
             self.is_spent = True
             self._on_spent()

@@ -36,7 +36,7 @@ class PatternRefused(ValueError):
     """A pattern can't be used on a stream. The message says why."""
 
 
-class TooSlow(Exception):
+class PatternTooSlow(Exception):
     """A pattern took too long on a text."""
 
 
@@ -244,4 +244,4 @@ def _in_time(
     try:
         return search(text, position, timeout=seconds, **options)
     except TimeoutError:
-        raise TooSlow(f"a pattern took more than {seconds:g} s") from None
+        raise PatternTooSlow(f"a pattern took more than {seconds:g} s") from None

@@ -21,7 +21,7 @@ from evenflow.stream_core.filtering.pattern import (
     NOT_IN_TEXT,
     Pattern,
     Patterns,
-    TooSlow,
+    PatternTooSlow,
 )
 from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
 
@@ -122,7 +122,7 @@ class PatternFilter:
         cleared: list[str] = []
         try:
             self._clear(cleared, last=last)
-        except TooSlow:
+        except PatternTooSlow:
             if last:
                 raise
             budget.exhaust()

@@ -32,7 +32,7 @@ from evenflow.stream_core.http.http_contract import NEVER_CACHED
 from evenflow.stream_core.http.routes import STREAM
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.protocols.durable_streams.encoder import (
-    Chunk,
+    MessageBatch,
     StreamEvents,
     chunk_of,
     last_control,
@@ -159,9 +159,9 @@ class StreamsEndpoint:
         now = self._context.monotonic()
         return ReaderFigures(stream, STREAM.protocol.name, transport, point.next_index, now)
 
-    def _chunk(self, found: Resumption, has: EventId, figures: ReaderFigures) -> Chunk:
+    def _chunk(self, found: Resumption, has: EventId, figures: ReaderFigures) -> MessageBatch:
         if _has_all(found, has):
-            return Chunk(b"[]", has, up_to_date=True)
+            return MessageBatch(b"[]", has, up_to_date=True)
         check_room(self._context, found.stream.log.bytes_from(found.point.next_index))
         chunk = chunk_of(*found)
         next_index = chunk.has.last_index + 1
@@ -174,7 +174,7 @@ class StreamsEndpoint:
         request: web.Request,
         found: Resumption,
         offset: str,
-        chunk: Chunk,
+        chunk: MessageBatch,
         more: dict[str, str],
     ) -> web.Response:
         """The answer with a chunk, and how long caches may keep it."""

@@ -86,7 +86,7 @@ _OF_MESSAGES = frozenset({"type", "id", "status", "role", "content", "phase", "a
 
 
 @dataclass(slots=True)
-class _Answer:
+class _AssistantItems:
     """What the model said in one go. Its reasoning, text and calls are items of their own."""
 
     text: str = ""
@@ -109,7 +109,7 @@ class InputTurns:
 
     def __init__(self) -> None:
         self._turns: list[Turn] = []
-        self._answer: _Answer | None = None
+        self._answer: _AssistantItems | None = None
         self._next_call: dict[str, Any] = {}
         """Further fields of the next call."""
 
@@ -208,9 +208,9 @@ class InputTurns:
         before, self._next_call = self._next_call, {}
         return before | further_fields(item, _OF_CALLS, where)
 
-    def _model(self) -> _Answer:
+    def _model(self) -> _AssistantItems:
         if self._answer is None:
-            self._answer = _Answer()
+            self._answer = _AssistantItems()
         return self._answer
 
     def _flush(self) -> None:

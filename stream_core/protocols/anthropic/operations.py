@@ -21,15 +21,15 @@ from evenflow.stream_core.protocols.anthropic.bodies import (
     ContentBlockStart,
     ContentBlockStop,
     MessageDelta,
+    MessagePing,
     MessagesRequest,
     MessageStart,
     MessageStop,
-    Ping,
 )
 
 _EVENTS = (
     *(MessageStart, ContentBlockStart, ContentBlockDelta, ContentBlockStop),
-    *(MessageDelta, MessageStop, Ping, AnthropicError),
+    *(MessageDelta, MessageStop, MessagePing, AnthropicError),
 )
 _MAKING = refusals(ANY, BODY, KEY, COMPLETING)
 

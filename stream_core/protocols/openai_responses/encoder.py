@@ -61,7 +61,7 @@ def final_number(last_index: int, epoch: int) -> int:
     return closing_number(last_index, epoch, _FINAL_STEP)
 
 
-class Known(NamedTuple):
+class ResumeIndex(NamedTuple):
     """What a reader has of a response.
 
     Attributes:
@@ -75,7 +75,7 @@ class Known(NamedTuple):
     begun: bool
 
 
-def known_by(sequence_number: int) -> Known:
+def known_by(sequence_number: int) -> ResumeIndex:
     """What a reader has that was given everything up to this number.
 
     For the events behind the last entry, `last_index` is up to `MOST_CLOSING_ENTRIES` too high. A
@@ -84,7 +84,7 @@ def known_by(sequence_number: int) -> Known:
     epoch, place = divmod(max(0, sequence_number), _EPOCH)
     index, rank = divmod(place, ENTRY)
     begun = rank != Rank.DELTA
-    return Known(max(-1, index - 1 - begun), epoch + 1, begun and index > 0)
+    return ResumeIndex(max(-1, index - 1 - begun), epoch + 1, begun and index > 0)
 
 
 _SUMMARY, _TEXT, _REFUSAL = "reasoning_summary_text", "output_text", "refusal"

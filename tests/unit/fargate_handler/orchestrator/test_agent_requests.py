@@ -8,7 +8,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     WholeRequest,
     single_channel,
 )
-from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions
 from evenflow.stream_core.base.agents import NO_TERMS, Agent, Agents, MessageParams, MessageTerms
 from evenflow.stream_core.base.channel import COMPLETION, Channel
 from evenflow.stream_core.base.errors import NotFound
@@ -96,7 +96,7 @@ async def test_a_task_that_takes_over_asks_the_same_for_the_same_user() -> None:
     await settle()
     asked = first.source.calls[0].request
     assert asked.options == ModelOptions(seed=7)
-    assert asked.caller == Caller(CHANNEL.session, "zoe", CHANNEL.tenant, "m1", {"k": "v"})
+    assert asked.caller == CallerInfo(CHANNEL.session, "zoe", CHANNEL.tenant, "m1", {"k": "v"})
     await first.hand_over()
     await first.leave()
     stream = await second.find(asked.key.partition(":")[0])

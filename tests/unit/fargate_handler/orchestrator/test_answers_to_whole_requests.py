@@ -13,7 +13,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     repeatable_channel,
     single_channel,
 )
-from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions, ModelRequest
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions, ModelRequest
 from evenflow.stream_core.base.channel import COMPLETION, KEYED_COMPLETION, Channel
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.log.response_log import ResponseState
@@ -58,7 +58,7 @@ async def test_the_model_is_asked_what_the_request_says(channel: Channel) -> Non
         "",
         key,
         _REQUEST.options,
-        caller=Caller(tenant=channel.tenant, message_id=call.request.caller.message_id),
+        caller=CallerInfo(tenant=channel.tenant, message_id=call.request.caller.message_id),
     )
     call.finish()
     await settle()

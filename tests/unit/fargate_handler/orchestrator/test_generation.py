@@ -15,7 +15,7 @@ from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
 from evenflow.fargate_handler.orchestrator.whole_request import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.runtime.background import Background
-from evenflow.fargate_handler.token_sources.port import Caller, ModelFinish, ModelRequest
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelFinish, ModelRequest
 from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import (
@@ -53,7 +53,7 @@ from tests.unit.settle import settle
 BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 TURNS = (Turn("user", "hi"),)
 _THOUGHT = Part(Kind.REASONING, "Hm", name="reasoning")
-CALLER = Caller(session="ses_1", tenant="public", message_id="m1")
+CALLER = CallerInfo(session="ses_1", tenant="public", message_id="m1")
 
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")

@@ -13,7 +13,7 @@ from evenflow.fargate_handler.orchestrator.whole_request import (
     repeatable_channel,
     single_channel,
 )
-from evenflow.fargate_handler.token_sources.port import Caller, ModelOptions
+from evenflow.fargate_handler.token_sources.port import CallerInfo, ModelOptions
 from evenflow.stream_core.base.channel import (
     BACKGROUND,
     CHAT,
@@ -162,8 +162,8 @@ _NAMES = st.from_regex(NAME_PATTERN, fullmatch=True)
 def test_a_model_s_server_is_told_the_session_where_there_is_one() -> None:
     asked = WholeRequest((), user="zoe", metadata={"k": "v"})
 
-    def told(session: str) -> Caller:
-        return Caller(session, "zoe", "acme", "m1", {"k": "v"})
+    def told(session: str) -> CallerInfo:
+        return CallerInfo(session, "zoe", "acme", "m1", {"k": "v"})
 
     assert caller_of(CHAT, _SESSION, "m1", asked) == told("ses_1")
     for sender, session in ((None, ""), (_SESSION, "ses_1")):

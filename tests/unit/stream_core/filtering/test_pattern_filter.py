@@ -19,7 +19,7 @@ from evenflow.stream_core.filtering.pattern import (
     Expression,
     Pattern,
     Patterns,
-    TooSlow,
+    PatternTooSlow,
 )
 from evenflow.stream_core.filtering.pattern_filter import PatternFilter
 from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
@@ -401,7 +401,7 @@ def test_a_pattern_that_takes_too_long_spends_the_budget_and_loses_nothing() -> 
     class Slow(Expression):
         def unmatched_until(self, text: str, position: int, seconds: float) -> int | None:
             if "slow" in text:
-                raise TooSlow
+                raise PatternTooSlow
             return super().unmatched_until(text, position, seconds)
 
     patterns = Patterns([Pattern("x", "x{3}")])
