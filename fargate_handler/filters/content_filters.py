@@ -51,7 +51,7 @@ _FILTERED = ModelFinish("content_filter", None)
 
 
 class FilterUnusable(ValueError):
-    """A filter of the settings can't be used. The message says why."""
+    """A filter of the settings can't be used, for the reason in the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class ContentFilters:
     """The filters of this node.
 
     Args:
-        mode: of tenants whose record has none.
-        groups: of known patterns.
+        mode: the mode of tenants without one in their record.
+        groups: the groups of known patterns.
         own: patterns of the operator's.
         python: makes a filter of the operator's. None: there is none.
     """

@@ -1,4 +1,4 @@
-"""Asks a guardrail of Bedrock by `ApplyGuardrail`, whichever model the text is of."""
+"""Calls a guardrail of Bedrock by `ApplyGuardrail`, for texts of any model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALL_SECONDS = 10.0
 
 
 class GuardrailClient:
-    """Asks one guardrail. A `Judge`.
+    """The client of one guardrail. A `Judge`.
 
     Args:
         most_calls: how many calls run at once.
@@ -65,8 +65,8 @@ class GuardrailClient:
 def _verdict(text: str, answer: dict[str, Any]) -> GuardrailVerdict:
     if answer["action"] != "GUARDRAIL_INTERVENED":
         return GuardrailVerdict(text)
-    told = "".join(output["text"] for output in answer.get("outputs", ()))
-    return GuardrailVerdict(told, blocks=_blocks(answer.get("assessments", ())))
+    replacement = "".join(output["text"] for output in answer.get("outputs", ()))
+    return GuardrailVerdict(replacement, blocks=_blocks(answer.get("assessments", ())))
 
 
 def _blocks(assessments: Any) -> bool:

@@ -60,7 +60,7 @@ class MessagesEndpoint:
         self._context = context
 
     async def post(self, request: web.Request) -> web.StreamResponse:
-        """The answer as one message, or as the events that tell it."""
+        """Answer with one message, or with a stream of events."""
         try:
             accepted = await self._accept(request)
         except EvenflowError as error:
@@ -86,7 +86,7 @@ class MessagesEndpoint:
             call = call.of_model(model)
             deadline = Deadline(timeout_ms(request), context.monotonic)
             terms = sender.named_in(call.terms)
-            stream = await submit_request(context, sender, key, call.asked, terms, reading.bytes)
+            stream = await submit_request(context, sender, key, call.request, terms, reading.bytes)
             return _AcceptedCall(call.without_conversation(), key, stream, last, deadline)
 
     async def _answer(self, request: web.Request, accepted: _AcceptedCall) -> web.StreamResponse:
@@ -105,8 +105,8 @@ class MessagesEndpoint:
             return await answer.write(stream)
         stream, point = await resume_appending(context, stream, accepted.last)
         objects = self._objects(call, stream, thoughts_before(stream, point))
-        most = context.limits.frame_characters
-        encoder = BlockEncoder(objects, stream, point, most, SerialBlocks)
+        max_characters = context.limits.frame_characters
+        encoder = BlockEncoder(objects, stream, point, max_characters, SerialBlocks)
         events = EventStream(
             context, request, encoder, headers, deadline=accepted.deadline, heartbeat=PING
         )
@@ -123,8 +123,8 @@ class MessagesEndpoint:
         )
 
 
-def _check_version(given: str | None) -> None:
-    if given == _OTHER_EVENTS:
+def _check_version(version: str | None) -> None:
+    if version == _OTHER_EVENTS:
         raise InvalidRequest(
             f"{ANTHROPIC_VERSION} must be 2023-06-01 or later; nothing was generated",
             code="unsupported_value",

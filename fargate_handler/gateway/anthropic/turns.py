@@ -120,7 +120,7 @@ _OF_TEXTS = frozenset({"type", "text", "cache_control", "citations", "index"})
 
 
 def turns_of(request: MessagesRequest) -> tuple[Turn, ...]:
-    """The conversation, with what the system says.
+    """The conversation, beginning with the system's text.
 
     Raises:
         InvalidRequest: a message is wrong, or a call has no result.
@@ -128,7 +128,7 @@ def turns_of(request: MessagesRequest) -> tuple[Turn, ...]:
     turns = []
     if request.system:
         turns.append(_turn("system", parts_of(request.system, "system")))
-    unanswered, called = set[str](), ""
+    unanswered, call_path = set[str](), ""
     for place, message in enumerate(request.messages):
         where = f"messages.{place}.content"
         if not message.content:
@@ -141,8 +141,10 @@ def turns_of(request: MessagesRequest) -> tuple[Turn, ...]:
             results = _results(new, unanswered, where)
         if unanswered - results:
             missing = ", ".join(sorted(unanswered - results))[:100]
-            raise wrong(f"{called} has calls without a tool_result behind it: {missing}", called)
-        unanswered, called = {call.id for turn in new for call in turn.tool_calls}, where
+            raise wrong(
+                f"{call_path} has calls without a tool_result behind it: {missing}", call_path
+            )
+        unanswered, call_path = {call.id for turn in new for call in turn.tool_calls}, where
         turns += new
     if request.messages[-1].role == "assistant":
         raise unsupported(
@@ -165,7 +167,7 @@ def _results(turns: list[Turn], unanswered: set[str], where: str) -> set[str]:
 
 
 def _heard(message: GivenMessage, where: str) -> Iterator[Turn]:
-    """What a user or the system says: the results of tools first, each a turn of its own."""
+    """The turns of a message of the user or system. Each tool result is a turn, and comes first."""
     if isinstance(message.content, str):
         yield _turn(message.role, parts_of(message.content, where))
         return

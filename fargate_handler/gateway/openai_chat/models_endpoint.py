@@ -14,19 +14,26 @@ from evenflow.fargate_handler.gateway.requests.known_models import check_model
 from evenflow.stream_core.http.routes import ANTHROPIC, protocol_at
 
 _OWNER = "evenflow"
-# Fields of Anthropic's API whose values are unknown here.
-_UNKNOWN = ("capabilities", "deprecated_at", "line", "max_input_tokens", "max_tokens", "retires_at")
+# Fields of Anthropic's API that have no value here.
+_NULL_FIELDS = (
+    "capabilities",
+    "deprecated_at",
+    "line",
+    "max_input_tokens",
+    "max_tokens",
+    "retires_at",
+)
 
 
 class ModelsEndpoint:
-    """Lists the names by which clients may ask for the model."""
+    """Lists the names by which clients may call the models."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
         self._created = int(context.wall_time())
 
     async def list(self, request: web.Request) -> web.Response:
-        """All names that the caller may use."""
+        """List all names that the caller may use."""
         sender = sender_of(request)
         names = self._context.models_of(sender.tenant)
         if not _is_of_anthropic(request):
@@ -37,7 +44,7 @@ class ModelsEndpoint:
         return json_answer({"data": models, "has_more": False, **ends})
 
     async def get(self, request: web.Request) -> web.Response:
-        """The name in the path."""
+        """Return the model of the name in the path."""
         sender = sender_of(request)
         name = request.match_info["model"]
         check_model(name, self._context, sender.tenant)
@@ -56,7 +63,7 @@ class ModelsEndpoint:
             "display_name": name,
             "created_at": created,
             "lifecycle": "active",
-            **dict.fromkeys(_UNKNOWN),
+            **dict.fromkeys(_NULL_FIELDS),
         }
 
 

@@ -12,7 +12,7 @@ from evenflow.fargate_handler.gateway.bodies.returned import (
     returned_by,
     with_late_fields,
 )
-from evenflow.fargate_handler.gateway.openai_responses.refusals import unsupported, wrong
+from evenflow.fargate_handler.gateway.openai_responses.request_errors import unsupported, wrong
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_calls
 from evenflow.stream_core.log.returned_fields import added, allowed, call_object
 from evenflow.stream_core.protocols.openai_responses.namespaces import joined_name
@@ -87,7 +87,7 @@ _OF_MESSAGES = frozenset({"type", "id", "status", "role", "content", "phase", "a
 
 @dataclass(slots=True)
 class _AssistantItems:
-    """What the model said in one go. Its reasoning, text and calls are items of their own."""
+    """Neighbouring items of the model: reasoning, text and calls. Together they are one turn."""
 
     text: str = ""
     calls: list[ToolCall] = field(default_factory=list)
@@ -96,11 +96,11 @@ class _AssistantItems:
     has_text: bool = False
 
     def turn(self) -> Turn:
-        """The whole of it. Calls of custom tools are fields that the model's server reads."""
+        """The turn of all items. Calls of custom tools are fields that the model's server reads."""
         if not self.custom_calls:
             return Turn("assistant", self.text, tuple(self.calls), extra=self.extra)
-        made = openai_calls(self.calls)
-        extra = self.extra | {"tool_calls": made + self.custom_calls}
+        calls = openai_calls(self.calls)
+        extra = self.extra | {"tool_calls": calls + self.custom_calls}
         return Turn("assistant", self.text, extra=extra)
 
 
@@ -132,14 +132,14 @@ class InputTurns:
             case "message":
                 self._message(item, where)
             case "function_call":
-                call_id, said = _texts(item, where, "call_id", "arguments")
+                call_id, arguments = _texts(item, where, "call_id", "arguments")
                 name, extra = _tool_name(item, where), self._extra_of_call(item, where)
-                self._model().calls.append(ToolCall(call_id, name, said, extra))
+                self._model().calls.append(ToolCall(call_id, name, arguments, extra))
             case "custom_tool_call":
-                call_id, said = _texts(item, where, "call_id", "input")
+                call_id, arguments = _texts(item, where, "call_id", "input")
                 extra = self._extra_of_call(item, where)
-                called = {"name": _tool_name(item, where), "input": said}
-                self._model().custom_calls.append(call_object("custom", call_id, called, extra))
+                function = {"name": _tool_name(item, where), "input": arguments}
+                self._model().custom_calls.append(call_object("custom", call_id, function, extra))
             case "reasoning":
                 self._reasoning(item, where)
             case kind if kind in _OUTPUTS:
@@ -160,13 +160,13 @@ class InputTurns:
         if not isinstance(role, str) or role not in _ROLES:
             raise wrong(f"{where}role must be one of {', '.join(_ROLES)}", f"{where}role")
         if role == "assistant":
-            self._said(item, where)
+            self._model_message(item, where)
             return
         self._flush()
         text, parts = text_or_parts(item.get("content"), f"{where}content")
         self._turns.append(Turn(_ROLES[role], text, parts=parts))
 
-    def _said(self, item: dict[str, Any], where: str) -> None:
+    def _model_message(self, item: dict[str, Any], where: str) -> None:
         answer = self._answer
         if answer is not None and answer.has_text and not (answer.calls or answer.custom_calls):
             self._flush()
@@ -186,13 +186,13 @@ class InputTurns:
             answer.extra = {**answer.extra, "refusal": refusal}
 
     def _reasoning(self, item: dict[str, Any], where: str) -> None:
-        """A reasoning that this server has sealed. Others' are not for this model."""
+        """Read a reasoning that this server has sealed. Others are not for this model."""
         text = "".join(_summaries(item.get("summary")))
-        kept = f"{where}encrypted_content"
-        fields, call, call_id = returned_by(item.get("encrypted_content"), text, kept)
+        field_path = f"{where}encrypted_content"
+        fields, call, call_id = returned_by(item.get("encrypted_content"), text, field_path)
         if call_id:
-            made = self._answer.calls if self._answer is not None else []
-            made[:] = [with_late_fields(one, {call_id: call}) for one in made]
+            calls = self._answer.calls if self._answer is not None else []
+            calls[:] = [with_late_fields(known_call, {call_id: call}) for known_call in calls]
             return
         self._next_call = added(self._next_call, call)
         if not fields:
@@ -205,8 +205,8 @@ class InputTurns:
 
     def _extra_of_call(self, item: dict[str, Any], where: str) -> dict[str, Any]:
         """The further fields of a call: from the reasoning before it, and its own."""
-        before, self._next_call = self._next_call, {}
-        return before | further_fields(item, _OF_CALLS, where)
+        fields, self._next_call = self._next_call, {}
+        return fields | further_fields(item, _OF_CALLS, where)
 
     def _model(self) -> _AssistantItems:
         if self._answer is None:
@@ -243,9 +243,9 @@ def check_answered(turns: Sequence[Turn]) -> None:
 
 
 def _check_none_left(unanswered: Iterable[str]) -> None:
-    missing = ", ".join(sorted(unanswered))[:100]
-    if missing:
-        raise wrong(f"no tool output found for the function call {missing}", "input")
+    unanswered_ids = ", ".join(sorted(unanswered))[:100]
+    if unanswered_ids:
+        raise wrong(f"no tool output found for the function call {unanswered_ids}", "input")
 
 
 def _call_ids(turn: Turn) -> Iterator[str]:
@@ -254,7 +254,7 @@ def _call_ids(turn: Turn) -> Iterator[str]:
 
 
 def _tool_name(item: dict[str, Any], where: str) -> str:
-    """The tool's name as the model knows it: joined with its namespace."""
+    """The tool's name for the model: joined with its namespace."""
     (name,) = _texts(item, where, "name")
     space = item.get("namespace")
     return joined_name(space, name) if isinstance(space, str) else name
