@@ -90,7 +90,7 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
 
 
 def event_messages(contents: Iterable[Content]) -> Iterator[wire.StreamEvent]:
-    """What a model has given, in its order, as messages to a handler. None are for no contents."""
+    """A model's contents, in their order, as messages to a handler."""
     for are_text, run in groupby(contents, lambda content: isinstance(content, str)):
         if are_text:
             yield wire.StreamEvent(tokens=wire.Tokens(text=map(text_of, run)))
@@ -144,7 +144,7 @@ def finish_of(message: wire.Finish) -> ModelFinish:
     """Read the end of an answer from a worker's message.
 
     Raises:
-        UpstreamFailed: the message says that the model failed.
+        UpstreamFailed: the message reports that the model failed.
     """
     reason = model_end(message.reason)
     if not message.HasField("usage"):

@@ -33,7 +33,7 @@ class RequestHeaders(Protocol):
 
 
 class CalledUrl(NamedTuple):
-    """The URL that a client used, up to the path of the call. Empty where it isn't known."""
+    """The URL that a client used, up to the path of the call. Empty if it is unknown."""
 
     scheme: str = ""
     host: str = ""
@@ -53,15 +53,15 @@ class Forwarded(NamedTuple):
     urls: Sequence[CalledUrl] = ()
     is_forwarded: bool = False
 
-    def url(self, believed: int) -> CalledUrl:
+    def url(self, trusted_count: int) -> CalledUrl:
         """The URL that the client used.
 
         Args:
-            believed: the number of addresses, from the last one on, that trusted proxies wrote.
+            trusted_count: the number of last addresses that trusted proxies wrote.
         """
         if not self.urls:
             return CalledUrl()
-        return self.urls[-min(len(self.urls), max(1, believed))]
+        return self.urls[-min(len(self.urls), max(1, trusted_count))]
 
 
 def read_forwarded(headers: RequestHeaders) -> Forwarded:
@@ -119,12 +119,12 @@ def _elements(line: str) -> Iterator[dict[str, str]]:
     if len(line) > _LONGEST_STANDARD:
         return
     element: dict[str, str] = {}
-    for found in _PAIR_OR_COMMA.finditer(line):
-        if found[1] is None:
+    for match in _PAIR_OR_COMMA.finditer(line):
+        if match[1] is None:
             yield element
             element = {}
         else:
-            element[found[1].lower()] = _unquoted(found[2])
+            element[match[1].lower()] = _unquoted(match[2])
     yield element
 
 
@@ -192,14 +192,14 @@ class _ForwardedOrigin(NamedTuple):
 
 
 class TrustedProxies:
-    """The proxies whose headers about their clients are trusted.
+    """The proxies with trusted headers about their clients.
 
-    What stands to the left of what trusted proxies wrote, the client may have made up.
+    Entries to the left of those of trusted proxies may be forged by the client.
 
     Args:
-        text: addresses and networks, `10.0.0.0/16,::1`. `10.0.0.0/16=2` also says how many proxies
-            there are in a row, for those whose other addresses nobody can list: the client's is
-            then the second address from the right.
+        text: addresses and networks, `10.0.0.0/16,::1`. `10.0.0.0/16=2` also sets the number of
+            proxies in a row, for proxies with addresses that can't be listed. Then the client's
+            is the second address from the right.
 
     Raises:
         ValueError: one is not an address or a network, or its number is wrong.
@@ -254,7 +254,7 @@ class TrustedProxies:
         for place, text in enumerate(reversed(written), start=1):
             sender = _read(text.strip())
             if sender is None:
-                break  # no address, but whoever sent it came through the last one that is
+                break  # no address: the request came through the last valid one
             address = sender
             if place == hops:
                 break
@@ -264,7 +264,7 @@ class TrustedProxies:
         return _ForwardedOrigin(address, place)
 
     def _of(self, address: _Address) -> _Proxies | None:
-        return next((known for known in self._proxies if address in known.network), None)
+        return next((proxy for proxy in self._proxies if address in proxy.network), None)
 
 
 def _parsed(entry: str) -> _Proxies:
@@ -294,7 +294,7 @@ def _read(text: str) -> _Address | None:
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    # A socket for both families gives an IPv4 address as one of IPv6.
+    # A socket for both families reports an IPv4 address as one of IPv6.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
