@@ -135,12 +135,14 @@ def _operations(endpoint: WebSocketDescription) -> dict[str, Any]:
 def _operation(
     endpoint: WebSocketDescription, action: str, summary: str, models: tuple[Model, ...]
 ) -> dict[str, Any]:
-    there = f"#/channels/{endpoint.name}"
+    channel_reference = f"#/channels/{endpoint.name}"
     return {
         "action": action,
-        "channel": {"$ref": there},
+        "channel": {"$ref": channel_reference},
         "summary": summary,
-        "messages": [{"$ref": f"{there}/messages/{frame_name(model)}"} for model in models],
+        "messages": [
+            {"$ref": f"{channel_reference}/messages/{frame_name(model)}"} for model in models
+        ],
     }
 
 

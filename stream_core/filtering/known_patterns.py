@@ -1,6 +1,6 @@
 """The patterns that come with Evenflow, by their groups.
 
-Those of secrets are `service_keys`, and detect-secrets': of its plugins the ones whose secrets
+Those of secrets are `service_keys`, and those of detect-secrets' plugins with secrets that
 begin with a fixed text. Heuristics of entropy and of words nearby would redact what is none.
 
 Letters and digits are those of ASCII where a match must not be part of a word: Chinese and Japanese
@@ -151,8 +151,8 @@ def not_behind(characters: str) -> str:
 def service_keys() -> Mapping[str, str]:
     """Expressions by their names."""
     rests: dict[str, list[str]] = {}
-    for begins, rest in _AFTER_WORDS:
-        rests.setdefault(begins[0], []).append(re.escape(begins[1:]) + rest)
+    for first_letters, later_letters in _AFTER_WORDS:
+        rests.setdefault(first_letters[0], []).append(re.escape(first_letters[1:]) + later_letters)
     # By first letters, so that few of them are tried at a place.
     after_words = "|".join(f"{first}(?:{'|'.join(each)})" for first, each in rests.items())
     return {**_ANYWHERE, "service_key": f"{not_behind('A-Za-z0-9')}(?:{after_words})"}
@@ -195,13 +195,13 @@ def bounded(expression: str) -> str:
     raise ValueError(f"{expression} can't be bounded")
 
 
-def _with_end(most: int, found: re.Match[str]) -> str:
-    if found["least"] is not None:
-        least = int(found["least"])
-    elif found["sign"] is not None:
-        least = int(found["sign"] == "+")
+def _with_end(most: int, match: re.Match[str]) -> str:
+    if match["least"] is not None:
+        least = int(match["least"])
+    elif match["sign"] is not None:
+        least = int(match["sign"] == "+")
     else:
-        return found[0]
+        return match[0]
     return f"{{{least},{max(least, most)}}}"
 
 
@@ -246,7 +246,7 @@ _SPACES = r" \u00a0\u2002-\u200a\u202f\u205f\u3000"
 _DASHES = r"\-\u2010-\u2015\u2212\uff0d"
 _ALNUM = rf"A-Za-z{_DIGITS}"
 _ENDS = rf"(?![{_ALNUM}])"
-# Behind the first character of a number, where it takes no time at letters: it is in no word (the
+# After the first character of a number, where it costs no time at letters: it is in no word (the
 # letter of an escape, as in `\\n` in JSON, is none), and in no longer number.
 _IN_NO_NUMBER = rf"(?:(?<![{_ALNUM}].)|(?<=\\[nrt].))(?<![{_DIGITS}][.{_DASHES}].)"
 # Of scripts that put spaces between words: Latin, Greek, Cyrillic.
@@ -284,8 +284,8 @@ _IBAN = (
 
 
 def _length_of_card(text: str) -> int:
-    found = _ON_CARD.match(text)
-    ends = (len(text),) if found is None else (found.end(), len(text))
+    match = _ON_CARD.match(text)
+    ends = (len(text),) if match is None else (match.end(), len(text))
     return next((end for end in ends if _passes_luhn(text[:end])), 0)
 
 
@@ -305,13 +305,13 @@ _OTHERS: Mapping[Group, Pattern] = {
     "card": Pattern("card", _CARD, valid_length=_length_of_card),
     "iban": Pattern("iban", _IBAN, valid_length=length_of_iban),
     "ssn": Pattern("ssn", _SSN, valid_length=_length_of_ssn),
-    # Behind all others, of which it may be a part.
+    # After all others, since it may be a part of them.
     "phone": Pattern("phone", _PHONE),
 }
 
 
 def patterns_of(groups: Iterable[Group]) -> tuple[Pattern, ...]:
     """The patterns of some groups."""
-    wanted = frozenset(groups)
-    secrets = tuple(_secrets()) if "secrets" in wanted else ()
-    return (*secrets, *(pattern for name, pattern in _OTHERS.items() if name in wanted))
+    group_names = frozenset(groups)
+    secrets = tuple(_secrets()) if "secrets" in group_names else ()
+    return (*secrets, *(pattern for name, pattern in _OTHERS.items() if name in group_names))

@@ -26,9 +26,9 @@ TEXT, LIST = "<text>", "<list>"
 """The tags of the two in a union with the discriminator `TEXT_OR_LIST`."""
 
 
-def _kind(given: object) -> str | None:
-    # Without this tag pydantic says of a wrong list that it is not a string.
-    return TEXT if isinstance(given, str) else LIST if isinstance(given, list) else None
+def _kind(value: object) -> str | None:
+    # Without this tag pydantic reports a wrong list as "not a string".
+    return TEXT if isinstance(value, str) else LIST if isinstance(value, list) else None
 
 
 TEXT_OR_LIST = Discriminator(
@@ -62,7 +62,7 @@ class ErrorObject(BaseModel):
 
     Where they apply: `param` is the wrong field, `retry_after_ms` is when to try again, `status` is
     the HTTP status of the model's server, `expected` is the value that was expected instead, and
-    `limit` is whose bound it is, and which.
+    `limit` is the bound, and its owner.
     """
 
     type: ErrorType
@@ -109,7 +109,7 @@ CHUNK_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?$"
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
-# Statuses with `Retry-After`, and its seconds if no time is known.
+# Statuses with `Retry-After`, and its seconds if the time is unknown.
 _BUSY, _USUAL_RETRY_AFTER = (429, 503), "2"
 
 
@@ -177,7 +177,7 @@ def whole_number(name: str, text: str | None, default: int, lowest: int = 0) -> 
     """
     if text is None:
         return default
-    # Stricter than `int`, which also takes `1_0`, ` 7 ` and the digits of every script.
+    # Stricter than `int`, which also accepts `1_0`, ` 7 ` and the digits of every script.
     value = int(text) if _WHOLE_NUMBER.fullmatch(text) else lowest - 1
     if value < lowest:
         raise InvalidRequest(

@@ -31,9 +31,9 @@ class Answer:
     Args:
         headers: names in `openapi.HEADERS`.
         events: the events of a stream, each with its type.
-        resumable: whether each of them has an `id`, after which the stream resumes.
-        chunks: the events of a stream that a client may ask for. Their types are not listed.
-        done: whether `[DONE]` comes behind the chunks.
+        resumable: whether each event has an `id`, after which the stream resumes.
+        chunks: the events of a stream that a client may request. Their types are not listed.
+        done: whether `[DONE]` follows the chunks.
     """
 
     status: int
@@ -55,7 +55,7 @@ class Operation:
         refusals: the errors that it may be answered with.
         body: the model of the request's body.
         error: the model of the body of its errors.
-        security: names in `openapi.SECURITY_SCHEMES`, one of which is needed. "" stands for none.
+        security: names in `openapi.SECURITY_SCHEMES`. One of them is needed. "" means none.
     """
 
     route: Route

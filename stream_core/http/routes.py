@@ -12,7 +12,7 @@ from typing import Literal
 from evenflow.stream_core.auth.rights import Right
 
 EDGE_KEY_HEADER = "x-evenflow-edge-key"
-"""The header by which CloudFront shows the functions that a request came through it."""
+"""The header in which CloudFront sends its key to the functions."""
 
 ANTHROPIC_VERSION = "anthropic-version"
 """The header that each client of Anthropic's API sends."""
@@ -21,7 +21,7 @@ _NAME = re.compile(r"\{(\w+)(\+?)\}")
 
 
 class Origin(StrEnum):
-    """Who answers a path in AWS. On one machine the handler answers all of them."""
+    """The server of a path in AWS. On one machine the handler serves all of them."""
 
     HANDLER = "handler"
     """The handler, behind the load balancer."""
@@ -34,7 +34,7 @@ class Origin(StrEnum):
     MODULES = "modules"
     """The same bucket: modules and assets that pages of other origins load."""
     MACHINE = "machine"
-    """Nobody in AWS: only the handler's own machine and its health checks use the path."""
+    """Not public in AWS: only the handler's own machine and its health checks use the path."""
 
 
 class Credential(StrEnum):
@@ -54,16 +54,16 @@ class Credential(StrEnum):
 
 
 class Bound(StrEnum):
-    """The limits of a call, beside the rate of all calls."""
+    """The limits of a call, besides the rate of all calls."""
 
     CALL = "call"
-    """No other: it is answered at once, and has no body."""
+    """None: it is answered at once, and has no body."""
     BODY = "body"
     """It has a small body."""
     STREAM = "stream"
     """It reads a response, and may wait for it."""
     ANSWER = "answer"
-    """It asks a model."""
+    """It calls a model."""
     SOCKET = "socket"
     """It opens a WebSocket."""
     MACHINE = "machine"
@@ -89,11 +89,11 @@ LIMITS_OF: Mapping[Bound, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a call needs, costs and is bound by. It is checked before the endpoint is called.
+    """The credential, cost and limits of a call. They are checked before the endpoint is called.
 
     Args:
-        right: what the credential must allow. None: no right is needed.
-        cost: how many calls it counts as in `calls_per_second`. A call of the smallest kind takes
+        right: the right that the credential must have. None: no right is needed.
+        cost: the number that it counts as in `calls_per_second`. A call of the smallest kind takes
             about a millisecond of a core. Large answers cost more.
     """
 
@@ -187,9 +187,9 @@ class Route:
 
     Args:
         path: `{name}` stands for one segment, `{name+}` for the rest of the path.
-        terms: what a call needs, costs and is bound by.
-        edge_pattern: what CloudFront and the load balancer match, with `*` for any characters.
-            Given where several routes share one.
+        terms: the credential, cost and limits of a call.
+        edge_pattern: the pattern of CloudFront and the load balancer, with `*` for any characters.
+            It is set if several routes share one.
         protocol: the protocol of its API.
     """
 
@@ -216,8 +216,8 @@ class Route:
 
     def match(self, path: str) -> dict[str, str] | None:
         """The values of the names in `path`. None if the route doesn't match."""
-        found = _expression(self.path).fullmatch(path)
-        return None if found is None else found.groupdict()
+        path_match = _expression(self.path).fullmatch(path)
+        return None if path_match is None else path_match.groupdict()
 
 
 @cache
