@@ -35,7 +35,7 @@ def chosen_filters(
     )
     judge = None
     if guardrail is not None:
-        # The SDK need not be installed, or takes memory, where no guardrail is set.
+        # Imported only for a guardrail: the SDK is optional, and takes memory.
         from evenflow.fargate_handler.filters.guardrail_client import (  # noqa: PLC0415
             GuardrailClient,
         )
@@ -54,11 +54,11 @@ def chosen_filters(
     )
 
 
-_Given = TypeVar("_Given")
+_Setting = TypeVar("_Setting")
 
 
-def _made(name: str, given: _Given, make: Callable[[_Given], _T]) -> _T:
+def _made(name: str, setting: _Setting, make: Callable[[_Setting], _T]) -> _T:
     try:
-        return make(given)
+        return make(setting)
     except FilterUnusable as wrong:
-        raise ConfigurationError(f"EVENFLOW_FILTER_{name}={given}: {wrong}") from None
+        raise ConfigurationError(f"EVENFLOW_FILTER_{name}={setting}: {wrong}") from None

@@ -22,7 +22,6 @@ from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.stream_core.base.channel import MessageKind
 from evenflow.stream_core.base.errors import UpstreamExplained
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.filtering.chain import FilterChain
 from evenflow.stream_core.filtering.cpu_budget import CpuBudget
 from evenflow.stream_core.filtering.groups import Group
 from evenflow.stream_core.filtering.pattern import (
@@ -33,7 +32,13 @@ from evenflow.stream_core.filtering.pattern import (
     check_expression,
 )
 from evenflow.stream_core.filtering.pattern_filter import PatternFilter
-from evenflow.stream_core.filtering.port import FilterAction, Filtering, MakeFilter, TextFilter
+from evenflow.stream_core.filtering.port import (
+    FilterAction,
+    FilterChain,
+    Filtering,
+    MakeFilter,
+    TextFilter,
+)
 from evenflow.stream_core.log.entries import Content
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.tenants.registry import Tenants
@@ -46,7 +51,7 @@ _FILTERED = ModelFinish("content_filter", None)
 
 
 class FilterUnusable(ValueError):
-    """A filter of the settings can't be used. The message says why."""
+    """A filter of the settings can't be used, for the reason in the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +92,8 @@ class ContentFilters:
     """The filters of this node.
 
     Args:
-        mode: of tenants whose record has none.
-        groups: of known patterns.
+        mode: the mode of tenants without one in their record.
+        groups: the groups of known patterns.
         own: patterns of the operator's.
         python: makes a filter of the operator's. None: there is none.
     """

@@ -38,13 +38,13 @@ _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 # Characters that are filtered at once. The budget is checked after each piece.
 _PIECE_CHARACTERS = 1_024
-# Held text is passed on in pieces of about a token, since each piece counts as one.
+# Buffered text is passed on in pieces of about a token, since each piece counts as one.
 _TOKEN_CHARACTERS = 4
-# An answer with more held bytes ends with `length`.
+# An answer with more buffered bytes ends with `length`.
 _MAX_HELD_BYTES = 262_144
-# Held contents are joined each time their number has grown by this and doubled.
+# Buffered contents are joined each time their number has grown by this and doubled.
 _JOINED_FROM = 1_024
-# While held text is filtered: the length of a pause, as a multiple of the work before it.
+# While buffered text is filtered: the length of a pause, as a multiple of the work before it.
 _PAUSE_FACTOR = 2.0
 
 
@@ -57,10 +57,10 @@ class FilterFailed(InternalError):
 
 
 class _PlaceState:
-    """The filter of a place, and what it holds.
+    """The filter of a place, and the state of its buffered text.
 
-    `content`, without text, says where cleared text belongs. `following` are parts that came while
-    text was held, and follow it.
+    `content`, without text, is the place of cleared text. `following` are parts that arrived while
+    text was buffered, and follow it.
     """
 
     __slots__ = ("content", "filter", "following", "held_since")
@@ -76,25 +76,25 @@ class FilteringSink:
     """A `TokenSink` that passes on what its filters clear. Each place has a filter of its own.
 
     Places do not wait for each other. But a part that ends a text, such as a call, is not passed on
-    before that text. Data ends no text: a source stands in the middle of it, and waits only while
-    text is held.
+    before that text. Data does not end a text: a source is part of it, and waits only while text is
+    buffered.
 
-    Once the budget is spent, everything is held until the model ends. Then it is filtered, in
+    Once the budget is spent, everything is buffered until the model ends. Then it is filtered, in
     turns with other such answers and with pauses, so that all other answers continue.
 
     Args:
         make: makes the filter of a place.
-        standing: the current content of the answer, which was cleared already.
-        record_held: called with each time that text was held back, in seconds.
+        current_contents: the current content of the answer, which was cleared already.
+        record_held: called with the seconds for which a text was buffered.
         budget: the CPU time of the filters.
-        turns: taken for each piece of held text by the answers of this node.
+        turns: the lock for the filtering of a buffered piece, shared by the answers of this node.
     """
 
     def __init__(
         self,
         sink: TokenSink,
         make: MakeFilter,
-        standing: Iterable[Content],
+        current_contents: Iterable[Content],
         monotonic: Callable[[], float],
         record_held: Callable[[float], None],
         budget: CpuBudget,
@@ -108,12 +108,14 @@ class FilteringSink:
         self._turns = turns
         self._places: dict[Content, _PlaceState] = {}
         # The current text of each place.
-        self._before = {place_of(content): text_of(content) for content in joined(standing)}
+        self._current_texts = {
+            place_of(content): text_of(content) for content in joined(current_contents)
+        }
         # The content that came after the budget was spent.
-        self._held: list[Content] = []
+        self._buffer: list[Content] = []
         self._join_at = _JOINED_FROM
-        # The bytes of that, and of data that waited for held text.
-        self._held_bytes = 0
+        # The bytes of the buffer, and of data that waits for buffered text.
+        self._buffered_bytes = 0
 
     @property
     def paused(self) -> bool:
@@ -126,7 +128,7 @@ class FilteringSink:
         Raises:
             ContentFiltered: a filter ends the answer.
             FilterFailed: a filter failed.
-            ResponseFull, LogClosed: as of the response. Or too much is held.
+            ResponseFull, LogClosed: as of the response, or the buffer is full.
         """
         if self._budget.is_spent:
             self._hold(token)
@@ -150,17 +152,17 @@ class FilteringSink:
                     return
 
     def alive(self) -> None:
-        """Note a sign of life."""
+        """Record a sign of life."""
         self._sink.alive()
 
     async def finish(self) -> None:
-        """The model has ended by itself: pass on all that is no match. It raises as `push`."""
+        """Pass on the buffered text without matches: the model has ended. It raises as `push`."""
         if self._budget.is_spent:
-            await self._filter_held()
+            await self._filter_buffer()
         self._end(lambda place: True)
 
     async def close(self) -> None:
-        """Nothing runs on."""
+        """Do nothing: the filters have no tasks."""
 
     # -- text --------------------------------------------------------------------------------------
 
@@ -178,7 +180,7 @@ class FilteringSink:
         place = place_of(content)
         state = self._places.get(place)
         if state is None:
-            text_filter = self._new_filter(self._before.pop(place, ""))
+            text_filter = self._make_filter(self._current_texts.pop(place, ""))
             state = self._places[place] = _PlaceState(text_filter, content)
         state.content = content
         cleared = self._run_filter(content, lambda: state.filter.push(text))
@@ -194,8 +196,8 @@ class FilteringSink:
             self._record_held(now - state.held_since)
         state.held_since = None if cleared.endswith(text) else now
         if state.following and state.held_since is None:
-            before = len(cleared) - len(text)
-            self._forward(content, cleared[:before])
+            filtered_length = len(cleared) - len(text)
+            self._forward(content, cleared[:filtered_length])
             self._forward_parts(state)
             cleared = text
         self._forward(content, cleared)
@@ -221,7 +223,7 @@ class FilteringSink:
         if part.kind is not Kind.DATA:
             self._end(lambda place: _is_over_with(place, part))
         if part.kind in (Kind.RESULT, Kind.DATA) and part.text:
-            whole = self._new_filter("")
+            whole = self._make_filter("")
             cleared = list[str]()
             for piece in _pieces(part.text, _PIECE_CHARACTERS):
                 cleared.append(self._run_filter(part, partial(whole.push, piece)))
@@ -237,7 +239,7 @@ class FilteringSink:
             holding.following.append(part)
 
     def _holding_place(self, part: Part) -> _PlaceState | None:
-        """The place with held text that a data part follows. None: no such text is held."""
+        """The place of buffered text that a data part follows. None: no such text is buffered."""
         if part.kind is not Kind.DATA:
             return None
         places = [
@@ -255,22 +257,22 @@ class FilteringSink:
     # -- content that came after the budget was spent ----------------------------------------------
 
     def _hold(self, content: Content) -> None:
-        self._held.append(content)
+        self._buffer.append(content)
         self._count_held(content)
-        if len(self._held) >= self._join_at:
-            self._held = list(joined(self._held))
-            self._join_at = 2 * len(self._held) + _JOINED_FROM
+        if len(self._buffer) >= self._join_at:
+            self._buffer = list(joined(self._buffer))
+            self._join_at = 2 * len(self._buffer) + _JOINED_FROM
         self._sink.alive()
 
     def _count_held(self, content: Content) -> None:
-        self._held_bytes += size_of(content)
-        if self._held_bytes > _MAX_HELD_BYTES:
+        self._buffered_bytes += size_of(content)
+        if self._buffered_bytes > _MAX_HELD_BYTES:
             raise ResponseFull
 
-    async def _filter_held(self) -> None:
+    async def _filter_buffer(self) -> None:
         self._budget.begin_last()
-        held, self._held = self._held, []
-        for content in joined(held):
+        contents, self._buffer = self._buffer, []
+        for content in joined(contents):
             steps, is_over = self._held_steps(content), False
             while not is_over:
                 async with self._turns:
@@ -296,7 +298,7 @@ class FilteringSink:
 
     # -- filters -----------------------------------------------------------------------------------
 
-    def _new_filter(self, before: str) -> TextFilter:
+    def _make_filter(self, before: str) -> TextFilter:
         return self._run_safely(lambda: self._make(before))
 
     def _run_filter(self, place: Content, run: Callable[[], str]) -> str:
@@ -348,7 +350,7 @@ def with_filtered(part: Part, text: str) -> Part:
 
 
 def filter_failed() -> FilterFailed:
-    """The error that ends an answer whose filter failed."""
+    """The error that ends an answer after a failed filter."""
     return FilterFailed(
         "a content filter failed; what it had cleared was kept, ask again", code="filter_failed"
     )

@@ -1,4 +1,4 @@
-"""Has a guardrail judge what a model says, window by window, while it streams."""
+"""Checks a model's text by a guardrail, window by window, while it streams."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _MOST_WAITING = 16 * LONGEST_WINDOW
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a guardrail says of a text.
+class GuardrailVerdict:
+    """A guardrail's result for a text.
 
     Args:
-        text: what stands in its place.
+        text: the text to show in its place.
         blocks: whether the answer should end there.
     """
 
@@ -50,7 +50,7 @@ class Verdict:
 class Judge(Protocol):
     """Judges texts."""
 
-    async def judge(self, text: str) -> Verdict:
+    async def judge(self, text: str) -> GuardrailVerdict:
         """Judge a text of the model's.
 
         Raises:
@@ -80,7 +80,7 @@ class GuardedSink:
         self._judge = judge
         self._action = action
         self._on_match = on_match
-        self._waiting: deque[Content] = deque()
+        self._queued_contents: deque[Content] = deque()
         self._characters = 0
         # The end of the last window, which is judged again, and the data parts that follow it.
         self._overlap: Content | None = None
@@ -132,11 +132,13 @@ class GuardedSink:
     def _take(self, content: Content) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._waiting and joins(self._waiting[-1], content):
-            before = self._waiting.pop()
-            self._waiting.append(with_text(before, text_of(before) + text_of(content)))
+        if self._queued_contents and joins(self._queued_contents[-1], content):
+            previous_content = self._queued_contents.pop()
+            self._queued_contents.append(
+                with_text(previous_content, text_of(previous_content) + text_of(content))
+            )
         else:
-            self._waiting.append(content)
+            self._queued_contents.append(content)
         self._characters += len(text_of(content))
         self._news.set()
         if self._worker is None:
@@ -158,12 +160,12 @@ class GuardedSink:
     async def _next_window(self) -> Content | None:
         """The next window of text, or a part without one. None at the end."""
         while True:
-            if self._waiting:
-                first = self._waiting[0]
+            if self._queued_contents:
+                first = self._queued_contents[0]
                 text = text_of(first)
-                ended = self._last or len(self._waiting) > 1
+                is_complete = self._last or len(self._queued_contents) > 1
                 is_text = isinstance(first, str) or first.kind in JOINING
-                size = window_of(text, last=ended) if is_text else len(text)
+                size = window_of(text, last=is_complete) if is_text else len(text)
                 if size or not text:
                     return self._cut(first, text, size)
             elif self._last:
@@ -174,20 +176,20 @@ class GuardedSink:
     def _cut(self, first: Content, text: str, size: int) -> Content:
         self._characters -= size
         if size == len(text):
-            self._waiting.popleft()
+            self._queued_contents.popleft()
         else:
-            self._waiting[0] = with_text(first, text[size:])
+            self._queued_contents[0] = with_text(first, text[size:])
         return with_text(first, text[:size])
 
     async def _forward_text(self, window: Content) -> None:
         """Pass on judged text, except its end, which is judged again with the next window."""
         if self._overlap is not None and not joins(self._overlap, window):
             self._forward_overlap()
-        before = "" if self._overlap is None else text_of(self._overlap)
-        text = before + text_of(window)
+        overlap_text = "" if self._overlap is None else text_of(self._overlap)
+        text = overlap_text + text_of(window)
         cleared, ends_answer = await self._judge_text(text)
         overlap = 0 if ends_answer else overlap_of(text, cleared)
-        place = len(before) if cleared.startswith(before) else len(cleared) - overlap
+        place = len(overlap_text) if cleared.startswith(overlap_text) else len(cleared) - overlap
         self._overlap = with_text(window, cleared[:place])
         self._forward_overlap()
         end = max(place, len(cleared) - overlap)

@@ -1,4 +1,4 @@
-"""Asks a guardrail of Bedrock by `ApplyGuardrail`, whichever model the text is of."""
+"""Calls a guardrail of Bedrock by `ApplyGuardrail`, for texts of any model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import Any
 
-from evenflow.fargate_handler.filters.guardrail import Verdict
+from evenflow.fargate_handler.filters.guardrail import GuardrailVerdict
 from evenflow.fargate_handler.settings.model_values import Guardrail
 from evenflow.fargate_handler.token_sources.aws_client import AwsClient
 from evenflow.stream_core.base.errors import EvenflowError
@@ -17,7 +17,7 @@ _CALL_SECONDS = 10.0
 
 
 class GuardrailClient:
-    """Asks one guardrail. A `Judge`.
+    """The client of one guardrail. A `Judge`.
 
     Args:
         most_calls: how many calls run at once.
@@ -31,7 +31,7 @@ class GuardrailClient:
             "EVENFLOW_FILTER_GUARDRAIL, and the permission bedrock:ApplyGuardrail",
         )
 
-    async def judge(self, text: str) -> Verdict:
+    async def judge(self, text: str) -> GuardrailVerdict:
         """Judge a text of the model's.
 
         Raises:
@@ -62,11 +62,11 @@ class GuardrailClient:
         )
 
 
-def _verdict(text: str, answer: dict[str, Any]) -> Verdict:
+def _verdict(text: str, answer: dict[str, Any]) -> GuardrailVerdict:
     if answer["action"] != "GUARDRAIL_INTERVENED":
-        return Verdict(text)
-    told = "".join(output["text"] for output in answer.get("outputs", ()))
-    return Verdict(told, blocks=_blocks(answer.get("assessments", ())))
+        return GuardrailVerdict(text)
+    replacement = "".join(output["text"] for output in answer.get("outputs", ()))
+    return GuardrailVerdict(replacement, blocks=_blocks(answer.get("assessments", ())))
 
 
 def _blocks(assessments: Any) -> bool:

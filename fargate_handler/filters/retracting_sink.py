@@ -15,21 +15,21 @@ from evenflow.stream_core.log.entries import Content, Part, joined, text_of
 
 
 class CheckedSink:
-    """What the filters have cleared, beside what was shown. A `TokenSink` behind the filters."""
+    """Compares the cleared text with the shown text. A `TokenSink` after the filters."""
 
-    def __init__(self, stream: ResponseStream, shown: TokenSink) -> None:
+    def __init__(self, stream: ResponseStream, reader_sink: TokenSink) -> None:
         self._stream = stream
-        self._shown = shown
+        self._reader_sink = reader_sink
         self._cleared: list[Content] = []
-        # What was shown of each place and isn't cleared yet.
+        # The text of each place that is shown and not cleared yet.
         self._ahead: dict[Content, str] = {}
         self.holds = False
-        """Whether text was taken back. From then on only cleared text is shown."""
+        """Whether text was retracted. From then on only cleared text is shown."""
 
     @property
     def paused(self) -> bool:
         """Whether the source should not read its model."""
-        return self._shown.paused
+        return self._reader_sink.paused
 
     def push(self, token: str) -> None:
         """Take cleared text."""
@@ -40,28 +40,28 @@ class CheckedSink:
         self._take(part)
 
     def alive(self) -> None:
-        """Note a sign of life."""
-        self._shown.alive()
+        """Record a sign of life."""
+        self._reader_sink.alive()
 
     def show(self, content: Content) -> None:
-        """Show what isn't cleared yet."""
+        """Show content that isn't cleared yet."""
         self.expect(content)
-        _push(self._shown, content)
+        _push(self._reader_sink, content)
 
     def expect(self, content: Content) -> None:
-        """Note what is shown."""
+        """Record content that is shown."""
         place = place_of(content)
         self._ahead[place] = self._ahead.get(place, "") + text_of(content)
 
     def check_all(self) -> None:
-        """Nothing more will be cleared: take back what was not."""
+        """Retract all text that is not cleared, since nothing more will be."""
         if any(self._ahead.values()):
             self.withdraw()
 
     def withdraw(self) -> None:
-        """Take everything back, and show what is cleared of it.
+        """Retract everything, and show its cleared part.
 
-        All of it: readers were given frames that join several entries, and can't cut them.
+        Everything, since readers have frames that join several entries, and can't split them.
         """
         if self.holds:
             return
@@ -69,12 +69,12 @@ class CheckedSink:
         self._ahead.clear()
         self._stream.restart()
         for content in joined(self._cleared):
-            _push(self._shown, content)
+            _push(self._reader_sink, content)
         self._cleared.clear()
 
     def _take(self, content: Content) -> None:
         if self.holds:
-            _push(self._shown, content)
+            _push(self._reader_sink, content)
             return
         self._cleared.append(content)
         place, text = place_of(content), text_of(content)
@@ -88,23 +88,23 @@ class CheckedSink:
 
 
 class RetractingSink:
-    """A `TokenSink` that shows what comes, and has it checked beside.
+    """A `TokenSink` that shows content at once, and retracts it if a filter rejects it.
 
     Args:
-        checked: what the filters pass their text to.
+        checked: the sink that the filters pass cleared text to.
         filters: the filters.
-        standing: what stands of the answer, and may not be cleared.
+        current_contents: the current content of the answer, which may not be cleared.
     """
 
     def __init__(
         self,
         checked: CheckedSink,
         filters: TokenSink,
-        standing: Iterable[Content],
+        current_contents: Iterable[Content],
     ) -> None:
         self._checked = checked
         self._filters = filters
-        for content in joined(standing):
+        for content in joined(current_contents):
             checked.expect(content)
             self._check(content)
 
@@ -124,7 +124,7 @@ class RetractingSink:
             self._take(remaining)
 
     def alive(self) -> None:
-        """Note a sign of life."""
+        """Record a sign of life."""
         self._filters.alive()
 
     def _take(self, content: Content) -> None:

@@ -11,13 +11,7 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.ag_ui.endpoint import RunEndpoint
 from evenflow.fargate_handler.gateway.ai_sdk.endpoint import ChatEndpoint
-from evenflow.fargate_handler.gateway.anthropic.endpoint import (
-    PATHS_NOT_SERVED as NOT_SERVED_OF_ANTHROPIC,
-)
 from evenflow.fargate_handler.gateway.anthropic.endpoint import MessagesEndpoint
-from evenflow.fargate_handler.gateway.anthropic.endpoint import (
-    not_served as anthropic_not_served,
-)
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.handshake import (
     asks_for_upgrade,
@@ -53,8 +47,6 @@ from evenflow.fargate_handler.gateway.openai_chat.endpoint import (
     ChatCompletionsEndpoint,
 )
 from evenflow.fargate_handler.gateway.openai_chat.models_endpoint import ModelsEndpoint
-from evenflow.fargate_handler.gateway.openai_chat.not_served import PATH as NOT_SERVED
-from evenflow.fargate_handler.gateway.openai_chat.not_served import not_served
 from evenflow.fargate_handler.gateway.openai_responses.endpoint import ResponsesEndpoint
 from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints, is_metrics_port
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
@@ -206,11 +198,7 @@ class HttpEndpoints:
             routes.CLIENT_MODULE: self._module,
             routes.ELEMENT_MODULE: self._module,
         }
-        return [
-            _not_served(NOT_SERVED, self._intake.paced(not_served)),
-            _not_served(NOT_SERVED_OF_ANTHROPIC, self._intake.paced(anthropic_not_served)),
-            *(_served(route, self._intake.admitted(route, endpoints[route])) for route in ROUTES),
-        ]
+        return [_served(route, self._intake.admitted(route, endpoints[route])) for route in ROUTES]
 
     @web.middleware
     async def _meant_for_us(
@@ -324,11 +312,6 @@ class HttpEndpoints:
             "Cache-Control": "no-cache",
         }
         return web.FileResponse(index, headers=headers)
-
-
-def _not_served(path: str, endpoint: RequestHandler) -> web.RouteDef:
-    """A path that says what to call instead, by whichever method."""
-    return web.route("*", path, endpoint, expect_handler=expectation)
 
 
 def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:

@@ -25,9 +25,13 @@ from evenflow.fargate_handler.gateway.evenflow.client_admission import admit_cli
 from evenflow.fargate_handler.gateway.http.cookies import released_cookie, sticky_cookie
 from evenflow.fargate_handler.gateway.http.request_body import node_full
 from evenflow.fargate_handler.gateway.http.senders import sender_with
-from evenflow.fargate_handler.gateway.openai_chat.not_served import RealtimeRefusal
 from evenflow.fargate_handler.gateway.openai_responses.socket import ResponsesSocket
 from evenflow.fargate_handler.gateway.operator_endpoints import is_metrics_port
+from evenflow.fargate_handler.gateway.realtime.openai_clients import (
+    BETA_HEADER,
+    is_openai_handshake,
+    reject_openai_client,
+)
 from evenflow.fargate_handler.gateway.websocket.websocket_connection import (
     WEBSOCKET as OVER_WEBSOCKET,
 )
@@ -66,7 +70,6 @@ from evenflow.stream_core.http.routes import (
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.protocols.evenflow.dialect import CompactDialect, Dialect, subprotocols
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
-from evenflow.stream_core.protocols.realtime import not_served as openai_realtime
 from evenflow.stream_core.protocols.realtime.dialect import RealtimeDialect
 from evenflow.stream_core.records.connection_records import RefusalRecord
 
@@ -195,12 +198,10 @@ class WebSocketEndpoint:
         check_handshake(request)
         asked = parse_qs(query)
         offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
-        beta = request.headers.get(openai_realtime.BETA_HEADER)
-        if route is OPENAI_REALTIME and openai_realtime.asks_for_openai_realtime(
-            offered, asked, beta
-        ):
+        beta = request.headers.get(BETA_HEADER)
+        if route is OPENAI_REALTIME and is_openai_handshake(offered, asked, beta):
             context.calls.charge(anonymous_caller(client.address), route.terms.cost, asked_at)
-            return _realtime_refusal(offered)
+            return reject_openai_client(offered)
         handshake = _Handshake(request, client, route, asked_at)
         self._check_origin(handshake)
         if route is RESPONSES_WEBSOCKET:
@@ -297,14 +298,6 @@ def _host(request: WSUpgradeRequest, client: Client) -> str:
     """The host that the client called: a trusted proxy's header, else `Host`. It may be empty."""
     host: str = client.url.host or request.headers.get("Host", "")
     return host
-
-
-def _realtime_refusal(offered: list[str]) -> WSUpgradeResponseWithListener:
-    name = openai_realtime.SUBPROTOCOL
-    headers = {"Sec-WebSocket-Protocol": name} if name in offered else {}
-    return WSUpgradeResponseWithListener(
-        WSUpgradeResponse.create_101_response(headers), RealtimeRefusal()
-    )
 
 
 def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:

@@ -24,7 +24,7 @@ from evenflow.stream_core.base.limits import Limits
 
 Options = list[tuple[str, int | str]]
 
-# A machine that is silent for so long, and then doesn't answer for so long, is gone.
+# A machine counts as gone after this silence, and this time without an answer to a ping.
 _KEEPALIVE_MS = 3_000
 _KEEPALIVE_TIMEOUT_MS = 3_000
 _CONNECT_MS = 2_000
@@ -48,15 +48,15 @@ def handler_options(limits: Limits, authority: str) -> Options:
     return [
         *_COMMON,
         ("grpc.default_authority", authority),
-        # A worker is a neighbour: no proxy, whatever the environment says.
+        # A worker is called directly, also if the environment names a proxy.
         ("grpc.enable_http_proxy", 0),
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.initial_reconnect_backoff_ms", first),
         ("grpc.max_reconnect_backoff_ms", longest),
-        # In spite of its name: how long connecting may take.
+        # In spite of its name this is the timeout of a connection attempt.
         ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
         ("grpc.keepalive_permit_without_calls", 1),
-        # The window of one stream: how much a worker may send to a handler that doesn't read.
+        # The window of one stream: the bytes that a worker may send to a handler that doesn't read.
         ("grpc.http2.lookahead_bytes", limits.worker_window_bytes),
         ("grpc.max_receive_message_length", _BYTES_A_CHARACTER * limits.response_bytes + _OVERHEAD),
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def handler_options(limits: Limits, authority: str) -> Options:
 def worker_options(limits: Limits) -> Options:
     """Options of a worker's server."""
     # A request of OpenAI's API may have a text twice, in a part and in its turn.
-    # The last exchange is told however long it is.
+    # The last exchange is sent in full length.
     longest_request = (
         max(limits.history_bytes, limits.message_bytes + limits.response_bytes)
         + limits.message_bytes
@@ -133,50 +133,51 @@ def error_of(failure: grpc.aio.AioRpcError, operator: OperatorLog) -> EvenflowEr
     """The error for the status of a call.
 
     Args:
-        operator: the log for what the operator must mend.
+        operator: the log of faults that the operator must mend.
     """
-    told = {str(key): str(value) for key, value in failure.trailing_metadata() or ()}
-    status, said = failure.code(), failure.details() or ""
+    metadata = {str(key): str(value) for key, value in failure.trailing_metadata() or ()}
+    status, details = failure.code(), failure.details() or ""
     # Messages of our own workers are for users. Others may show something internal.
-    code = told.get(_CODE)
-    message = said if code else f"the worker ended the answer ({status.name}); {_KEPT}"
+    code = metadata.get(_CODE)
+    message = details if code else f"the worker ended the answer ({status.name}); {_KEPT}"
     if status is _Status.INVALID_ARGUMENT:
-        return _refusal_of(said, code, told, operator)
+        return _refusal_of(details, code, metadata, operator)
     if status in _REJECTED:
         operator.error(
-            f"the worker refuses us ({status.name}: {said[:200]}): check it, and EVENFLOW_WORKERS"
+            f"the worker refuses us ({status.name}: {details[:200]}): check it, and "
+            "EVENFLOW_WORKERS"
         )
-        if code is None or _STATUS not in told:
+        if code is None or _STATUS not in metadata:
             return not_set_up()
-        return UpstreamRejected(message, code=code, **_further_fields(told))
+        return UpstreamRejected(message, code=code, **_further_fields(metadata))
     if status is _Status.DEADLINE_EXCEEDED:
         return UpstreamTimeout(
             f"the model did not finish in time; {_KEPT}", code=code or "model_timeout"
         )
     if status is _Status.INTERNAL and code:
         return InternalError(message, code=code)
-    kind = UpstreamAnswered if _STATUS in told else _FAILURES.get(status, UpstreamFailed)
-    return kind(message, code=code or "upstream_failed", **_further_fields(told))
+    kind = UpstreamAnswered if _STATUS in metadata else _FAILURES.get(status, UpstreamFailed)
+    return kind(message, code=code or "upstream_failed", **_further_fields(metadata))
 
 
 def _refusal_of(
-    said: str, code: str | None, told: dict[str, str], operator: OperatorLog
+    details: str, code: str | None, metadata: dict[str, str], operator: OperatorLog
 ) -> ModelRefused:
     if code is None:
-        operator.warning("a worker that is not ours refused a message", said)
-        return refusal(said, status=ModelRefused.status, type=ModelRefused.type)
+        operator.warning("a worker that is not ours refused a message", details)
+        return refusal(details, status=ModelRefused.status, type=ModelRefused.type)
     # Without a server's status, the parameter was refused because the worker's model lacks it.
-    kind = UnsupportedByModel if _PARAM in told and _STATUS not in told else ModelRefused
-    return kind(said, code=code, **_further_fields(told))
+    kind = UnsupportedByModel if _PARAM in metadata and _STATUS not in metadata else ModelRefused
+    return kind(details, code=code, **_further_fields(metadata))
 
 
-def _further_fields(told: dict[str, str]) -> dict[str, Any]:
+def _further_fields(metadata: dict[str, str]) -> dict[str, Any]:
     """The further fields of a worker's error."""
     return {
-        "status": _number(told.get(_STATUS)),
-        "type": told.get(_TYPE),
-        "param": unquote(told[_PARAM]) if _PARAM in told else None,
-        "retry_after_ms": _number(told.get(_RETRY_AFTER)),
+        "status": _number(metadata.get(_STATUS)),
+        "type": metadata.get(_TYPE),
+        "param": unquote(metadata[_PARAM]) if _PARAM in metadata else None,
+        "retry_after_ms": _number(metadata.get(_RETRY_AFTER)),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
+from evenflow.fargate_handler.token_sources.chunk_fields import cache_written, checked_usage
 from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import (
     CallerInfo,
@@ -16,7 +17,6 @@ from evenflow.fargate_handler.token_sources.port import (
     ModelOptions,
     ModelRequest,
 )
-from evenflow.fargate_handler.token_sources.usage_counts import cache_written, checked_usage
 from evenflow.stream_core.log.entries import Content, Kind, NotAPart, Part, text_of
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 
@@ -90,7 +90,7 @@ def request_of(message: wire.StreamRequest) -> ModelRequest:
 
 
 def event_messages(contents: Iterable[Content]) -> Iterator[wire.StreamEvent]:
-    """What a model has given, in its order, as messages to a handler. None are for no contents."""
+    """A model's contents, in their order, as messages to a handler."""
     for are_text, run in groupby(contents, lambda content: isinstance(content, str)):
         if are_text:
             yield wire.StreamEvent(tokens=wire.Tokens(text=map(text_of, run)))
@@ -144,7 +144,7 @@ def finish_of(message: wire.Finish) -> ModelFinish:
     """Read the end of an answer from a worker's message.
 
     Raises:
-        UpstreamFailed: the message says that the model failed.
+        UpstreamFailed: the message reports that the model failed.
     """
     reason = model_end(message.reason)
     if not message.HasField("usage"):

@@ -1,4 +1,4 @@
-"""Whether the worker on this machine is alive: ECS asks every half minute."""
+"""Checks whether the worker on this machine is alive. ECS runs it every half minute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 3.0
 def main() -> int:
     """Ask by gRPC's health protocol.
 
-    Returns the exit status: 0 if the worker answers, whatever it says, otherwise 1.
+    Returns the exit status: 0 if the worker answers at all, otherwise 1.
     """
     # A worker that is full or leaves is alive. A restart would cut its answers off.
     port = os.environ.get("EVENFLOW_WORKER_PORT", "").strip()

@@ -25,15 +25,16 @@ from evenflow.stream_core.log.entries import Content, Part
 if TYPE_CHECKING:
     from evenflow.fargate_handler.tracing.call_trace import CallTraces
 
-_TELL_EVERY_SECONDS = 1.0
+_SIGN_OF_LIFE_SECONDS = 1.0
 
 
 class TokenBuffer:
     """The `TokenSink` of one stream.
 
     Args:
-        most_tokens: the model is paused when so many wait. `take` returns at most so many.
-        most_characters: the model is stopped when so many wait. No answer is longer.
+        most_tokens: the model is paused at this number of buffered tokens. `take` returns at most
+            as many.
+        most_characters: the model is stopped at this number of buffered characters.
         monotonic: seconds.
     """
 
@@ -43,28 +44,28 @@ class TokenBuffer:
         most_characters: int,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.taken = 0
-        """How many tokens the model has given."""
+        self.tokens_received = 0
+        """The number of tokens from the model."""
         self._most_tokens = most_tokens
         self._most_characters = most_characters
         self._monotonic = monotonic
         self.on_first: Callable[[], None] | None = None
         """Called once, when there are the first tokens to send."""
         self._silent = True
-        """Whether there is no sign of life to send."""
-        self._told_at = -_TELL_EVERY_SECONDS
-        self._waiting: list[Content] = []
+        """Whether no sign of life is due."""
+        self._last_sent_at = -_SIGN_OF_LIFE_SECONDS
+        self._buffered: list[Content] = []
         self._characters = 0
-        self._ended = False
+        self._has_ended = False
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._buffered)
 
     @property
     def paused(self) -> bool:
         """Whether the model should not be read: the buffer is full."""
-        return len(self._waiting) >= self._most_tokens
+        return len(self._buffered) >= self._most_tokens
 
     def push(self, token: str) -> None:
         """Take a token.
@@ -85,14 +86,14 @@ class TokenBuffer:
         self._take(part, part.size)
 
     def alive(self) -> None:
-        """Note a sign of life, which is sent at most once a second."""
-        if self._silent and self._monotonic() - self._told_at >= _TELL_EVERY_SECONDS:
+        """Record a sign of life, which is sent at most once a second."""
+        if self._silent and self._monotonic() - self._last_sent_at >= _SIGN_OF_LIFE_SECONDS:
             self._silent = False
             self._changed.set()
 
     def end(self) -> None:
-        """Note that the model gives no more."""
-        self._ended = True
+        """Record that the model has ended."""
+        self._has_ended = True
         self._changed.set()
 
     async def take(self) -> list[Content] | None:
@@ -100,27 +101,27 @@ class TokenBuffer:
 
         Returns None when the model has ended and all contents were returned.
         """
-        while not self._waiting and not self._ended and self._silent:
+        while not self._buffered and not self._has_ended and self._silent:
             self._changed.clear()
             await self._changed.wait()
-        if not self._waiting and self._ended:
+        if not self._buffered and self._has_ended:
             return None
-        if self.on_first is not None and self._waiting:
+        if self.on_first is not None and self._buffered:
             self.on_first()
             self.on_first = None
         self._silent = True
-        self._told_at = self._monotonic()
-        most = self._most_tokens
-        contents, self._waiting = self._waiting[:most], self._waiting[most:]
+        self._last_sent_at = self._monotonic()
+        most_tokens = self._most_tokens
+        contents, self._buffered = self._buffered[:most_tokens], self._buffered[most_tokens:]
         self._characters -= sum(map(_characters, contents))
         return contents
 
     def _take(self, content: Content, characters: int) -> None:
         if self._characters >= self._most_characters:
             raise ResponseFull
-        self._waiting.append(content)
+        self._buffered.append(content)
         self._characters += characters
-        self.taken += 1
+        self.tokens_received += 1
         self._changed.set()
 
 
@@ -139,9 +140,9 @@ _DescribeContext = grpc.aio.ServicerContext[wire.DescribeRequest, wire.DescribeR
 
 
 def _traceparent(context: _Context) -> str:
-    """The trace that the handler has named. Empty: none."""
-    told = dict(context.invocation_metadata() or ()).get(TRACEPARENT)
-    return known_traceparent(told) if isinstance(told, str) else ""
+    """The trace in the handler's call. Empty: none."""
+    traceparent = dict(context.invocation_metadata() or ()).get(TRACEPARENT)
+    return known_traceparent(traceparent) if isinstance(traceparent, str) else ""
 
 
 class InferenceService(InferenceServicer):
@@ -158,7 +159,7 @@ class InferenceService(InferenceServicer):
         self._traces = traces
         self._limits = limits
         self._buffers: set[TokenBuffer] = set()
-        self._taken_of_ended = 0
+        self._tokens_of_ended = 0
 
     # The proto's name.
     async def Stream(self, request: wire.StreamRequest, context: _Context) -> None:  # noqa: N802
@@ -176,7 +177,7 @@ class InferenceService(InferenceServicer):
             outcome = await self._followed(request, buffer, context)
         finally:
             self._buffers.discard(buffer)
-            self._taken_of_ended += buffer.taken
+            self._tokens_of_ended += buffer.tokens_received
         if isinstance(outcome, EvenflowError):
             await context.abort(*status_of(outcome))
         else:
@@ -185,29 +186,30 @@ class InferenceService(InferenceServicer):
     async def Describe(  # noqa: N802
         self, request: wire.DescribeRequest, context: _DescribeContext
     ) -> wire.DescribeResponse:
-        """What this worker can do, and how busy it is."""
+        """Report the capabilities of this worker, and its load."""
         return wire.DescribeResponse(
             continues=self._source.continues,
             tools=True,
             parts=True,
             streams=len(self._buffers),
-            tokens_taken=self._taken_of_ended + sum(buffer.taken for buffer in self._buffers),
+            tokens_taken=self._tokens_of_ended
+            + sum(buffer.tokens_received for buffer in self._buffers),
             tokens_waiting=sum(map(len, self._buffers)),
         )
 
     async def idle(self) -> None:
-        """Return when no answer is being generated."""
+        """Wait until no answer is being generated."""
         while self._buffers:  # noqa: ASYNC110 - once, as the process ends
             await asyncio.sleep(_IDLE_LOOK_SECONDS)
 
     async def _followed(
         self, request: wire.StreamRequest, buffer: TokenBuffer, context: _Context
     ) -> ModelFinish | EvenflowError:
-        """Send the model's tokens, as a part of the trace that the handler has named."""
-        told = _traceparent(context)
+        """Send the model's tokens, as a part of the trace in the handler's call."""
+        traceparent = _traceparent(context)
         if self._traces is None:
-            return await self._outcome(request, buffer, context, told)
-        with self._traces.call(told) as trace:
+            return await self._outcome(request, buffer, context, traceparent)
+        with self._traces.call(traceparent) as trace:
             buffer.on_first = trace.first_token
             outcome = await self._outcome(request, buffer, context, trace.traceparent)
             trace.error = outcome.code if isinstance(outcome, EvenflowError) else None
@@ -221,8 +223,8 @@ class InferenceService(InferenceServicer):
             return UpstreamFailed(
                 "this model cannot go on from the middle of an answer", code="upstream_failed"
             )
-        asked = replace(request_of(request), traceparent=traceparent)
-        generating = asyncio.ensure_future(self._source.generate(asked, buffer))
+        model_request = replace(request_of(request), traceparent=traceparent)
+        generating = asyncio.ensure_future(self._source.generate(model_request, buffer))
         generating.add_done_callback(lambda _: buffer.end())
         try:
             while (contents := await buffer.take()) is not None:

@@ -1,4 +1,4 @@
-"""The workers that a handler knows: their addresses, and which one is called next."""
+"""The pool of workers: resolves their addresses, and picks the next worker to call."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from evenflow.fargate_handler.settings.model_values import split_address
 _logger = logging.getLogger(__name__)
 
 
-async def resolve(addresses: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
-    """gRPC's targets by machine, each with the address that named it. A name may stand for several.
+async def resolve(addresses: Sequence[str], last_targets: Mapping[str, str]) -> dict[str, str]:
+    """Resolve addresses to gRPC targets, each with its address. A name may have several targets.
 
     Args:
-        known: the last result. An address that can't be looked up now keeps its targets, and that
+        last_targets: the last result. An address that can't be looked up keeps its targets; that
             is logged.
     """
-    found = await asyncio.gather(*map(_resolve_one, addresses))
+    results = await asyncio.gather(*map(_resolve_one, addresses))
     targets: dict[str, str] = {}
-    for address, looked_up in zip(addresses, found, strict=True):
-        stands_for = (
-            looked_up
-            if looked_up is not None
-            else [target for target, by in known.items() if by == address]
+    for address, result in zip(addresses, results, strict=True):
+        targets_of_address = (
+            result
+            if result is not None
+            else [target for target, by in last_targets.items() if by == address]
         )
-        targets |= dict.fromkeys(stands_for, address)
+        targets |= dict.fromkeys(targets_of_address, address)
     return targets
 
 
@@ -56,19 +56,19 @@ def _target(host: str, port: int) -> str:
 Connection = TypeVar("Connection")
 
 # An address may be a proxy that sends each call to another worker. So with fewer addresses, the
-# same ones are tried up to so often before an attempt has failed.
+# same ones are tried up to this number of times before an attempt has failed.
 _FEWEST_TRIES = 5
 
 
 @dataclass(slots=True, eq=False)
 class KnownWorker(Generic[Connection]):
-    """A worker, or an address that hides several.
+    """A worker, or an address with several workers behind it.
 
     Args:
-        continues, tools: what it can do. None until it has reported them. A lost worker keeps its
+        continues, tools: its capabilities. None until it has reported them. A lost worker keeps its
             last `continues`.
-        lost: whether the last call could not reach it.
-        left: whether no address names it any more.
+        is_lost: whether the last call could not reach it.
+        is_removed: whether no address resolves to it any more.
     """
 
     connection: Connection
@@ -76,8 +76,8 @@ class KnownWorker(Generic[Connection]):
     rests_until: float = 0.0
     continues: bool | None = None
     tools: bool | None = None
-    lost: bool = False
-    left: bool = False
+    is_lost: bool = False
+    is_removed: bool = False
 
 
 class WorkerPool(Generic[Connection]):
@@ -85,7 +85,7 @@ class WorkerPool(Generic[Connection]):
 
     Args:
         connect: makes a connection, from a target and the address that named it.
-        rest_seconds: after a failure a worker rests for so long, while there is another one.
+        rest_seconds: after a failure a worker is not called for this time, if there is another one.
     """
 
     def __init__(self, connect: Callable[[str, str], Connection], rest_seconds: float) -> None:
@@ -100,12 +100,12 @@ class WorkerPool(Generic[Connection]):
 
     @property
     def continue_answers(self) -> bool:
-        """Whether all reachable workers have said that they continue answers. False without any.
+        """Whether all reachable workers report that they continue answers. False without any.
 
-        If none is reachable, their last reports count: behind one address other workers go on.
-        A worker refuses a beginning that it can't continue.
+        If none is reachable, the last reports count: one address may have other workers behind it.
+        A worker rejects a prefix that it can't continue.
         """
-        workers = [worker for worker in self._workers.values() if not worker.lost]
+        workers = [worker for worker in self._workers.values() if not worker.is_lost]
         workers = workers or list(self._workers.values())
         return bool(workers) and all(worker.continues for worker in workers)
 
@@ -114,12 +114,12 @@ class WorkerPool(Generic[Connection]):
         for target, address in targets.items():
             if target not in self._workers:
                 self._workers[target] = KnownWorker(self._connect(target, address))
-        gone = [
+        removed_workers = [
             self._workers.pop(target) for target in tuple(self._workers) if target not in targets
         ]
-        for worker in gone:
-            worker.left = True
-        return [worker.connection for worker in gone if not worker.outstanding]
+        for worker in removed_workers:
+            worker.is_removed = True
+        return [worker.connection for worker in removed_workers if not worker.outstanding]
 
     def pick(
         self, now: float, tried: Sequence[KnownWorker[Connection]] = ()
@@ -128,24 +128,24 @@ class WorkerPool(Generic[Connection]):
 
         If all rest, it is the one that has rested longest. None after enough tries.
         """
-        there = [worker for worker in self._workers.values() if worker not in tried]
-        if not there and len(tried) < _FEWEST_TRIES:
-            there = list(self._workers.values())
-        awake = [worker for worker in there if worker.rests_until <= now]
-        if not awake:
-            return min(there, key=lambda worker: worker.rests_until, default=None)
-        fewest = min(worker.outstanding for worker in awake)
+        candidates = [worker for worker in self._workers.values() if worker not in tried]
+        if not candidates and len(tried) < _FEWEST_TRIES:
+            candidates = list(self._workers.values())
+        available = [worker for worker in candidates if worker.rests_until <= now]
+        if not available:
+            return min(candidates, key=lambda worker: worker.rests_until, default=None)
+        fewest = min(worker.outstanding for worker in available)
         # At random among equals, so that several handlers don't all begin with the same worker.
-        return random.choice([worker for worker in awake if worker.outstanding == fewest])
+        return random.choice([worker for worker in available if worker.outstanding == fewest])
 
     def rest(self, worker: KnownWorker[Connection], now: float) -> None:
-        """Let a worker rest that could not be reached. It may come back as another one."""
+        """Pause a worker that could not be reached. Another one may return at its address."""
         worker.rests_until = now + self._rest_seconds
         worker.tools = None
-        worker.lost = True
+        worker.is_lost = True
 
     def wake(self, worker: KnownWorker[Connection], *, continues: bool, tools: bool) -> None:
-        """Note that a worker can be reached, and what it can do."""
+        """Record that a worker can be reached, and its capabilities."""
         worker.rests_until = 0.0
         worker.continues, worker.tools = continues, tools
-        worker.lost = False
+        worker.is_lost = False

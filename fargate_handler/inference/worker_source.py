@@ -31,13 +31,13 @@ _logger = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0
 _DESCRIBE_SECONDS = 1.0
 # The orchestrator ends a call in time, and pings notice a machine that is gone. This is for calls
-# that both miss: the orchestrator's clock stands still while a model is paused.
-_LONGEST_HELD_SECONDS = 6 * 3600.0
+# that both miss: the orchestrator's clock stops while a model is paused.
+_LONGEST_PAUSE_SECONDS = 6 * 3600.0
 
 _Gone = grpc.StatusCode.UNAVAILABLE
 
 
-class _Connection:
+class _WorkerConnection:
     """The channel to one worker."""
 
     def __init__(self, target: str, options: list[tuple[str, int | str]]) -> None:
@@ -46,21 +46,21 @@ class _Connection:
         self.stub = InferenceStub(self.channel)
 
 
-_Worker = KnownWorker[_Connection]
+_Worker = KnownWorker[_WorkerConnection]
 
 
 class GrpcWorkers:
-    """A `TokenSource` that asks the least busy worker.
+    """A `TokenSource` that calls the least busy worker.
 
     Args:
-        addresses: `host:port` of each worker. A name may stand for several, and is looked up again
+        addresses: `host:port` of each worker. A name may have several, and is looked up again
             every few seconds.
     """
 
     def __init__(self, addresses: Sequence[str], limits: Limits) -> None:
         self._addresses = addresses
         self._limits = limits
-        self._call_seconds = limits.model_deadline_seconds + _LONGEST_HELD_SECONDS
+        self._call_seconds = limits.model_deadline_seconds + _LONGEST_PAUSE_SECONDS
         self._pool = WorkerPool(self._connect, limits.worker_rest_seconds)
         self._operator = OperatorLog(_logger)
         self._targets: Mapping[str, str] = {}
@@ -69,13 +69,13 @@ class GrpcWorkers:
 
     @property
     def continues(self) -> bool:
-        """Whether all workers have said that they continue answers."""
+        """Whether all workers have reported that they continue answers."""
         return self._pool.continue_answers
 
     async def generate(self, request: ModelRequest, sink: TokenSink) -> ModelFinish:
         """Push the answer's tokens.
 
-        Another worker is asked if one is gone before its first token.
+        Another worker is called if one is gone before its first token.
         """
         await self._looked_up.wait()
         message = message_of(request)
@@ -84,19 +84,19 @@ class GrpcWorkers:
         without_tools = False
         while (worker := self._pool.pick(time.monotonic(), tried)) is not None:
             tried.append(worker)
-            answer = _Answer(sink)
+            answer = _WorkerAnswer(sink)
             try:
                 async with _occupied(worker):
                     if request.options.tools and await self._lacks_tools(worker):
                         without_tools = True
                         continue
-                    return await self._ask(worker, message, answer, request.traceparent)
+                    return await self._call_worker(worker, message, answer, request.traceparent)
             except grpc.aio.AioRpcError as error:
                 if error.code() is not _Gone:
                     raise error_of(error, self._operator) from error
                 self._gone(worker, error)
                 failure = error
-                if answer.begun:
+                if answer.has_begun:
                     break
         if failure is None and without_tools:
             raise ModelRefused(
@@ -111,8 +111,8 @@ class GrpcWorkers:
             code="upstream_failed",
         ) from failure
 
-    async def _ask(
-        self, worker: _Worker, message: wire.StreamRequest, answer: _Answer, traceparent: str
+    async def _call_worker(
+        self, worker: _Worker, message: wire.StreamRequest, answer: _WorkerAnswer, traceparent: str
     ) -> ModelFinish:
         call = worker.connection.stub.Stream(
             message,
@@ -141,13 +141,11 @@ class GrpcWorkers:
 
     # -- looking for workers -----------------------------------------------------------------------
 
-    def _connect(self, target: str, address: str) -> _Connection:
-        return _Connection(target, handler_options(self._limits, address))
+    def _connect(self, target: str, address: str) -> _WorkerConnection:
+        return _WorkerConnection(target, handler_options(self._limits, address))
 
     async def _watch(self) -> None:
-        """Look the names up again, and ask workers that have not said what they can, or were
-        lost.
-        """
+        """Look the names up again, and query workers that were lost or have no report yet."""
         while True:
             try:
                 self._targets = await resolve(self._addresses, self._targets)
@@ -156,7 +154,7 @@ class GrpcWorkers:
                 silent = [
                     worker
                     for worker in self._pool.workers
-                    if worker.lost or worker.continues is None
+                    if worker.is_lost or worker.continues is None
                 ]
                 await asyncio.gather(*map(self._describe, silent))
             except Exception:
@@ -165,7 +163,7 @@ class GrpcWorkers:
 
     async def _describe(self, worker: _Worker) -> None:
         try:
-            said = await worker.connection.stub.Describe(
+            report = await worker.connection.stub.Describe(
                 wire.DescribeRequest(), timeout=_DESCRIBE_SECONDS
             )
         except grpc.aio.AioRpcError as error:
@@ -175,21 +173,21 @@ class GrpcWorkers:
                 self._pool.rest(worker, time.monotonic())
         else:
             # One that marks calls in the text is older than parts.
-            self._pool.wake(worker, continues=said.continues, tools=said.tools and said.parts)
+            self._pool.wake(worker, continues=report.continues, tools=report.tools and report.parts)
 
     async def _lacks_tools(self, worker: _Worker) -> bool:
-        """Whether a worker ignores tools, or tells calls as this handler can't read them."""
+        """Whether a worker ignores tools, or sends calls in a form that this handler can't read."""
         if worker.tools is None:
             await self._describe(worker)
         return worker.tools is False
 
 
-class _Answer:
+class _WorkerAnswer:
     """Reads the events of one call."""
 
     def __init__(self, sink: TokenSink) -> None:
         self.sink = sink
-        self.begun = False
+        self.has_begun = False
         self._finish: wire.Finish | None = None
         self._call_ids = defaultdict[int, CallIds](CallIds)
 
@@ -201,7 +199,7 @@ class _Answer:
         elif not tokens and not parts:
             self.sink.alive()
             return
-        self.begun = True
+        self.has_begun = True
         for token in tokens:
             self.sink.push(token)
         for part in parts:
@@ -247,10 +245,10 @@ async def _occupied(worker: _Worker) -> AsyncIterator[None]:
         yield
     finally:
         worker.outstanding -= 1
-        if worker.left and not worker.outstanding:
+        if worker.is_removed and not worker.outstanding:
             await worker.connection.channel.close()
 
 
-async def _close(connections: Sequence[_Connection]) -> None:
+async def _close(connections: Sequence[_WorkerConnection]) -> None:
     for connection in connections:
         await connection.channel.close()

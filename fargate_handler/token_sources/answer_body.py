@@ -24,14 +24,22 @@ class AnswerBody:
     """Passes the events of a body to `answer`: server-sent events, JSON lines, or one JSON object.
 
     Args:
-        sink: takes signs of life. While it is paused the events of a piece wait.
+        sink: is notified of heartbeats. While it is paused, decoded events are buffered.
         response_bytes: the longest text of an answer, counted as 1 MiB at least. An event may have
             3 times as much, and the body 256 times.
     """
 
     __slots__ = (
-        "_answer", "_beginning", "_bytes_left", "_comments", "_decoder", "_event_bytes",
-        "_is_over", "_sink", "_waiting", "is_within_event",
+        "_answer",
+        "_beginning",
+        "_buffered_events",
+        "_bytes_left",
+        "_comments",
+        "_decoder",
+        "_event_bytes",
+        "_is_over",
+        "_sink",
+        "is_within_event",
     )  # fmt: skip
 
     def __init__(self, answer: OpenAIAnswer, sink: TokenSink, response_bytes: int = 0) -> None:
@@ -46,21 +54,21 @@ class AnswerBody:
         self._beginning = b""
         self._comments = 0
         self._is_over = False
-        self._waiting: list[bytes] = []
+        self._buffered_events: list[bytes] = []
 
     @property
     def waits(self) -> bool:
-        """Whether events wait, since the sink was paused."""
-        return bool(self._waiting)
+        """Whether decoded events are buffered, since the sink was paused."""
+        return bool(self._buffered_events)
 
     def take(self, piece: bytes) -> bool:
         """Take a piece of the body. Returns whether more may follow.
 
-        Once the sink is no longer paused, an empty piece takes the events that wait.
+        Once the sink is no longer paused, an empty piece processes the buffered events.
 
         Raises:
-            UpstreamFailed: the body can't be read, is too large, or says that the server failed.
-            ModelRefused: the body says that the server rejects the message.
+            UpstreamFailed: the body can't be read, is too large, or contains the server's error.
+            ModelRefused: the body contains the server's rejection of the message.
         """
         self._bytes_left -= len(piece)
         if self._bytes_left < 0:
@@ -79,14 +87,14 @@ class AnswerBody:
             return False
         if piece:
             self.is_within_event = not events
-        if self._waiting:
-            events, self._waiting = [*self._waiting, *events], []
+        if self._buffered_events:
+            events, self._buffered_events = [*self._buffered_events, *events], []
         for number, data in enumerate(events, 1):
             if not self._answer.take(data):
                 self._is_over = True
                 return False
             if number < len(events) and self._sink.paused:
-                self._waiting = events[number:]
+                self._buffered_events = events[number:]
                 break
         if decoder.comments != self._comments:
             self._comments = decoder.comments
@@ -102,8 +110,8 @@ class AnswerBody:
         Raises:
             UpstreamFailed: the body broke off before the model had finished.
         """
-        if self._decoder is not None and not self._is_over and (rest := self._decoder.rest()):
-            self._answer.take_last(rest)
+        if self._decoder is not None and not self._is_over and (last_event := self._decoder.rest()):
+            self._answer.take_last(last_event)
         return self._answer.finish()
 
     def _begin(self, piece: bytes) -> tuple[SseDecoder | JsonDecoder, bytes]:

@@ -1,4 +1,4 @@
-"""Pushes what a model's server gives as text and parts."""
+"""Converts the deltas of a model's server into text and parts, and pushes them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     whole_characters,
     word_in,
 )
-from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls
+from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls, OpenCall, WaitingCall
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
-from evenflow.fargate_handler.token_sources.open_calls import OpenCall, WaitingCall
 from evenflow.fargate_handler.token_sources.port import TokenSink
 from evenflow.fargate_handler.token_sources.server_fields import (
-    TOLD_ELSEWHERE,
+    FIELDS_WITHOUT_REASONING,
     ServerFields,
     call_fields,
     without_thought_mark,
@@ -56,7 +55,7 @@ _CALLED = {name: f"{_FRAGMENT}.{name}" for name in ("function", "custom")}
 
 
 class AnswerParts:
-    """Pushes the pieces from a model's server, and fills in what servers leave out of calls.
+    """Pushes text and parts into a sink, and fills in what servers leave out of tool calls.
 
     Fragments belong to the call of their index, in any order. Nothing between them ends a call:
     several calls may be open at once, and text may come within one. A call ends with its result,
@@ -68,14 +67,14 @@ class AnswerParts:
 
     __slots__ = (
         "_calls",
-        "_ended",
+        "_ended_choices",
         "_given_ids",
         "_halves",
-        "_open",
+        "_open_calls",
         "_server_fields",
         "_sink",
         "_sources",
-        "_waiting",
+        "_waiting_calls",
         "late_arguments",
         "left_out",
         "pushed",
@@ -94,12 +93,12 @@ class AnswerParts:
         self._sink = sink
         self._calls = defaultdict[int, CountedCalls](CountedCalls)
         # By choice and number, or choice and the server's index.
-        self._open: dict[tuple[int, int], OpenCall] = {}
-        self._waiting: dict[tuple[int, int], WaitingCall] = {}
+        self._open_calls: dict[tuple[int, int], OpenCall] = {}
+        self._waiting_calls: dict[tuple[int, int], WaitingCall] = {}
         self._given_ids: dict[tuple[int, int], str] = {}
         # First halves of surrogate pairs, by their place. None: text of the first choice.
         self._halves: dict[Part | None, str] = {}
-        self._ended: set[int] = set()
+        self._ended_choices: set[int] = set()
         self._server_fields = ServerFields()
         self._sources = set[tuple[object, ...]]()
 
@@ -109,7 +108,7 @@ class AnswerParts:
         return bool(len(self._calls[0]))
 
     def text(self, text: str, choice: int = 0) -> None:
-        """More of the answer's text."""
+        """Push more of the answer's text."""
         if choice:
             self.delta(Kind.TEXT, text, choice)
             return
@@ -124,7 +123,7 @@ class AnswerParts:
     def delta(
         self, kind: Kind, text: str, choice: int = 0, name: str = "", detail: str = ""
     ) -> None:
-        """More reasoning, refusal, or text of a later choice.
+        """Push more reasoning, refusal, or text of a later choice.
 
         Args:
             name: the server's field.
@@ -145,13 +144,13 @@ class AnswerParts:
         custom: bool = False,
         extra: Fields | None = None,
     ) -> None:
-        """More of a call. Servers may repeat its name and id, or send it whole, without an index.
+        """Push more of a call. Servers may repeat its name and id, or send it without an index.
 
         Another id with a name begins another call, also at the same index. A call begins when its
         name has come: until then its fragments wait, and so do the calls of higher indexes.
 
         Args:
-            custom: whether the tool takes any text instead of JSON.
+            custom: whether the tool accepts any text instead of JSON.
             extra: further fields that the server needs back.
         """
         if index is None:
@@ -159,12 +158,12 @@ class AnswerParts:
         number = self._calls[choice].number(index)
         given_id = self._given_ids.get((choice, -1 if number is None else number), "")
         if number is None or (name and call_id and given_id and call_id != given_id):
-            waiting = self._waiting.setdefault((choice, index), WaitingCall())
-            waiting.add(call_id, name, arguments, is_custom=custom, extra=extra)
+            waiting_call = self._waiting_calls.setdefault((choice, index), WaitingCall())
+            waiting_call.add(call_id, name, arguments, is_custom=custom, extra=extra)
             self._begin_waiting(choice)
             return
         self.returned(extra or {}, choice, number)
-        call = self._open.get((choice, number))
+        call = self._open_calls.get((choice, number))
         if call is not None:
             call.add(arguments)
             self._push(Part(Kind.ARGUMENTS, arguments, choice, number))
@@ -172,17 +171,17 @@ class AnswerParts:
             self.late_arguments = arguments
 
     def end_call(self, choice: int) -> None:
-        """The calls that are open in this choice have all their arguments."""
-        for of, number in [*self._open]:
-            if of == choice:
+        """End the open calls of this choice: they have all their arguments."""
+        for call_choice, number in [*self._open_calls]:
+            if call_choice == choice:
                 self._end(choice, number)
 
     def result(self, call_id: str, name: str, text: str, choice: int = 0) -> None:
-        """The result of a tool's call. A result that is too long is cut, and says so.
+        """Push the result of a tool's call. A result that is too long is cut, with a note.
 
         Args:
-            call_id: empty: it is for the first call that has no result.
-            name: the tool's. Empty: as its call says.
+            call_id: empty: that of the first call without a result.
+            name: the tool's name. Empty: the name in its call.
         """
         calls = self._calls[choice]
         call_id = call_id or calls.oldest_pending
@@ -190,7 +189,7 @@ class AnswerParts:
             self.fragment(None, call_id, name or "tool", "", choice)
             call_id = call_id or calls.oldest_pending
         number, call_id, tool = calls.answer(call_id)
-        if (choice, number) in self._open:
+        if (choice, number) in self._open_calls:
             self._end(choice, number)
         self._push(Part(Kind.RESULT, fitting(text), choice, id=call_id, name=name or tool))
 
@@ -201,30 +200,32 @@ class AnswerParts:
             self._push(part)
 
     def data(self, name: str, value: Any, choice: int = 0) -> None:
-        """A named value."""
+        """Push a named value."""
         self._push(Part(Kind.DATA, json_text(value), choice, name=name))
 
-    def event(self, said: Any) -> None:
-        """A value of the application's own, as Open WebUI's `{"type": …, "data": …}`.
+    def event(self, event: Any) -> None:
+        """Push a value of the application's own, as Open WebUI's `{"type": …, "data": …}`.
 
         An invalid value, or one that is too long, is left out: the answer matters more.
         """
-        if not isinstance(said, dict) or not isinstance(name := said.get("type"), str):
+        if not isinstance(event, dict) or not isinstance(name := event.get("type"), str):
             return
-        fits = 0 < len(name) <= LONGEST_NAME and len(json_text(said)) <= LONGEST_VALUE
+        fits = 0 < len(name) <= LONGEST_NAME and len(json_text(event)) <= LONGEST_VALUE
         if fits and is_whole(name) and name not in _OWN_DATA:
-            self.data(name, said.get("data"))
+            self.data(name, event.get("data"))
 
-    def source(self, said: Any) -> None:
-        """A source of the answer, once for each place that cites it.
+    def source(self, annotation: Any) -> None:
+        """Push a source of the answer, once for each place that cites it.
 
         A long title is cut. A source is left out if it has no address and no title, or a very long
         address.
         """
-        if not isinstance(said, dict):
+        if not isinstance(annotation, dict):
             return
         source = {
-            name: said[name] for name in _SOURCE_FIELDS if isinstance(said.get(name), int | str)
+            name: annotation[name]
+            for name in _SOURCE_FIELDS
+            if isinstance(annotation.get(name), int | str)
         }
         if isinstance(title := source.get("title"), str):
             source["title"] = title[:LONGEST_NAME]
@@ -235,16 +236,16 @@ class AnswerParts:
             self._sources |= {place, (address, None, None)}
             self.data("source", source)
 
-    def choice(self, said: dict[str, Any], index: int) -> None:
-        """Everything that a choice in one of OpenAI's chunks adds. `index` is its number."""
-        delta = object_in(said.get("delta"), "choices[].delta")
+    def choice(self, entry: dict[str, Any], index: int) -> None:
+        """Push everything that a choice in one of OpenAI's chunks adds. `index` is its number."""
+        delta = object_in(entry.get("delta"), "choices[].delta")
         if delta.get("role") == "tool":
             call_id, name = word_in(delta.get("tool_call_id")), word_in(delta.get("name"))
             self.result(call_id, name, result_text(delta.get("content")), index)
         else:
-            self._assistant(delta, said.get("logprobs"), index)
-        if index and (reason := said.get("finish_reason")) and index not in self._ended:
-            self._ended.add(index)
+            self._assistant(delta, entry.get("logprobs"), index)
+        if index and (reason := entry.get("finish_reason")) and index not in self._ended_choices:
+            self._ended_choices.add(index)
             self.end_call(index)
             if not is_failure(str(reason)):  # with a failure the whole answer ends with an error
                 self.data("finish", model_end(str(reason)), index)
@@ -255,17 +256,17 @@ class AnswerParts:
         Raises:
             UnreadableChunk: a call has no name.
         """
-        nameless = {key: call for key, call in self._waiting.items() if not call.name}
+        nameless = {key: call for key, call in self._waiting_calls.items() if not call.name}
         for key in nameless:
-            del self._waiting[key]
+            del self._waiting_calls[key]
         for choice in [*self._calls]:
             self._begin_waiting(choice)
-        for choice, number in sorted(self._open):
+        for choice, number in sorted(self._open_calls):
             self._end(choice, number)
         self.push_halves()
-        for waiting in nameless.values():
-            if not waiting.says_nothing:
-                raise UnreadableChunk(f"a call without a name in `{_CALLS}`", waiting)
+        for waiting_call in nameless.values():
+            if not waiting_call.is_empty:
+                raise UnreadableChunk(f"a call without a name in `{_CALLS}`", waiting_call)
 
     def push_halves(self) -> None:
         """Push U+FFFD for each half of a character: its other half can't come any more."""
@@ -273,9 +274,9 @@ class AnswerParts:
             self._push_half(place)
 
     def _assistant(self, delta: dict[str, Any], logprobs: Any, choice: int) -> None:
-        """More of the assistant's message.
+        """Push more of the assistant's message.
 
-        Log probabilities are pushed before their tokens: an encoder can tell them together.
+        Log probabilities are pushed before their tokens: an encoder can send them together.
         """
         if isinstance(logprobs, dict):
             self._logprobs(logprobs, choice)
@@ -303,10 +304,10 @@ class AnswerParts:
             self.source(annotation.get("url_citation"))
         for tool in _objects(delta.get("executed_tools")):
             self._executed(tool, choice)
-        called = delta.get("function_call")
-        if isinstance(called, dict) and not delta.get("tool_calls"):
-            arguments = arguments_in(called.get("arguments"))
-            self.fragment(0, "", word_in(called.get("name")), arguments, choice)
+        function = delta.get("function_call")
+        if isinstance(function, dict) and not delta.get("tool_calls"):
+            arguments = arguments_in(function.get("arguments"))
+            self.fragment(0, "", word_in(function.get("name")), arguments, choice)
         self.left_out |= {name for name in _NOT_CARRIED if delta.get(name)}
 
     def _contents(self, content: Any, choice: int) -> None:
@@ -318,8 +319,8 @@ class AnswerParts:
                 self.delta(kind, text, choice, REASONING_FIELDS[0])
 
     def _thoughts(self, delta: dict[str, Any], choice: int) -> Fields:
-        """Push reasoning, and the lists beside it. Returns the other fields to send back."""
-        if TOLD_ELSEWHERE.issuperset(delta):
+        """Push reasoning and the lists next to it. Returns the other fields to send back."""
+        if FIELDS_WITHOUT_REASONING.issuperset(delta):
             return {}  # nearly every delta is like this
         thoughts, fields = self._server_fields.split(reasonings_in(delta), delta)
         for thought in thoughts:
@@ -331,14 +332,14 @@ class AnswerParts:
     def _called(self, fragment: dict[str, Any], choice: int) -> None:
         custom = bool(fragment.get("custom"))
         field = "custom" if custom else "function"
-        called = object_in(fragment.get(field), _CALLED[field])
-        arguments = arguments_in(called.get("input" if custom else "arguments"))
-        call_id, name = word_in(fragment.get("id")), word_in(called.get("name"))
+        function = object_in(fragment.get(field), _CALLED[field])
+        arguments = arguments_in(function.get("input" if custom else "arguments"))
+        call_id, name = word_in(fragment.get("id")), word_in(function.get("name"))
         index, extra = number_in(fragment.get("index"), None), call_fields(fragment)
         self.fragment(index, call_id, name, arguments, choice, custom=custom, extra=extra)
 
     def _executed(self, tool: dict[str, Any], choice: int) -> None:
-        """A tool that Groq has run: first without its output, then with it."""
+        """Push a tool call that Groq has run: first without its output, then with it."""
         call_id = f"executed_{tool.get('index') or 0}"
         name = word_in(tool.get("name")) or word_in(tool.get("type")) or "tool"
         if call_id not in self._calls[choice]:
@@ -347,9 +348,9 @@ class AnswerParts:
         if tool.get("output") is not None:
             self.result(call_id, name, result_text(tool["output"]), choice)
 
-    def _logprobs(self, given: dict[str, Any], choice: int) -> None:
+    def _logprobs(self, logprobs: dict[str, Any], choice: int) -> None:
         # A part for each token: how the server joins them doesn't show.
-        for name, entries in given.items():
+        for name, entries in logprobs.items():
             for entry in _list(entries):
                 if len(json_text({name: [entry]})) <= LONGEST_VALUE:
                     self.data(LOGPROBS, {name: [entry]}, choice)
@@ -360,46 +361,46 @@ class AnswerParts:
         """The index of a fragment that has none: that of the last call, or of the next one."""
         calls = self._calls[choice]
         last, following = len(calls) - 1, len(calls)
-        call = self._open.get((choice, last))
+        call = self._open_calls.get((choice, last))
         repeats = call_id and call_id == self._given_ids.get((choice, last))
         if repeats and call is not None and not call.is_whole():
             return last
-        begins = name or last < 0 or (choice, following) in self._waiting
-        return following if begins else last
+        begins_call = name or last < 0 or (choice, following) in self._waiting_calls
+        return following if begins_call else last
 
     def _begin_waiting(self, choice: int) -> None:
-        """Begin the calls whose names have come, in the order of their indexes."""
-        for key in sorted(key for key in self._waiting if key[0] == choice):
-            waiting = self._waiting[key]
-            if not waiting.name:
+        """Begin the calls whose names have arrived, in the order of their indexes."""
+        for key in sorted(key for key in self._waiting_calls if key[0] == choice):
+            waiting_call = self._waiting_calls[key]
+            if not waiting_call.name:
                 return
-            del self._waiting[key]
-            self._begin(waiting, choice, key[1])
+            del self._waiting_calls[key]
+            self._begin(waiting_call, choice, key[1])
 
-    def _begin(self, waiting: WaitingCall, choice: int, index: int) -> None:
+    def _begin(self, waiting_call: WaitingCall, choice: int, index: int) -> None:
         self._end_whole_calls(choice)
-        number, own_id = self._calls[choice].begin(index, waiting.call_id, waiting.name)
-        self.returned(waiting.extra, choice, number)
-        kind = "custom" if waiting.is_custom else ""
-        self._push(Part(Kind.CALL, kind, choice, number, id=own_id, name=waiting.name))
-        call = self._open[choice, number] = OpenCall(waiting.is_custom)
-        self._given_ids[choice, number] = waiting.call_id
+        number, own_id = self._calls[choice].begin(index, waiting_call.call_id, waiting_call.name)
+        self.returned(waiting_call.extra, choice, number)
+        kind = "custom" if waiting_call.is_custom else ""
+        self._push(Part(Kind.CALL, kind, choice, number, id=own_id, name=waiting_call.name))
+        call = self._open_calls[choice, number] = OpenCall(waiting_call.is_custom)
+        self._given_ids[choice, number] = waiting_call.call_id
         self.unsettled = True
-        call.add(waiting.arguments)
-        self._push(Part(Kind.ARGUMENTS, waiting.arguments, choice, number))
+        call.add(waiting_call.arguments)
+        self._push(Part(Kind.ARGUMENTS, waiting_call.arguments, choice, number))
 
     def _end_whole_calls(self, choice: int) -> None:
-        """End the calls whose arguments are complete, since something else begins."""
-        if self._open:
-            for (of, number), call in [*self._open.items()]:
-                if of == choice and call.is_whole():
+        """End the calls with complete arguments, since other content begins."""
+        if self._open_calls:
+            for (call_choice, number), call in [*self._open_calls.items()]:
+                if call_choice == choice and call.is_whole():
                     self._end(choice, number)
 
     def _end(self, choice: int, number: int) -> None:
-        del self._open[choice, number]
+        del self._open_calls[choice, number]
         self._push_half(Part(Kind.ARGUMENTS, "", choice, number))
         self._push(Part(Kind.CALL_END, choice=choice, call=number))
-        self.unsettled = bool(self._open or self._halves)
+        self.unsettled = bool(self._open_calls or self._halves)
 
     # -- what is pushed ----------------------------------------------------------------------------
 
@@ -427,7 +428,7 @@ class AnswerParts:
         if first <= text[-1] <= last:
             self._halves[place] = text[-1]
             text = text[:-1]
-        self.unsettled = bool(self._open or self._halves)
+        self.unsettled = bool(self._open_calls or self._halves)
         return whole_characters(text)
 
     def _push_half(self, place: Part | None) -> None:
@@ -447,9 +448,9 @@ def cited(chunk: dict[str, Any]) -> Iterable[Any]:
     return [{"url": url} for url in _list(chunk.get("citations"))]
 
 
-def _list(said: Any) -> list[Any]:
-    return said if isinstance(said, list) else []
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _objects(said: Any) -> list[dict[str, Any]]:
-    return [entry for entry in _list(said) if isinstance(entry, dict)]
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [entry for entry in _list(value) if isinstance(entry, dict)]

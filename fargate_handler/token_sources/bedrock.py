@@ -55,10 +55,10 @@ class BedrockModel:
         )
         with hanging_up(answer["stream"]) as events:
             while (event := await self._client.next_event(events)) is not None:
-                if (told := schema.told(event)) is None:
+                if (rewritten := schema.rewrite(event)) is None:
                     sink.alive()
                 else:
-                    reply.take(told)
+                    reply.take(rewritten)
                 await while_paused(sink)
         return reply.finish()
 

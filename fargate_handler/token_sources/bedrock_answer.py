@@ -6,11 +6,10 @@ import base64
 from typing import Any
 
 from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts
-from evenflow.fargate_handler.token_sources.aws_client import Event
-from evenflow.fargate_handler.token_sources.aws_failures import NOT_READABLE, unreadable_event
+from evenflow.fargate_handler.token_sources.aws_client import NOT_READABLE, Event, unreadable_event
+from evenflow.fargate_handler.token_sources.chunk_fields import cache_written, checked_usage
 from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
-from evenflow.fargate_handler.token_sources.usage_counts import cache_written, checked_usage
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.log.entries import Kind
@@ -34,7 +33,7 @@ class AnswerTool:
         self._blocks: set[int] = set()
         self._calls_others = False
 
-    def told(self, event: Event) -> Event | None:
+    def rewrite(self, event: Event) -> Event | None:
         """The rewritten event. None if nothing is left of it.
 
         Raises:
@@ -76,16 +75,16 @@ def _text(place: int, text: Any) -> Event:
 
 
 class BedrockAnswer:
-    """Takes the events of ConverseStream, and pushes all that is in them into `sink`."""
+    """Converts the events of ConverseStream into text and parts, and pushes them into `sink`."""
 
     def __init__(self, sink: TokenSink) -> None:
         self._sink = sink
         self._parts = AnswerParts(sink)
-        self._called: dict[int, bool] = {}
-        """The content blocks that are calls, in order, and whether they have arguments."""
+        self._has_arguments: dict[int, bool] = {}
+        """By the content blocks that are calls, in order: whether they have arguments."""
         self._reason: str | None = None
         self._usage: Usage | None = None
-        self._written = 0
+        self._cache_written_tokens = 0
 
     def take(self, event: Event) -> None:
         """Take one event.
@@ -93,12 +92,12 @@ class BedrockAnswer:
         Raises:
             UpstreamFailed: it lacks a field.
         """
-        before = self._parts.pushed
+        pushed_before = self._parts.pushed
         try:
             self._read(event)
         except NOT_READABLE as wrong:
             raise unreadable_event() from wrong
-        if self._parts.pushed == before:
+        if self._parts.pushed == pushed_before:
             self._sink.alive()
 
     def _read(self, event: Event) -> None:
@@ -117,9 +116,11 @@ class BedrockAnswer:
         elif "messageStop" in event:
             self._reason = event["messageStop"]["stopReason"]
         elif "metadata" in event:
-            counted = event["metadata"]["usage"]
-            self._usage = _usage(counted)
-            self._written = cache_written(counted.get("cacheWriteInputTokens"), self._usage)
+            usage = event["metadata"]["usage"]
+            self._usage = _usage(usage)
+            self._cache_written_tokens = cache_written(
+                usage.get("cacheWriteInputTokens"), self._usage
+            )
 
     def _delta(self, delta: dict[str, Any]) -> None:
         text = delta.get("text")
@@ -149,19 +150,19 @@ class BedrockAnswer:
         if use is not None:
             if not use["name"]:
                 raise ValueError("a call without a name")
-            self._called[block["contentBlockIndex"]] = False
-            self._parts.fragment(len(self._called) - 1, use["toolUseId"], use["name"], "")
+            self._has_arguments[block["contentBlockIndex"]] = False
+            self._parts.fragment(len(self._has_arguments) - 1, use["toolUseId"], use["name"], "")
 
     def _more(self, place: int, arguments: str) -> None:
-        index = list(self._called).index(place)
-        self._called[place] = self._called[place] or bool(arguments)
+        index = list(self._has_arguments).index(place)
+        self._has_arguments[place] = self._has_arguments[place] or bool(arguments)
         self._parts.fragment(index, "", "", arguments)
 
     def _end(self, place: int) -> None:
-        if place not in self._called:
+        if place not in self._has_arguments:
             return
         # A call without arguments has no deltas, but its arguments are read as JSON.
-        if not self._called[place]:
+        if not self._has_arguments[place]:
             self._more(place, "{}")
         self._parts.end_call(0)
 
@@ -177,14 +178,14 @@ class BedrockAnswer:
                 code="upstream_failed",
             )
         self._parts.finish()
-        return ModelFinish(model_end(self._reason), self._usage, self._written)
+        return ModelFinish(model_end(self._reason), self._usage, self._cache_written_tokens)
 
 
-def _usage(counted: dict[str, Any]) -> Usage | None:
+def _usage(usage: dict[str, Any]) -> Usage | None:
     # `inputTokens` excludes the cached ones. OpenAI's `prompt_tokens` are all.
-    read = counted.get("cacheReadInputTokens")
-    prompt: list[Any] = [counted.get("inputTokens"), read or 0]
-    prompt.append(counted.get("cacheWriteInputTokens") or 0)
-    if not all(isinstance(count, int) and count >= 0 for count in prompt):
+    cached_tokens = usage.get("cacheReadInputTokens")
+    prompt_counts: list[Any] = [usage.get("inputTokens"), cached_tokens or 0]
+    prompt_counts.append(usage.get("cacheWriteInputTokens") or 0)
+    if not all(isinstance(count, int) and count >= 0 for count in prompt_counts):
         return None
-    return checked_usage(sum(prompt), counted.get("outputTokens"), cached=read)
+    return checked_usage(sum(prompt_counts), usage.get("outputTokens"), cached=cached_tokens)

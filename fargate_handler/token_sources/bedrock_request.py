@@ -1,21 +1,19 @@
-"""Writes a conversation as Bedrock's Converse takes it."""
+"""Converts a conversation into a request of Bedrock's ConverseStream."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import functools
+import logging
 import re
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
 import orjson
 
 from evenflow.fargate_handler.token_sources.bedrock_answer import DETAILS
-from evenflow.fargate_handler.token_sources.bedrock_parameters import (
-    check_passed,
-    models_own,
-    wanted_schema,
-)
 from evenflow.fargate_handler.token_sources.conversation_forms import (
     alternating_turns,
     system_texts,
@@ -23,6 +21,93 @@ from evenflow.fargate_handler.token_sources.conversation_forms import (
 from evenflow.fargate_handler.token_sources.port import ModelOptions, ModelRequest
 from evenflow.stream_core.base.errors import ModelRefused, UnsupportedByModel
 from evenflow.stream_core.session.conversation import ToolCall, Turn
+
+_logger = logging.getLogger(__name__)
+
+WITHOUT_EFFECT = frozenset(
+    {
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream_options",
+        "user",
+    }
+)
+"""They don't affect the answer, so they are left out."""
+
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "frequency_penalty": (0,),
+    "function_call": ("none", "auto"),
+    "functions": ([],),
+    "logit_bias": ({},),
+    "logprobs": (False,),
+    "modalities": (["text"],),
+    "n": (1,),
+    "presence_penalty": (0,),
+    "response_format": ({"type": "text"},),
+    "top_logprobs": (0,),
+}
+"""With one of these values they ask for nothing."""
+
+_MODELS_OWN = ("top_k", "reasoning_effort")
+
+
+def models_own(passed: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that some models have by the same names. They are not the service's own."""
+    return {name: passed[name] for name in _MODELS_OWN if name in passed}
+
+
+def wanted_schema(passed: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The name, schema and description of a JSON answer. None: the request has no schema.
+
+    Raises:
+        UnsupportedByModel: there is no schema.
+    """
+    match passed.get("response_format"):
+        case {"type": "json_schema", "json_schema": {"name": str(), "schema": dict()} as schema}:
+            return dict(schema)
+        case {"type": "json_schema"}:
+            raise _unsupported_parameter(
+                "response_format needs a json_schema with a name and a schema here",
+                "response_format",
+            )
+    return None
+
+
+def check_passed(passed: Mapping[str, Any]) -> None:
+    """Check that every parameter can be left out or be passed to the model.
+
+    Raises:
+        UnsupportedByModel: one of them can't.
+    """
+    for name, value in passed.items():
+        if name in _MODELS_OWN or (name in NEUTRAL and value in NEUTRAL[name]):
+            continue
+        if name in WITHOUT_EFFECT:
+            _left_out(name)
+        elif name != "response_format" or wanted_schema(passed) is None:
+            hint = " (a json_schema is)" if name == "response_format" else ""
+            raise _unsupported_parameter(
+                f"{name[:100]} is not supported by models on Amazon Bedrock{hint}; leave it out",
+                name[:100],
+            )
+
+
+@functools.cache
+def _left_out(name: str) -> None:
+    """Log that a parameter is left out, once a name."""
+    _logger.info("%s of a request is left out: models on Bedrock don't have it", name)
+
+
+def _unsupported_parameter(what: str, param: str) -> UnsupportedByModel:
+    return UnsupportedByModel(
+        f"{what}; nothing was generated", code="unsupported_parameter", param=param
+    )
+
 
 _FORMATS = {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"}
 _IMAGE = re.compile(r"data:image/([a-z]+);base64,", re.IGNORECASE)
@@ -129,31 +214,32 @@ def bedrock_request(request: ModelRequest, most_tokens: int | None) -> dict[str,
         call["system"] = [{"text": text} for text in instructions]
     if tools := _tools(options):
         call["toolConfig"] = tools
-    if own := models_own(options.passed):
-        call["additionalModelRequestFields"] = own
+    if extra_fields := models_own(options.passed):
+        call["additionalModelRequestFields"] = extra_fields
     return call
 
 
 def answer_tool(options: ModelOptions) -> str | None:
     """The name of the tool for an answer of a JSON schema. None if there is no schema."""
-    wanted = wanted_schema(options.passed)
-    if wanted is None or isinstance(options.tool_choice, dict):
+    schema = wanted_schema(options.passed)
+    if schema is None or isinstance(options.tool_choice, dict):
         return None
-    taken = {tool["function"]["name"] for tool in options.tools if tool["type"] == "function"}
-    return f"{wanted['name']}_answer" if wanted["name"] in taken else str(wanted["name"])
+    tool_names = {tool["function"]["name"] for tool in options.tools if tool["type"] == "function"}
+    return f"{schema['name']}_answer" if schema["name"] in tool_names else str(schema["name"])
 
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
-    # A tool's result is said by the user, together with what the user says next.
-    speaking = groupby(
-        alternating_turns(request.turns), lambda said: "user" if said[0] == "tool" else said[0]
+    # A tool's result is part of the user's message, together with the text that follows it.
+    groups = groupby(
+        alternating_turns(request.turns),
+        lambda entry: "user" if entry[0] == "tool" else entry[0],
     )
     return [
         {
             "role": role,
-            "content": [block for _, turns in said for turn in turns for block in _blocks(turn)],
+            "content": [block for _, turns in group for turn in turns for block in _blocks(turn)],
         }
-        for role, said in speaking
+        for role, group in groups
     ]
 
 
@@ -225,8 +311,8 @@ def _tools(options: ModelOptions) -> dict[str, Any] | None:
 
 
 def _answer(options: ModelOptions) -> dict[str, Any]:
-    wanted = wanted_schema(options.passed) or {}
-    return {"parameters": wanted.get("schema"), "description": wanted.get("description")}
+    schema = wanted_schema(options.passed) or {}
+    return {"parameters": schema.get("schema"), "description": schema.get("description")}
 
 
 def _choice(choice: str | dict[str, Any] | None) -> dict[str, Any] | None:
@@ -260,7 +346,7 @@ def _spec(function: dict[str, Any]) -> dict[str, Any]:
         "name": function["name"],
         "inputSchema": {"json": function.get("parameters") or _NO_PARAMETERS},
     }
-    # Not every model knows the other fields, so only those that were given are sent.
+    # Not every model supports the other fields, so they are only sent if the client sent them.
     return tool | {name: function[name] for name in ("description", "strict") if function.get(name)}
 
 

@@ -1,4 +1,4 @@
-"""How Bedrock is to treat every call, whatever is asked: cache, service tier, guardrail."""
+"""The operator's settings for all calls to Bedrock: cache, service tier, guardrail."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ _SHORTEST_TTL = get_args(CacheTtl)[0]
 
 @dataclass(frozen=True, slots=True)
 class BedrockTerms:
-    """What the operator sets for all calls. None: the service's own default.
+    """The operator's settings for all calls. None: the service's own default.
 
     Args:
-        cache_ttl: how long the service keeps what it has read, for a call that begins alike. None:
-            it is not asked to.
-        guardrail_mode: `sync` holds text back until the guardrail has read it, `async` shows it at
+        cache_ttl: how long the service caches a prompt's prefix. None: no caching is requested.
+        guardrail_mode: `sync` delays text until the guardrail has checked it, `async` sends it at
             once.
     """
 
@@ -34,8 +33,8 @@ class BedrockTerms:
     def applied_to(self, call: dict[str, Any]) -> dict[str, Any]:
         """The arguments of ConverseStream with these terms.
 
-        Cache points stand behind the instructions and behind what the user said last. So the next
-        message of the same conversation finds all that came before.
+        A cache point follows the instructions, and another the user's last message. So the next
+        message of the same conversation finds the whole history in the cache.
         """
         if self.service_tier is not None:
             call["serviceTier"] = {"type": self.service_tier}
@@ -60,5 +59,5 @@ class BedrockTerms:
 
 
 def _cache_point(ttl: CacheTtl) -> dict[str, str]:
-    # Not every model knows the field, and all keep for this long without it.
+    # Not every model supports the field, and this is the default of all.
     return {"type": "default"} | ({} if ttl == _SHORTEST_TTL else {"ttl": ttl})

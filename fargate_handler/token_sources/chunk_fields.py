@@ -9,14 +9,59 @@ from typing import Any, TypeVar
 
 import orjson
 
-from evenflow.fargate_handler.token_sources.usage_counts import (
-    MOST_COUNTED,
-    cache_written,
-    checked_usage,
-)
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.log.entries import LONGEST_VALUE, Kind
 from evenflow.stream_core.log.returned_fields import REASONING_FIELDS
+
+# Tokens. Stores add the counts of a day up in 64 bits.
+MOST_COUNTED = 10**12
+
+
+def checked_usage(
+    prompt: object,
+    completion: object,
+    *,
+    cached: object = None,
+    reasoning: object = None,
+    total: object = None,
+) -> Usage | None:
+    """The usage with these counts. None: the model did not count, or its counts are impossible.
+
+    Cached tokens are part of the prompt's, reasoning tokens of the completion's. Some servers count
+    them apart: a part that is larger than its whole is added to it. So is the reasoning that only
+    the total has, as with Gemini and xAI.
+    """
+    prompt_tokens, completion_tokens = _count(prompt), _count(completion)
+    if prompt_tokens is None or completion_tokens is None:
+        return None
+    cached_tokens, reasoning_tokens = _count(cached), _count(reasoning)
+    if cached_tokens is not None and cached_tokens > prompt_tokens:
+        prompt_tokens += cached_tokens
+    if reasoning_tokens is not None and reasoning_tokens > completion_tokens:
+        completion_tokens += reasoning_tokens
+    uncounted = (_count(total) or 0) - prompt_tokens - completion_tokens
+    if uncounted > 0:
+        completion_tokens += uncounted
+        reasoning_tokens = uncounted if reasoning_tokens is None else reasoning_tokens
+    if max(prompt_tokens, completion_tokens) > MOST_COUNTED:
+        return None
+    return Usage(prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens)
+
+
+def _count(number: object) -> int | None:
+    """A count, which may be written as `1611.0`. None: it is not a valid count."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return int(number) if 0 <= number <= MOST_COUNTED and number == int(number) else None
+
+
+def cache_written(count: object, usage: Usage | None) -> int:
+    """The prompt tokens that were written to the cache of the server. 0: it is not counted."""
+    tokens = _count(count)
+    if tokens is None or usage is None:
+        return 0
+    return min(tokens, usage.prompt_tokens - (usage.cached_tokens or 0))
+
 
 _CUT = "… (cut: this result has {} characters)"
 _MOST_SAMPLE = 120
@@ -202,36 +247,38 @@ def arguments_in(value: Any) -> str:
     return "" if value is None else json_text(value)
 
 
-def usage_of(counted: Any) -> Usage | None:
+def usage_of(usage_fields: Any) -> Usage | None:
     """The usage that the server counted. None if it is invalid: that must not fail the answer."""
-    if not isinstance(counted, dict):
+    if not isinstance(usage_fields, dict):
         return None
     cached = ("prompt_cache_hit_tokens", "cached_tokens")  # DeepSeek's and Kimi's
     return checked_usage(
-        number_in(counted.get("prompt_tokens"), None),
-        number_in(counted.get("completion_tokens"), None),
-        cached=_detail(counted, "prompt_tokens_details", "cached_tokens", *cached),
-        reasoning=_detail(counted, "completion_tokens_details", "reasoning_tokens"),
-        total=number_in(counted.get("total_tokens"), None),
+        number_in(usage_fields.get("prompt_tokens"), None),
+        number_in(usage_fields.get("completion_tokens"), None),
+        cached=_detail(usage_fields, "prompt_tokens_details", "cached_tokens", *cached),
+        reasoning=_detail(usage_fields, "completion_tokens_details", "reasoning_tokens"),
+        total=number_in(usage_fields.get("total_tokens"), None),
     )
 
 
-def written_of(counted: dict[str, Any], usage: Usage) -> int:
-    """The tokens of the prompt that the server wrote to its cache, where it says so."""
-    details = counted.get("prompt_tokens_details")
-    for holder in (details, counted):
+def written_of(usage_fields: dict[str, Any], usage: Usage) -> int:
+    """The prompt's tokens that the server wrote to its cache. 0: it doesn't report them."""
+    details = usage_fields.get("prompt_tokens_details")
+    for holder in (details, usage_fields):
         for name in _WRITTEN:
-            written = number_in(holder.get(name), None) if isinstance(holder, dict) else None
-            if written:
-                return cache_written(written, usage)
+            tokens = number_in(holder.get(name), None) if isinstance(holder, dict) else None
+            if tokens:
+                return cache_written(tokens, usage)
     return 0
 
 
-def _detail(counted: dict[str, Any], details: str, name: str, *otherwise: str) -> int | None:
+def _detail(usage_fields: dict[str, Any], details: str, name: str, *otherwise: str) -> int | None:
     """A count in the details, or next to them under another name."""
-    found = counted.get(details)
-    within = [found.get(name)] if isinstance(found, dict) else []
-    counts = (number_in(count, None) for count in (*within, *map(counted.get, otherwise)))
+    details_object = usage_fields.get(details)
+    nested_counts = [details_object.get(name)] if isinstance(details_object, dict) else []
+    counts = (
+        number_in(count, None) for count in (*nested_counts, *map(usage_fields.get, otherwise))
+    )
     return next((count for count in counts if count is not None), None)
 
 

@@ -75,11 +75,13 @@ def alternating_turns(turns: Sequence[Turn]) -> list[tuple[str, list[Turn]]]:
         Each role with its turns. The last one is the message to answer.
     """
     talk = [turn for turn in turns if turn.role != "system"]
-    said = [turn for turn in talk[:-1] if _says_something(turn)] + talk[-1:]
-    by_role = groupby(dropwhile(lambda turn: turn.role != "user", said), key=lambda turn: turn.role)
+    spoken_turns = [turn for turn in talk[:-1] if _has_content(turn)] + talk[-1:]
+    by_role = groupby(
+        dropwhile(lambda turn: turn.role != "user", spoken_turns), key=lambda turn: turn.role
+    )
     return [(role, list(group)) for role, group in by_role]
 
 
-def _says_something(turn: Turn) -> bool:
-    called = turn.tool_calls or not _CALLS.isdisjoint(turn.extra)
-    return bool(turn.text.strip() or turn.parts or called or turn.role in ("tool", "function"))
+def _has_content(turn: Turn) -> bool:
+    has_calls = turn.tool_calls or not _CALLS.isdisjoint(turn.extra)
+    return bool(turn.text.strip() or turn.parts or has_calls or turn.role in ("tool", "function"))

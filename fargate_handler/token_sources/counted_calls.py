@@ -1,10 +1,89 @@
-"""Numbers the calls of one choice, whose results may come in the same stream."""
+"""Assembles the tool calls of a choice from fragments, and numbers them."""
 
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass, field
 
+import orjson
+
+from evenflow.fargate_handler.token_sources.chunk_fields import whole_characters
 from evenflow.stream_core.log.entries import MOST_CALLS
+from evenflow.stream_core.log.returned_fields import Fields, added
+
+# The most attempts to parse one call's arguments, since each takes time. If its arguments
+# are still incomplete then, a call ends with the answer.
+_MOST_READINGS = 8
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A call that has begun and not ended.
+
+    Args:
+        is_custom: whether its tool accepts any text, so that its end can't be detected.
+    """
+
+    is_custom: bool
+    _pieces: list[str] = field(default_factory=list)
+    _pieces_read: int = 0
+    _readings: int = 0
+
+    def add(self, arguments: str) -> None:
+        """Add more arguments."""
+        if arguments and not self.is_custom:
+            self._pieces.append(arguments)
+
+    def is_whole(self) -> bool:
+        """Whether its arguments are complete JSON, so that only white space can follow."""
+        if len(self._pieces) == self._pieces_read or self._readings == _MOST_READINGS:
+            return False
+        self._pieces = ["".join(self._pieces)]
+        self._pieces_read = 1
+        self._readings += 1
+        try:
+            return isinstance(orjson.loads(whole_characters(self._pieces[0])), dict | list)
+        except ValueError:
+            return False
+
+
+@dataclass(slots=True)
+class WaitingCall:
+    """The fragments of a call that can't begin yet, mostly since its name is missing."""
+
+    call_id: str = ""
+    name: str = ""
+    is_custom: bool = False
+    extra: Fields = field(default_factory=dict)
+    """Further fields to send back to the server."""
+    _pieces: list[str] = field(default_factory=list)
+
+    def add(
+        self,
+        call_id: str,
+        name: str,
+        arguments: str,
+        *,
+        is_custom: bool,
+        extra: Fields | None = None,
+    ) -> None:
+        """Add a fragment."""
+        if extra:
+            self.extra = added(self.extra, extra)
+        self.call_id = self.call_id or call_id
+        self.name = self.name or name
+        self._pieces.append(arguments)
+        self.is_custom = self.is_custom or is_custom
+
+    @property
+    def arguments(self) -> str:
+        """The arguments so far."""
+        return "".join(self._pieces)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is empty: nothing is lost if its name never comes."""
+        return not self.call_id and not self.arguments.strip()
 
 
 class CallIds:
@@ -14,47 +93,49 @@ class CallIds:
     alone, so that attempts can be compared.
     """
 
-    __slots__ = ("_answered", "_taken", "_unique_ids")
+    __slots__ = ("_answered_ids", "_unique_ids", "_used_ids")
 
     def __init__(self) -> None:
         self._unique_ids: dict[str, list[str]] = {}
         """The unique ids, by the server's id."""
-        self._taken: set[str] = set()
-        self._answered: set[str] = set()
+        self._used_ids: set[str] = set()
+        self._answered_ids: set[str] = set()
 
     def add_call(self, server_id: str) -> str:
         """The unique id of a call that begins."""
         unique_id, count = server_id, 1
-        while unique_id in self._taken:
+        while unique_id in self._used_ids:
             count += 1
             unique_id = f"{server_id}_{count}"
-        self._taken.add(unique_id)
+        self._used_ids.add(unique_id)
         self._unique_ids.setdefault(server_id, []).append(unique_id)
         return unique_id
 
     def match_result(self, server_id: str) -> str:
         """The unique id of the call to which a result belongs."""
-        known = self._unique_ids.get(server_id, [server_id])
-        unique_id = next((call_id for call_id in known if call_id not in self._answered), known[-1])
-        self._answered.add(unique_id)
+        candidates = self._unique_ids.get(server_id, [server_id])
+        unique_id = next(
+            (call_id for call_id in candidates if call_id not in self._answered_ids), candidates[-1]
+        )
+        self._answered_ids.add(unique_id)
         return unique_id
 
 
 class CountedCalls:
     """The calls of one choice, by the indexes and ids of the model's server.
 
-    A model counts the calls of its answer from 0. An agent asks a model again behind each result,
-    and that one counts from 0, too. So the index of a call that has its result is free again.
+    A model counts the calls of its answer from 0. An agent calls a model again after each result,
+    and the count begins at 0 again. So the index of a call with a result is free again.
     """
 
-    __slots__ = ("_call_ids", "_ids", "_names", "_numbers", "_pending")
+    __slots__ = ("_call_ids", "_ids", "_names", "_numbers", "_pending_ids")
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}  # by the server's index
         self._names: dict[int, str] = {}  # of all calls that have begun, by their numbers
         self._call_ids = CallIds()
         self._ids: dict[str, int] = {}
-        self._pending: dict[str, None] = {}  # ids of the calls without a result, in their order
+        self._pending_ids: dict[str, None] = {}  # ids of the calls without a result, in their order
 
     def __len__(self) -> int:
         return len(self._names)
@@ -65,7 +146,7 @@ class CountedCalls:
     @property
     def oldest_pending(self) -> str:
         """The id of the first call without a result. Empty: there is none."""
-        return next(iter(self._pending), "")
+        return next(iter(self._pending_ids), "")
 
     def number(self, index: int) -> int | None:
         """The number of the call at this index of the server's. None: there is none."""
@@ -77,7 +158,7 @@ class CountedCalls:
         number = index if index < MOST_CALLS and index not in self._names else self._free_number()
         self._numbers[index] = self._ids[call_id] = number
         self._names[number] = name
-        self._pending[call_id] = None
+        self._pending_ids[call_id] = None
         return number, call_id
 
     def _free_number(self) -> int:
@@ -94,6 +175,8 @@ class CountedCalls:
         """
         call_id = self._call_ids.match_result(call_id)
         number = self._ids[call_id]
-        self._pending.pop(call_id, None)
-        self._numbers = {at: it for at, it in self._numbers.items() if it != number}
+        self._pending_ids.pop(call_id, None)
+        self._numbers = {
+            at: open_number for at, open_number in self._numbers.items() if open_number != number
+        }
         return number, call_id, self._names[number]

@@ -17,7 +17,7 @@ _MOST_DETAILS = 8
 _MOST_FIRST_WORDS = 80
 _QUOTE = re.compile(r"""["`{\[]|(?<!\w)'""")
 
-# Fields that name the kind of an error. Some servers have them beside `error`.
+# Fields that name the kind of an error. Some servers have them next to `error`.
 _NAMING = ("code", "type", "status", "error_type", "error_code", "reason", "kind", "__type")
 _STATUSES = ("status_code", "http_status", "http_code", "status", "code", "error_code")
 _TIMES = ("retry_after", "retry_after_ms")
@@ -78,8 +78,8 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|h|m|s)")
 _UNITS = {"h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
-class ErrorObject(NamedTuple):
-    """The known facts of an error.
+class UpstreamErrorObject(NamedTuple):
+    """The error of a model's server, as far as it can be read.
 
     Attributes:
         message: the server's words, for the log.
@@ -124,7 +124,7 @@ class ErrorObject(NamedTuple):
         return _FLAGGED.search(self.message) is not None
 
     @classmethod
-    def of_body(cls, body: bytes) -> ErrorObject:
+    def of_body(cls, body: bytes) -> UpstreamErrorObject:
         """Read the error in the body of an HTTP answer."""
         try:
             return cls.of(orjson.loads(body))
@@ -132,7 +132,7 @@ class ErrorObject(NamedTuple):
             return cls.of(body[:200].decode("utf-8", "replace"))
 
     @classmethod
-    def of(cls, value: object) -> ErrorObject:
+    def of(cls, value: object) -> UpstreamErrorObject:
         """Read the error in an object, or in its field `error`."""
         error = _innermost(value)
         if not isinstance(error, dict):
@@ -190,7 +190,7 @@ def _failed_base(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _innermost(value: object) -> object:
-    """The innermost error object, with the fields beside it."""
+    """The innermost error object, with the fields next to it."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return _innermost(value[0])  # Gemini's
     if not isinstance(value, dict):
@@ -216,12 +216,12 @@ def _nested(value: Mapping[str, Any]) -> object:
 
 def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The faults that FastAPI lists in `detail`, and Mistral in `message.detail`."""
-    found = error.get("detail")
+    details = error.get("detail")
     inner = _parsed(error.get("message"))
     if isinstance(inner, dict):
-        found = inner.get("detail", found)
-    found = found if isinstance(found, list) else [found]
-    return [one for one in found[:_MOST_DETAILS] if isinstance(one, dict)]
+        details = inner.get("detail", details)
+    details = details if isinstance(details, list) else [details]
+    return [entry for entry in details[:_MOST_DETAILS] if isinstance(entry, dict)]
 
 
 def _parsed(message: object) -> object:
@@ -236,19 +236,19 @@ def _parsed(message: object) -> object:
 
 def _all_words(error: Mapping[str, Any]) -> list[str]:
     words = [str(error.get("code") or "")[:_MOST_WORD]]
-    for one in _details(error):
-        words += [str(one.get(name) or "")[:_MOST_WORD] for name in ("type", "msg")]
+    for fault in _details(error):
+        words += [str(fault.get(name) or "")[:_MOST_WORD] for name in ("type", "msg")]
     return words
 
 
 def _places(error: Mapping[str, Any]) -> list[str]:
     """The names of the wrong parameters. FastAPI has each in `loc`, after "body"."""
-    found = []
-    for one in (error, *_details(error)):
-        place = one.get("loc")
+    places = []
+    for holder in (error, *_details(error)):
+        place = holder.get("loc")
         if isinstance(place, list) and (word := _word(".".join(map(str, place[1:])))):
-            found.append(word)
-    return found
+            places.append(word)
+    return places
 
 
 def _explanation(words: object) -> str:
@@ -258,8 +258,8 @@ def _explanation(words: object) -> str:
 
 def _words(error: Mapping[str, Any]) -> str:
     """The message. FastAPI has it in `detail`, or in the `msg` of the first of several."""
-    found = next((given for name in _MESSAGES if (given := _parsed(error.get(name)))), None)
-    first = found[0] if isinstance(found, list) and found else found
+    message = next((value for name in _MESSAGES if (value := _parsed(error.get(name)))), None)
+    first = message[0] if isinstance(message, list) and message else message
     if isinstance(first, dict):
         return _words(first)
     # Other fields may repeat the request, and with it an agent's instructions.
@@ -302,19 +302,19 @@ def _retry_after(error: Mapping[str, Any], message: str) -> float | None:
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
             return value / parts
     details = error.get("details")
-    for one in details if isinstance(details, list) else []:
-        delay = one.get("retryDelay") if isinstance(one, dict) else None
+    for detail in details if isinstance(details, list) else []:
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and (seconds := seconds_of(delay)) is not None:
             return seconds
-    found = _TRY_AGAIN.search(message)
-    return None if found is None else seconds_of(found[1])
+    match = _TRY_AGAIN.search(message)
+    return None if match is None else seconds_of(match[1])
 
 
 def seconds_of(duration: str) -> float | None:
     """Parse `6m0s`, `1.5s`, `20ms` or `31 seconds`. None for anything else."""
-    found = _DURATION.findall(duration.lower())
-    return sum(float(number) * _UNITS[unit] for number, unit in found) if found else None
+    pairs = _DURATION.findall(duration.lower())
+    return sum(float(number) * _UNITS[unit] for number, unit in pairs) if pairs else None
 
 
-def _kind_in(words: str) -> Busy | None:
-    return next((kind for kind, pattern in _KINDS_BY_NAME if pattern.search(words)), None)
+def _kind_in(text: str) -> Busy | None:
+    return next((kind for kind, pattern in _KINDS_BY_NAME if pattern.search(text)), None)

@@ -42,7 +42,7 @@ def model_end(reason: str) -> ModelEnd:
     """Translate a finish reason. A harmless unknown one is `stop`.
 
     Raises:
-        UpstreamFailed: the reason says that the model's server failed.
+        UpstreamFailed: the reason means that the model's server failed.
     """
     meant = _meaning(reason)
     if meant == "failure":
@@ -55,7 +55,7 @@ def model_end(reason: str) -> ModelEnd:
 
 
 def is_failure(reason: str) -> bool:
-    """Whether a finish reason says that the model's server failed."""
+    """Whether a finish reason means that the model's server failed."""
     return _meaning(reason) == "failure"
 
 

@@ -12,7 +12,7 @@ from evenflow.fargate_handler.token_sources.port import ModelRequest, TokenSink
 from evenflow.stream_core.base.agents import metadata_header
 from evenflow.stream_core.base.trace_context import TRACEPARENT
 
-# Printable characters other than the escape's own. Line ends and what is not ASCII are escaped.
+# Printable characters that need no escape. Line ends and non-ASCII characters are escaped.
 _AS_IT_IS = string.punctuation.replace("%", "") + " "
 
 
@@ -40,7 +40,7 @@ _LOOK_SECONDS = 0.05
 
 
 async def while_paused(sink: TokenSink) -> None:
-    """Return when the sink takes tokens. Nothing is read until then, so the server waits."""
+    """Wait until the sink accepts tokens. Nothing is read meanwhile, so the server waits."""
     while sink.paused:  # noqa: ASYNC110 - a pause is rare and long
         await asyncio.sleep(_LOOK_SECONDS)
 

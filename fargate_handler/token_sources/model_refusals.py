@@ -1,7 +1,7 @@
-"""What of a model's refusal may be told to whoever sent the message: only what is listed here.
+"""Builds the error that a client gets if the model's server rejects its message.
 
-A server's own words may have anything in them: a stack trace, an address, a key. They are in the
-operator's log, with secrets masked.
+The error has only words that are listed here. A server's own words may contain anything: a stack
+trace, an address, a key. They are in the operator's log, with secrets masked.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _ABOUT_LENGTH = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_TOOLS = re.compile(r"\b(tool|function)s?\b|\btool_", re.IGNORECASE)
-# Facts that help, of which nothing but digits is the server's own.
+# Facts that help. Only their digits are the server's own words.
 _FACTS = re.compile(
     r"(?<!\w)[<>]=? -?\d{1,9}(?:\.\d{1,9})?(?![\w.])"
     r"|between -?\d{1,9}(?:\.\d{1,9})? and -?\d{1,9}(?:\.\d{1,9})?(?![\w.])",
@@ -98,32 +98,35 @@ class ParametersRefused(ModelRefused):
 
 
 def refusal(
-    said: str,
+    server_message: str,
     *,
     status: int,
     code: str | None = None,
     param: str | None = None,
     type: str | None = None,  # noqa: A002 - its name in the protocol
     unknown: frozenset[str] = frozenset(),
-    sent: frozenset[str] = frozenset(),
+    sent_names: frozenset[str] = frozenset(),
 ) -> ModelRefused:
     """The error for a message that the model's server refuses.
 
     Args:
-        said: the server's words.
+        server_message: the server's words.
         status: 400, 413 or 422.
         code, param, type: the server's own, as it sent them.
         unknown: the `names` of `ParametersRefused`.
         sent: the names of the parameters in the request.
     """
     if code not in _WORDS:
-        code = TOO_LONG if _ABOUT_LENGTH.search(said) else REFUSED
-    words = _TOOLS if code == REFUSED and _ABOUT_TOOLS.search(said) else _WORDS[code]
-    if param is not None and not _is_parameter(param, sent):
+        code = TOO_LONG if _ABOUT_LENGTH.search(server_message) else REFUSED
+    words = _TOOLS if code == REFUSED and _ABOUT_TOOLS.search(server_message) else _WORDS[code]
+    if param is not None and not _is_parameter(param, sent_names):
         param = None
-    facts = _FACTS.findall(said)[:_MOST_FACTS]
+    facts = _FACTS.findall(server_message)[:_MOST_FACTS]
     if code == TOO_LONG:
-        facts, status = [ContextLengths.stated_in(said).in_words_of_openai()], _TOO_LONG_STATUS
+        facts, status = (
+            [ContextLengths.stated_in(server_message).in_words_of_openai()],
+            _TOO_LONG_STATUS,
+        )
     kind = ParametersRefused if unknown else ModelRefused
     error = kind(
         f"the model refused the message: {words}"
@@ -139,11 +142,11 @@ def refusal(
     return error
 
 
-def _is_parameter(param: str, sent: frozenset[str]) -> bool:
+def _is_parameter(param: str, sent_names: frozenset[str]) -> bool:
     """Whether a server's word is the path of a parameter, in names of the API or the request."""
     if not _PARAMETER.fullmatch(param):
         return False
-    first, *others = re.split(r"[.\[]", param.replace("]", ""))
-    return (first in sent or first in _KNOWN_NAMES) and all(
-        each in _KNOWN_NAMES or _NUMBER.fullmatch(each) for each in others
+    first, *later_names = re.split(r"[.\[]", param.replace("]", ""))
+    return (first in sent_names or first in _KNOWN_NAMES) and all(
+        name in _KNOWN_NAMES or _NUMBER.fullmatch(name) for name in later_names
     )

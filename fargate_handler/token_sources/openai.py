@@ -13,17 +13,19 @@ import orjson
 
 from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_message
-from evenflow.fargate_handler.token_sources.guarded_connections import GuardedConnector
 from evenflow.fargate_handler.token_sources.model_connection import (
     abort_connection,
     caller_headers,
 )
 from evenflow.fargate_handler.token_sources.model_refusals import ParametersRefused
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
-from evenflow.fargate_handler.token_sources.openai_failures import Failures
-from evenflow.fargate_handler.token_sources.openai_quota import quota_used_for
+from evenflow.fargate_handler.token_sources.openai_failures import Failures, quota_used_for
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from evenflow.fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
+from evenflow.fargate_handler.token_sources.pushed_body import (
+    Arrivals,
+    GuardedConnector,
+    PushedBody,
+)
 from evenflow.fargate_handler.token_sources.server_profile import (
     ServerProfile,
     is_about_a_value,
@@ -50,7 +52,7 @@ class OpenAIModel:
     Args:
         url: the server's base, with `/v1`.
         model: the model's name there.
-        api_key: sent as a bearer token, if given.
+        api_key: the bearer token. None: none is sent.
         max_tokens: the longest answer. None: the server's own limit.
         response_bytes: the longest text of an answer, which bounds its body (`AnswerBody`).
         continues: whether the server continues an assistant's turn that comes last (vLLM's
@@ -89,11 +91,11 @@ class OpenAIModel:
         self._http = aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
-            connector=GuardedConnector(_KEEP_ALIVE_SECONDS, self._failures.unasked),
+            connector=GuardedConnector(_KEEP_ALIVE_SECONDS, self._failures.unsolicited),
             proxy=proxy,
             auto_decompress=False,
             read_bufsize=READ_AHEAD_BYTES // 2,  # aiohttp reads on up to twice as much
-            # All users share the connections: what one was given is not for the next.
+            # All users share the connections, so a cookie must not reach the next request.
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
@@ -108,11 +110,11 @@ class OpenAIModel:
         If the server rejects a parameter that Evenflow added or translated, the request is repeated
         without it. What worked is remembered for the model.
         """
-        known = profile = self._profiles.get(request.model, self._profile)
-        asked, calls, is_lasting = request, 1, True
+        first_profile = profile = self._profiles.get(request.model, self._profile)
+        attempt, calls, is_lasting = request, 1, True
         while True:
             try:
-                finish = await self._call(asked, sink, profile)
+                finish = await self._call(attempt, sink, profile)
                 break
             except ParametersRefused as refused:
                 adapted = profile.after(refused.names, request, self._max_tokens)
@@ -121,8 +123,8 @@ class OpenAIModel:
                 profile, calls = adapted, calls + 1
                 is_lasting = is_lasting and not is_about_a_value(refused.names)
                 # It is another request now: a server would reject it under the first one's key.
-                asked = replace(request, key=f"{request.key}:{calls}" if request.key else "")
-        if is_lasting and profile is not known:
+                attempt = replace(request, key=f"{request.key}:{calls}" if request.key else "")
+        if is_lasting and profile is not first_profile:
             self._profiles[request.model] = profile
         return finish
 
@@ -136,18 +138,18 @@ class OpenAIModel:
         try:
             # A file is sent piece by piece: it may be megabytes.
             parameters = self._body(request, profile)
-            body, sent = io.BytesIO(orjson.dumps(parameters)), frozenset(parameters)
+            body, sent_names = io.BytesIO(orjson.dumps(parameters)), frozenset(parameters)
             del parameters
             # Prompt and key go only where the settings say, so redirects are not followed.
             async with self._http.post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as answer:
-                was_asked = body.closed or body.tell() == len(body.getbuffer())
+                request_is_sent = body.closed or body.tell() == len(body.getbuffer())
                 del body
                 try:
                     if answer.status != 200:
-                        raise await self._failure(answer, sent)
-                    self._check(answer, was_asked=was_asked)
+                        raise await self._failure(answer, sent_names)
+                    self._check(answer, request_is_sent=request_is_sent)
                     return await self._read_answer(request, sink, answer)
                 except BaseException:
                     abort_connection(answer)  # which stops the model
@@ -176,15 +178,17 @@ class OpenAIModel:
         await _rest(answer.content, _MOST_REST_BYTES, _REST_SECONDS)
         return finish
 
-    async def _failure(self, answer: aiohttp.ClientResponse, sent: frozenset[str]) -> EvenflowError:
+    async def _failure(
+        self, answer: aiohttp.ClientResponse, sent_names: frozenset[str]
+    ) -> EvenflowError:
         """The error for an answer with another status than 200."""
-        said = b""
+        body = b""
         if _encoding_of(answer) is None:
-            said = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
-        return self._failures.answered(answer.status, answer.headers, said, sent)
+            body = await _rest(answer.content, _MOST_ERROR_BYTES, _ERROR_SECONDS)
+        return self._failures.answered(answer.status, answer.headers, body, sent_names)
 
-    def _check(self, answer: aiohttp.ClientResponse, *, was_asked: bool) -> None:
-        if not was_asked:
+    def _check(self, answer: aiohttp.ClientResponse, *, request_is_sent: bool) -> None:
+        if not request_is_sent:
             raise UpstreamUnreadable(
                 "the model's server answered before it had the question; nothing of that was kept",
                 code="upstream_failed",
@@ -196,15 +200,15 @@ class OpenAIModel:
             )
 
     async def _relay(
-        self, answered: aiohttp.ClientResponse, answer: OpenAIAnswer, sink: TokenSink
+        self, http_answer: aiohttp.ClientResponse, answer: OpenAIAnswer, sink: TokenSink
     ) -> ModelFinish:
         body = AnswerBody(answer, sink, self._response_bytes)
         try:
-            await PushedBody(answered, body.take, sink, self._arrivals).read()
+            await PushedBody(http_answer, body.take, sink, self._arrivals).read()
         except (aiohttp.ClientError, OSError):
             if not answer.has_ended:
                 raise
-            abort_connection(answered)  # only the end of the body is missing
+            abort_connection(http_answer)  # only the end of the body is missing
         return body.finish()
 
     def _body(self, request: ModelRequest, profile: ServerProfile | None = None) -> dict[str, Any]:
@@ -234,14 +238,14 @@ def _encoding_of(answer: aiohttp.ClientResponse) -> str | None:
     return None if encoding in ("", "identity") else encoding[:_MOST_ENCODING]
 
 
-async def _rest(content: aiohttp.StreamReader, most: int, seconds: float) -> bytes:
+async def _rest(content: aiohttp.StreamReader, most_bytes: int, seconds: float) -> bytes:
     """The rest of a body, if it comes soon. Then the connection can be used again."""
     parts: list[bytes] = []
     size = 0
     # aiohttp raises a RuntimeError where the connection is lost already.
     with suppress(TimeoutError, aiohttp.ClientError, OSError, RuntimeError):
         async with asyncio.timeout(seconds):
-            while size < most and (part := await content.readany()):
+            while size < most_bytes and (part := await content.readany()):
                 parts.append(part)
                 size += len(part)
-    return b"".join(parts)[:most]
+    return b"".join(parts)[:most_bytes]

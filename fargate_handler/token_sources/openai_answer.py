@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import orjson
+
 from evenflow.fargate_handler.token_sources.answer_parts import AnswerParts, cited
 from evenflow.fargate_handler.token_sources.chunk_fields import (
     UnreadableChunk,
     chunks_in,
     closed,
+    is_whole,
     listed,
     number_in,
     object_in,
@@ -23,8 +26,7 @@ from evenflow.fargate_handler.token_sources.error_objects import error_in
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, is_known, model_end
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelEnd, ModelFinish, TokenSink
-from evenflow.fargate_handler.token_sources.server_fields import ExtraFields
-from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
+from evenflow.fargate_handler.token_sources.server_fields import ExtraFields, message_fields
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import (
     UpstreamFailed,
@@ -32,21 +34,95 @@ from evenflow.stream_core.base.errors import (
     UpstreamUnreadable,
 )
 from evenflow.stream_core.log.entries import NotAPart
-from evenflow.stream_core.log.returned_fields import OF_CHOICES, OF_CHUNKS
+from evenflow.stream_core.log.returned_fields import OF_CHOICES, OF_CHUNKS, REASONING_FIELDS
+
+_BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
+_BESIDE_DELTA = ("index", "finish_reason", "logprobs", "usage")
+_BESIDE_CHOICES = ("usage", "x_groq", "error", "event")
+# Attempts to remember a chunk. The chunks of some servers always differ in more than the text.
+_MOST_TRIES = 8
+
+
+class TextChunks:
+    """Remembers one chunk of an answer that is only text, and reads the text of those like it.
+
+    Nearly all chunks of an answer differ in nothing but their text. To parse the same names and
+    numbers again for each token would take longer than all else that is done with it.
+    """
+
+    __slots__ = ("_prefix", "_suffix", "_tries")
+
+    def __init__(self) -> None:
+        self._prefix = self._suffix = b""
+        self._tries = _MOST_TRIES
+
+    def text(self, data: bytes) -> str:
+        """The text of a chunk like the learnt one. Empty if the chunk must be parsed."""
+        prefix, suffix = self._prefix, self._suffix
+        if not (prefix and data.startswith(prefix) and data.endswith(suffix)):
+            return ""
+        encoded_text = data[len(prefix) : -len(suffix)]
+        if b'"' in encoded_text or b"\\" in encoded_text:
+            return ""
+        try:
+            text = encoded_text.decode()
+        except UnicodeDecodeError:
+            return ""
+        if not text.isprintable():
+            return ""  # a string of JSON has no control characters
+        self._tries = _MOST_TRIES
+        return text
+
+    def learn(self, data: bytes, chunk: dict[str, Any]) -> None:
+        """Remember this chunk, if it is only text. `chunk` is `data`, parsed."""
+        text = _only_text(chunk) if self._tries else ""
+        if not text:
+            return
+        self._tries -= 1
+        quoted = orjson.dumps(text)
+        prefix, _, suffix = data.partition(quoted)
+        if not suffix or quoted in suffix:
+            return
+        # The same text may be in another field, and have escapes in its own.
+        with suppress(orjson.JSONDecodeError):  # only a lenient parser reads this chunk
+            if _content(orjson.loads(prefix + b'""' + suffix)) == "":
+                self._prefix, self._suffix = prefix + b'"', b'"' + suffix
+
+
+def _only_text(chunk: dict[str, Any]) -> str:
+    """The text of a chunk that has no other content. Otherwise empty."""
+    choices = chunk.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1:
+        return ""
+    (choice,) = choices
+    delta = choice.get("delta") if isinstance(choice, dict) else None
+    if not isinstance(delta, dict) or any(chunk.get(name) for name in _BESIDE_CHOICES):
+        return ""
+    has_more = any(choice.get(name) for name in _BESIDE_DELTA)
+    has_more = has_more or delta.get("role") == "tool" or bool(message_fields(delta))
+    if has_more or any(delta.get(name) for name in _BESIDE_TEXT):
+        return ""
+    text = delta.get("content")
+    return text if isinstance(text, str) and is_whole(text) else ""
+
+
+def _content(chunk: dict[str, Any]) -> object:
+    return chunk["choices"][0]["delta"].get("content")
+
 
 _DONE = b"[DONE]"
-_OF_CHUNKS = frozenset(("choices", "usage", "event"))
+_CONTENT_FIELDS = frozenset(("choices", "usage", "event"))
 
 
 class OpenAIAnswer:
-    """Takes `chat.completion.chunk` objects, and pushes all that is in them into `sink`.
+    """Reads `chat.completion.chunk` objects, and pushes their content into `sink`.
 
     It accepts what OpenAI's clients accept: missing, null and oddly typed fields, a whole
     `chat.completion`, and events that are no chunks.
 
     Args:
         failures: the errors of the server.
-        choices: how many were asked for. Others are left out.
+        choices: the requested number. Further ones are left out.
         headers: of the answer over HTTP.
     """
 
@@ -64,27 +140,27 @@ class OpenAIAnswer:
         self._headers = headers
         self._parts = AnswerParts(sink)
         self._extra = ExtraFields()
-        self._counted: dict[str, Any] = {}
+        self._usage_fields: dict[str, Any] = {}
         self._text_chunks = TextChunks()
-        self._ended: set[int] = set()
+        self._ended_choices: set[int] = set()
         self._is_done = self._says_messages = False
         self._reason: str | None = None
-        # The last event that is neither a chunk nor a known error, for the log.
+        # The last event that is neither a chunk nor an error, for the log.
         self._last_other = ""
         self._usage: Usage | None = None
-        self._written = 0
+        self._cache_written_tokens = 0
 
     @property
     def has_ended(self) -> bool:
         """Whether each choice has a finish reason, or `[DONE]` was received."""
-        return self._is_done or len(self._ended) >= self._choices
+        return self._is_done or len(self._ended_choices) >= self._choices
 
     def take(self, data: bytes) -> bool:
         """Take the data of one event. Returns whether more may follow.
 
         Raises:
-            UpstreamFailed: the event can't be read, or says that the server failed.
-            ModelRefused: it says that the server refuses the message.
+            UpstreamFailed: the event can't be read, or is the server's error.
+            ModelRefused: it is the server's rejection of the message.
         """
         text = self._text_chunks.text(data)
         if not text:
@@ -111,11 +187,11 @@ class OpenAIAnswer:
         Raises:
             UpstreamUnreadable: the beginning has nothing of the answer.
         """
-        before = self._parts.pushed
+        pushed_before = self._parts.pushed
         if data.startswith(b"{"):
             with suppress(UpstreamUnreadable):
                 self.take(closed(data))
-        if self._parts.pushed == before:
+        if self._parts.pushed == pushed_before:
             raise self._failures.unreadable("an event that is too long", sample_of(data))
         self._reason = "length"
 
@@ -123,7 +199,7 @@ class OpenAIAnswer:
         """Note a finish reason. The first choice's is the answer's, unless one of them failed."""
         if not reason:
             return
-        self._ended.add(index)
+        self._ended_choices.add(index)
         if self._reason is not None and is_failure(self._reason):
             return
         if index == 0 or is_failure(str(reason)):
@@ -134,7 +210,7 @@ class OpenAIAnswer:
 
         Raises:
             UpstreamFailed: the stream broke off before the model had finished, ended without an
-                answer, or says that it failed.
+                answer, or contains the server's error.
         """
         if self._reason is None and not self._is_done:
             self._parts.push_halves()
@@ -157,9 +233,9 @@ class OpenAIAnswer:
                 "Evenflow can't deliver; use a model that answers with text",
                 code="upstream_failed",
             )
-        for part in self._extra.parts(self._counted) if self._parts.pushed else ():
+        for part in self._extra.parts(self._usage_fields) if self._parts.pushed else ():
             self._sink.push_part(part)
-        return ModelFinish(self._checked_end(), self._usage, self._written)
+        return ModelFinish(self._checked_end(), self._usage, self._cache_written_tokens)
 
     def _checked_end(self) -> ModelEnd:
         """The end by the finish reason, or without one by the content of the answer."""
@@ -177,7 +253,7 @@ class OpenAIAnswer:
         if not data.startswith(b"{") and data.lstrip().startswith(_DONE):
             self._is_done = True
             return False
-        before = self._parts.pushed
+        pushed_before = self._parts.pushed
         try:
             chunks = chunks_in(data)
             for chunk in chunks:
@@ -190,7 +266,7 @@ class OpenAIAnswer:
             raise self._failures.unreadable("JSON that is nested too deeply", "") from None
         if len(chunks) == 1 and data.startswith(b"{"):
             self._text_chunks.learn(data, chunks[0])
-        if self._parts.pushed == before:
+        if self._parts.pushed == pushed_before:
             self._sink.alive()
         return True
 
@@ -221,12 +297,12 @@ class OpenAIAnswer:
         self._parts.event(chunk.get("event"))
         if (error := error_in(chunk)) is not None:
             raise self._failures.in_stream(error, self._headers)
-        if _OF_CHUNKS.isdisjoint(chunk):
+        if _CONTENT_FIELDS.isdisjoint(chunk):
             self._last_other = sample_of(chunk)
 
     def _count(self, holder: Any) -> None:
-        """Take the usage of a chunk, of a choice, or of Groq's field beside them."""
-        counted = holder.get("usage") if holder and isinstance(holder, dict) else None
-        if counted and (usage := usage_of(counted)) is not None:
-            self._usage, self._counted = usage, counted
-            self._written = written_of(counted, usage)
+        """Store the usage of a chunk, of a choice, or of Groq's own field."""
+        usage_fields = holder.get("usage") if holder and isinstance(holder, dict) else None
+        if usage_fields and (usage := usage_of(usage_fields)) is not None:
+            self._usage, self._usage_fields = usage, usage_fields
+            self._cache_written_tokens = written_of(usage_fields, usage)

@@ -1,4 +1,4 @@
-"""Logs what the operator should mend, without a line for every request."""
+"""Logs faults that the operator should mend, without a line for every request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.stream_core.base.errors import UpstreamRejected
 
 _EVERY_SECONDS = 60.0
 _MOST_LINES = 32
-_MOST_SAID, _MOST_MASKED = 300, 2_000
+_MOST_LOGGED, _MOST_MASKED = 300, 2_000
 _SECRET = re.compile(
     r"""
     (?<=://)\S*@                                   # user and password in a URL
@@ -29,7 +29,7 @@ _SECRET = re.compile(
 
 def masked(text: str) -> str:
     """The text with "…" in the place of whatever looks like a secret."""
-    return _SECRET.sub(lambda found: f"{found['name'] or ''}…", text)
+    return _SECRET.sub(lambda match: f"{match['name'] or ''}…", text)
 
 
 class OperatorLog:
@@ -44,34 +44,36 @@ class OperatorLog:
     ) -> None:
         self._logger = logger
         self._monotonic = monotonic
-        self._told: dict[str, tuple[float, int]] = {}  # time of the last line, and number since
+        self._logged_lines: dict[
+            str, tuple[float, int]
+        ] = {}  # time of the last line, and number since
 
-    def error(self, line: str, said: str = "") -> None:
-        """Log what the operator must mend.
+    def error(self, line: str, server_message: str = "") -> None:
+        """Log a fault that the operator must mend.
 
         Args:
-            line: may have a server's text in it, so secrets are masked.
-            said: the server's words. Other words are not another line.
+            line: may contain a server's text, so secrets are masked.
+            server_message: the server's words. Lines that differ only in them count as the same.
         """
-        self._log(logging.ERROR, masked(" ".join(line.split())), said)
+        self._log(logging.ERROR, masked(" ".join(line.split())), server_message)
 
-    def warning(self, line: str, said: str) -> None:
-        """Log what a server said to one request. `said` is as for `error`."""
-        self._log(logging.WARNING, line, said)
+    def warning(self, line: str, server_message: str) -> None:
+        """Log what a server answered to one request. The arguments are as for `error`."""
+        self._log(logging.WARNING, line, server_message)
 
-    def _log(self, level: int, line: str, said: str) -> None:
+    def _log(self, level: int, line: str, server_message: str) -> None:
         now = self._monotonic()
-        logged_at, met = self._told.get(line, (None, 0))
+        logged_at, repeats = self._logged_lines.get(line, (None, 0))
         if logged_at is not None and now - logged_at < _EVERY_SECONDS:
-            self._told[line] = (logged_at, met + 1)
+            self._logged_lines[line] = (logged_at, repeats + 1)
             return
-        if len(self._told) >= _MOST_LINES:
-            self._told.clear()
-        self._told[line] = (now, 0)
-        # More than is shown, since a secret that is cut may not look like one.
-        said = masked(" ".join(said[:_MOST_MASKED].split()))[:_MOST_SAID]
-        again = f" ({met + 1} times since the last such line)" if met else ""
-        self._logger.log(level, "%s%s%s", line, f": {said}" if said else "", again)
+        if len(self._logged_lines) >= _MOST_LINES:
+            self._logged_lines.clear()
+        self._logged_lines[line] = (now, 0)
+        # More than is logged, since a truncated secret may not look like one.
+        message = masked(" ".join(server_message[:_MOST_MASKED].split()))[:_MOST_LOGGED]
+        suffix = f" ({repeats + 1} times since the last such line)" if repeats else ""
+        self._logger.log(level, "%s%s%s", line, f": {message}" if message else "", suffix)
 
 
 def not_set_up() -> UpstreamRejected:

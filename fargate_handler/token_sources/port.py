@@ -11,16 +11,16 @@ from evenflow.stream_core.log.entries import Part
 from evenflow.stream_core.session.conversation import Turn
 
 ModelEnd = Literal["stop", "length", "tool_calls", "content_filter", "budget"]
-"""Why a model ended by itself. `budget`: it was ended, since its tenant has no more left."""
+"""Why a model ended by itself. `budget`: it was stopped, since its tenant's budget is used up."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """A request's options, by OpenAI's names. None or empty: the model's own default.
 
-    A source passes on what its model takes, and leaves out the rest. `tools` and `tool_choice` are
-    objects of OpenAI's API. `passed` are all other parameters, unchanged, for the model's server to
-    judge.
+    A source passes on what its model supports, and leaves out the rest. `tools` and `tool_choice`
+    are objects of OpenAI's API. `passed` are all other parameters, unchanged: the model's server
+    accepts or rejects them.
     """
 
     max_tokens: int | None = None
@@ -41,25 +41,25 @@ class ModelOptions:
 
     @property
     def choices(self) -> int:
-        """How many answers are wanted (`n`). 1 if that is not a number: the server judges."""
-        wanted = self.passed.get("n")
-        return wanted if isinstance(wanted, int) and wanted > 0 else 1
+        """The number of requested answers (`n`). 1 if that is not a number: the server decides."""
+        count = self.passed.get("n")
+        return count if isinstance(count, int) and count > 0 else 1
 
-    def within(self, most: int | None) -> ModelOptions:
-        """The same options with an answer of at most `most` tokens. None: no limit."""
-        if most is None or (self.longest is not None and 0 < self.longest <= most):
+    def within(self, most_tokens: int | None) -> ModelOptions:
+        """The same options with an answer of at most `most_tokens` tokens. None: no limit."""
+        if most_tokens is None or (self.longest is not None and 0 < self.longest <= most_tokens):
             return self
         if self.max_completion_tokens is None:
-            return replace(self, max_tokens=most)
-        return replace(self, max_completion_tokens=most)
+            return replace(self, max_tokens=most_tokens)
+        return replace(self, max_completion_tokens=most_tokens)
 
     def given(self) -> dict[str, Any]:
-        """The options that were given, by name."""
-        given = {known.name: getattr(self, known.name) for known in fields(self)}
-        return {name: value for name, value in given.items() if value not in (None, (), {})}
+        """The options that are set, by name."""
+        values = {option.name: getattr(self, option.name) for option in fields(self)}
+        return {name: value for name, value in values.items() if value not in (None, (), {})}
 
     def parameters(self) -> dict[str, Any]:
-        """The options that were given, as parameters of OpenAI's API."""
+        """The options that are set, as parameters of OpenAI's API."""
         return self.passed | {
             name: value for name, value in self.given().items() if name != "passed"
         }
@@ -67,7 +67,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True)
 class CallerInfo:
-    """For whom an answer is. Unknown fields are empty. `metadata` is the application's own."""
+    """The caller of an answer. Unknown fields are empty. `metadata` is the application's own."""
 
     session: str = ""
     user: str = ""
@@ -89,7 +89,7 @@ class ModelRequest:
         model: the name at the model's server. Empty: the source's own.
         traceparent: the trace that the call belongs to, as W3C Trace Context has it. Empty: none.
         translated: whether Evenflow chose the names of its parameters, and not its sender.
-        on_quota_used: called when the server says that it takes no more calls, for so many seconds.
+        on_quota_used: called with the seconds for which the server accepts no more calls.
     """
 
     agent: str
@@ -119,10 +119,10 @@ class ModelFinish:
 
 
 class TokenSink(Protocol):
-    """Takes an answer as it comes. A `ResponseStream` is one."""
+    """Receives an answer piece by piece. A `ResponseStream` is one."""
 
     def push(self, token: str) -> None:
-        """Take a token at once. If it raises, no more tokens are wanted: don't catch that."""
+        """Take a token at once. If it raises, generation must stop: don't catch that."""
 
     def push_part(self, part: Part) -> None:
         """Take another part of the answer. It raises as `push` does.
@@ -132,7 +132,7 @@ class TokenSink(Protocol):
         """
 
     def alive(self) -> None:
-        """Note a sign of life without content: the server's heartbeat, for example."""
+        """Record a sign of life without content, such as the server's heartbeat."""
 
     @property
     def paused(self) -> bool:
@@ -140,7 +140,7 @@ class TokenSink(Protocol):
 
 
 class TokenSource(Protocol):
-    """A model that gives tokens."""
+    """A model that generates tokens."""
 
     @property
     def continues(self) -> bool:
@@ -150,8 +150,8 @@ class TokenSource(Protocol):
         """Push all of the answer into `sink` until the model ends. Returns how it ended.
 
         If the call is cancelled or fails, the model is stopped and its connection closed before it
-        returns. What the model can't be told, and would change the answer, is refused before the
-        model is called.
+        returns. An option that the model lacks, and that would change the answer, is rejected
+        before the model is called.
 
         Raises:
             UpstreamFailed: the model failed. `UpstreamRejected`: another attempt would fail, too.

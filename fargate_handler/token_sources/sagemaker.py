@@ -1,4 +1,4 @@
-"""A model on a SageMaker endpoint, in a container that takes OpenAI's chat requests."""
+"""A model on a SageMaker endpoint, in a container that accepts OpenAI's chat requests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any
 import orjson
 
 from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
-from evenflow.fargate_handler.token_sources.aws_client import AwsClient, Event, hanging_up
-from evenflow.fargate_handler.token_sources.aws_failures import unreadable_event
+from evenflow.fargate_handler.token_sources.aws_client import (
+    AwsClient,
+    Event,
+    hanging_up,
+    unreadable_event,
+)
 from evenflow.fargate_handler.token_sources.conversation_forms import (
     alternating_turns,
     openai_message,
@@ -27,7 +31,7 @@ _CHECK = (
     "EVENFLOW_MODEL_NAME (an endpoint of this region, in service), AWS_REGION, the credentials "
     "and their permission sagemaker:InvokeEndpoint"
 )
-_EACH_ITS_OWN = ("tool", "function")
+_UNJOINED_ROLES = ("tool", "function")
 
 
 class SageMakerModel:
@@ -66,17 +70,17 @@ class SageMakerModel:
         reply = OpenAIAnswer(sink, self._failures, choices=request.options.choices)
         body = AnswerBody(reply, sink, self._response_bytes)
         with hanging_up(answer["Body"]) as events:
-            more = True
+            may_follow = True
             # The body is read to its end also after the last event, to keep the connection.
             while (part := await self._next_part(events, reply)) is not None and (
-                more or reply.has_ended
+                may_follow or reply.has_ended
             ):
-                more = more and body.take(part)
+                may_follow = may_follow and body.take(part)
                 if body.is_within_event:
                     sink.alive()
                 await while_paused(sink)
-                while more and body.waits:
-                    more = body.take(b"")
+                while may_follow and body.waits:
+                    may_follow = body.take(b"")
                     await while_paused(sink)
         return body.finish()
 
@@ -100,21 +104,24 @@ def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if instructions := system_texts(turns):
         messages.append({"role": "system", "content": "\n\n".join(instructions)})
-    for role, said in alternating_turns(turns):
+    for role, spoken_turns in alternating_turns(turns):
         messages.extend(
-            map(openai_message, said if role in _EACH_ITS_OWN else [_joined(role, said)])
+            map(
+                openai_message,
+                spoken_turns if role in _UNJOINED_ROLES else [_joined(role, spoken_turns)],
+            )
         )
     return messages
 
 
-def _joined(role: str, said: Sequence[Turn]) -> Turn:
+def _joined(role: str, turns: Sequence[Turn]) -> Turn:
     """Join the turns of one role. A single turn keeps its further fields."""
-    if len(said) == 1:
-        return said[0]
-    calls = tuple(call for turn in said for call in turn.tool_calls)
-    if any(turn.parts for turn in said):
-        return Turn(role, "", calls, parts=tuple(part for turn in said for part in _parts(turn)))
-    return Turn(role, "\n\n".join(turn.text for turn in said if turn.text or not calls), calls)
+    if len(turns) == 1:
+        return turns[0]
+    calls = tuple(call for turn in turns for call in turn.tool_calls)
+    if any(turn.parts for turn in turns):
+        return Turn(role, "", calls, parts=tuple(part for turn in turns for part in _parts(turn)))
+    return Turn(role, "\n\n".join(turn.text for turn in turns if turn.text or not calls), calls)
 
 
 def _parts(turn: Turn) -> Sequence[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Finds the fields that a model's server needs back: those that nothing else here reads."""
+"""Finds the fields that a model's server needs back in the conversation's next request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OF_MESSAGES = frozenset(
         *("audio", "images", "logprobs", "token_ids", "provider_specific_fields"),
     }
 )
-TOLD_ELSEWHERE = _OF_MESSAGES.difference(REASONING_FIELDS)
+FIELDS_WITHOUT_REASONING = _OF_MESSAGES.difference(REASONING_FIELDS)
 """A delta with these fields alone has no reasoning, and nothing that the server needs back."""
 # LangChain's calls and their chunks have their own type, and separate names and arguments.
 _OF_CALLS = frozenset({"index", "id", "type", "function", "custom", "name", "args", CALL_TYPE})
@@ -53,7 +53,7 @@ _MOST_DETAILS = 64
 _logger = logging.getLogger(__name__)
 
 
-class Thought(NamedTuple):
+class ReasoningPiece(NamedTuple):
     """A piece of reasoning: its text, its field, and the list entry that repeats it (a detail)."""
 
     text: str
@@ -64,12 +64,12 @@ class Thought(NamedTuple):
 class ServerFields:
     """Collects the fields of one answer that the server needs back, as parts."""
 
-    __slots__ = ("_details", "_has_warned", "_known")
+    __slots__ = ("_details", "_has_warned", "_sent_fields")
 
     def __init__(self) -> None:
         self._details: set[str] = set()
         self._has_warned = False
-        self._known: dict[tuple[int, int | None], Fields] = {}
+        self._sent_fields: dict[tuple[int, int | None], Fields] = {}
 
     def part_of(self, fields: Fields, choice: int, call: int | None) -> Part | None:
         """A part with fields of the call `call`, or of the message. None: nothing is new.
@@ -78,19 +78,19 @@ class ServerFields:
         """
         if not fields:
             return None
-        known = self._known.setdefault((choice, call), {})
-        new = {name: value for name, value in fields.items() if known.get(name) != value}
+        sent_fields = self._sent_fields.setdefault((choice, call), {})
+        new = {name: value for name, value in fields.items() if sent_fields.get(name) != value}
         text = orjson.dumps(new).decode()
         if not new or len(text) > LONGEST_VALUE:
             self._warn(new, len(text))
             return None
-        known |= new
+        sent_fields |= new
         name = EXTRA if call is None else CALL_EXTRA
         return Part(Kind.DATA, text, choice, call or 0, name=name)
 
     def split(
         self, reasonings: Mapping[str, str], delta: Mapping[str, Any]
-    ) -> tuple[list[Thought], Fields]:
+    ) -> tuple[list[ReasoningPiece], Fields]:
         """Split a delta into its reasoning and its other fields that the server needs back.
 
         Args:
@@ -98,8 +98,8 @@ class ServerFields:
         """
         thoughts, fields = _split_thoughts(reasonings, message_fields(delta))
         details = [self._known_detail(thought.detail) for thought in thoughts]
-        known = zip(thoughts, details, strict=True)
-        return [thought._replace(detail=detail) for thought, detail in known], fields
+        pairs = zip(thoughts, details, strict=True)
+        return [thought._replace(detail=detail) for thought, detail in pairs], fields
 
     def _known_detail(self, detail: str) -> str:
         if detail and len(self._details) < _MOST_DETAILS:
@@ -123,29 +123,31 @@ class ExtraFields:
     The last value of a field counts. Empty values are left out.
     """
 
-    __slots__ = ("_found",)
+    __slots__ = ("_by_choice",)
 
     def __init__(self) -> None:
-        self._found: dict[int, dict[str, Fields]] = {}
+        self._by_choice: dict[int, dict[str, Fields]] = {}
 
     def add(
-        self, scope: str, given: Mapping[str, Any], known: Container[str], choice: int = 0
+        self, scope: str, fields: Mapping[str, Any], read_names: Container[str], choice: int = 0
     ) -> None:
-        """Add the fields of a chunk, or of one of its choices, except those `known`."""
-        found = self._found.setdefault(choice, {}).setdefault(scope, {})
-        for name, value in given.items():
-            if name not in known and value not in _NOTHING:
-                found[name] = value
+        """Add the fields of a chunk, or of one of its choices, except `read_names`."""
+        scope_fields = self._by_choice.setdefault(choice, {}).setdefault(scope, {})
+        for name, value in fields.items():
+            if name not in read_names and value not in _NOTHING:
+                scope_fields[name] = value
 
-    def parts(self, counted: Mapping[str, Any]) -> Iterator[Part]:
+    def parts(self, usage_fields: Mapping[str, Any]) -> Iterator[Part]:
         """A part for each choice. That of the first one has the fields of the usage, too."""
-        self.add("usage", _extra_usage(counted), ())
-        for choice, scopes in sorted(self._found.items()):
-            written = {
-                scope: {name: value for name, value in found.items() if _is_writable(value)}
-                for scope, found in scopes.items()
+        self.add("usage", _extra_usage(usage_fields), ())
+        for choice, scopes in sorted(self._by_choice.items()):
+            writable = {
+                scope: {name: value for name, value in scope_fields.items() if _is_writable(value)}
+                for scope, scope_fields in scopes.items()
             }
-            by_scope = {scope: found for scope, found in written.items() if found}
+            by_scope = {
+                scope: scope_fields for scope, scope_fields in writable.items() if scope_fields
+            }
             text = orjson.dumps(by_scope).decode()
             if len(text) > LONGEST_VALUE:
                 _logger.warning(
@@ -155,14 +157,16 @@ class ExtraFields:
                 yield Part(Kind.DATA, text, choice, name=CHUNK_EXTRA)
 
 
-def _extra_usage(counted: Mapping[str, Any]) -> Fields:
+def _extra_usage(usage_fields: Mapping[str, Any]) -> Fields:
     """The fields of a usage that Evenflow does not read."""
-    rest = {name: value for name, value in counted.items() if name not in _COUNTED}
-    for name, known in _COUNTED_WITHIN.items():
-        details = rest.pop(name, None)
+    extra = {name: value for name, value in usage_fields.items() if name not in _COUNTED}
+    for name, read_name in _COUNTED_WITHIN.items():
+        details = extra.pop(name, None)
         if isinstance(details, dict):
-            rest[name] = {other: count for other, count in details.items() if other != known}
-    return rest
+            extra[name] = {
+                detail: count for detail, count in details.items() if detail != read_name
+            }
+    return extra
 
 
 def message_fields(delta: Mapping[str, Any]) -> Fields:
@@ -190,17 +194,17 @@ def call_fields(fragment: Mapping[str, Any]) -> Fields:
     if isinstance(kind := fragment.get("type"), str) and kind not in _USUAL_TYPES:
         fields[CALL_TYPE] = kind  # as Kimi's `builtin_function`
     for name in ("function", "custom"):
-        called = fragment.get(name)
-        inner = _others(called, _OF_CALLED) if isinstance(called, dict) else {}
+        function = fragment.get(name)
+        inner = _others(function, _OF_CALLED) if isinstance(function, dict) else {}
         fields |= {name: inner} if inner else {}
     return fields
 
 
-def _others(given: Mapping[str, Any], known: Container[str]) -> Fields:
+def _others(fields: Mapping[str, Any], read_names: Container[str]) -> Fields:
     return {
         name: value
-        for name, value in given.items()
-        if value is not None and name not in known and _is_writable(value)
+        for name, value in fields.items()
+        if value is not None and name not in read_names and _is_writable(value)
     }
 
 
@@ -212,10 +216,12 @@ def _is_writable(value: Any) -> bool:
     return True
 
 
-def _split_thoughts(reasonings: Mapping[str, str], fields: Fields) -> tuple[list[Thought], Fields]:
+def _split_thoughts(
+    reasonings: Mapping[str, str], fields: Fields
+) -> tuple[list[ReasoningPiece], Fields]:
     """Split fields into the reasoning, with the list entries that repeat it, and all others.
 
-    Such a list is not stored beside the reasoning, since it would double each token.
+    Such a list is not stored next to the reasoning, since it would double each token.
 
     Args:
         reasonings: the texts by the names of their fields.
@@ -231,20 +237,28 @@ def _split_thoughts(reasonings: Mapping[str, str], fields: Fields) -> tuple[list
         if list_text and list_text == (text or list_text):
             thoughts = [_thought(name, entry, field) for entry in entries if text_in(entry)[1]]
             if all(len(thought.detail) <= LONGEST_NAME for thought in thoughts):
-                rest = [left for entry in entries if (left := _without_text(entry)) is not None]
-                others = {other: value for other, value in fields.items() if other != name}
-                return thoughts, others | ({name: rest} if rest else {})
-    return [Thought(part, name) for name, part in reasonings.items()], fields
+                remaining_entries = [
+                    remainder
+                    for entry in entries
+                    if (remainder := _without_text(entry)) is not None
+                ]
+                other_fields = {
+                    field_name: value for field_name, value in fields.items() if field_name != name
+                }
+                return thoughts, other_fields | (
+                    {name: remaining_entries} if remaining_entries else {}
+                )
+    return [ReasoningPiece(part, name) for name, part in reasonings.items()], fields
 
 
-def _thought(name: str, entry: Mapping[str, Any], field: str) -> Thought:
+def _thought(name: str, entry: Mapping[str, Any], field: str) -> ReasoningPiece:
     key, text = text_in(entry)
     inner = {part: value for part, value in entry.items() if part != "signature" or not value}
-    return Thought(text, field, detail_of(name, inner, key))
+    return ReasoningPiece(text, field, detail_of(name, inner, key))
 
 
 def _without_text(entry: Any) -> Any:
-    """The rest of an entry beside its thought: all of it if it has no text, or its signature."""
+    """An entry without its thought: the whole entry if it has no text, or its signature."""
     if not text_in(entry)[1]:
         return entry
     if not entry.get("signature"):

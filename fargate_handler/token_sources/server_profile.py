@@ -1,9 +1,9 @@
 """Adapts the parameters that Evenflow adds or translates to what a model's server accepts.
 
-OpenAI-compatible servers differ. OpenAI's newer models know `max_completion_tokens` and reject
-`max_tokens`; most others know `max_tokens`. Mistral rejects unknown parameters, among them
+OpenAI-compatible servers differ. OpenAI's newer models accept `max_completion_tokens` and reject
+`max_tokens`; most others accept `max_tokens`. Mistral rejects unknown parameters, among them
 `stream_options`; OpenAI's reasoning models reject `parallel_tool_calls`. After such an error the
-request is repeated as the server wants it.
+request is repeated without the parameter, or with its other name.
 """
 
 from __future__ import annotations
@@ -60,29 +60,29 @@ _NAMED[_ROLE] = re.compile(
 )
 
 
-def refused_parameters(words: str, param: str | None = None) -> frozenset[str]:
+def rejected_parameters(words: str, param: str | None = None) -> frozenset[str]:
     """The parameters in a server's error that Evenflow adds or translates.
 
     Args:
         words: all words of the error.
-        param: the parameter that the error is about. Then it needs no known word for a refusal.
+        param: the parameter that the error is about. Then no word for a rejection is needed.
     """
-    found = {name for name, named in _NAMED.items() if named.search(words)}
+    names = {name for name, pattern in _NAMED.items() if pattern.search(words)}
     is_value = _ABOUT_A_VALUE.search(words) is not None
     if not _REFUSED.search(words):
         if not _INVALID.search(words):
-            found = {name for name in found if param and _NAMED[name].match(param)}
+            names = {name for name in names if param and _NAMED[name].match(param)}
         if _LIMIT.search(words):
-            found &= _OURS
-        is_value = is_value or not found.isdisjoint(OPTIONAL_PARAMETERS)
-    if is_value and found - _OURS and _ROLE not in found:
-        found.add(_VALUE)
-    return frozenset(found)
+            names &= _OURS
+        is_value = is_value or not names.isdisjoint(OPTIONAL_PARAMETERS)
+    if is_value and names - _OURS and _ROLE not in names:
+        names.add(_VALUE)
+    return frozenset(names)
 
 
-def is_about_a_value(refused: frozenset[str]) -> bool:
+def is_about_a_value(rejected_names: frozenset[str]) -> bool:
     """Whether only the value was rejected, so that the error does not apply to other requests."""
-    return _VALUE in refused
+    return _VALUE in rejected_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,14 @@ class ServerProfile:
                 profile = replace(profile, left_out=profile.left_out | {word[1:]})
         return profile
 
-    def parameters(self, request: ModelRequest, most: int | None) -> dict[str, Any]:
+    def parameters(self, request: ModelRequest, most_tokens: int | None) -> dict[str, Any]:
         """The parameters of a request's body, but for the model and the messages.
 
         Args:
-            most: the longest answer. None: no limit but the request's.
+            most_tokens: the longest answer. None: no limit but the request's.
         """
         options = request.options
-        parameters = options.within(most).parameters()
+        parameters = options.within(most_tokens).parameters()
         # A name that the client chose stays, so that an error names what the client sent.
         if self.length and (request.translated or options.longest is None):
             values = [parameters.pop(name) for name in LENGTHS if name in parameters]
@@ -140,7 +140,7 @@ class ServerProfile:
         return streamed_parameters(parameters, with_usage=STREAM_OPTIONS not in self.left_out)
 
     def name_instructions(self, messages: list[dict[str, Any]]) -> None:
-        """Set the role of instructions to the one that the model knows."""
+        """Set the role of instructions to the one that the model accepts."""
         if self.instructions != ROLES[0]:
             for message in messages:
                 if message["role"] in ROLES:
@@ -166,32 +166,36 @@ class ServerProfile:
                 )
 
     def after(
-        self, refused: frozenset[str], request: ModelRequest, most: int | None
+        self, rejected_names: frozenset[str], request: ModelRequest, most_tokens: int | None
     ) -> ServerProfile | None:
         """The profile for repeating a rejected request. None: the request would be the same.
 
         Args:
             refused: the parameters that the server rejected.
-            most: as in `parameters`.
+            most_tokens: as in `parameters`.
         """
-        sent = self.parameters(request, most)
+        sent_parameters = self.parameters(request, most_tokens)
         # The error may also name parameters to use instead.
-        refused &= sent.keys() | {_ROLE}
-        tried = self.tried | refused
+        rejected_names &= sent_parameters.keys() | {_ROLE}
+        tried = self.tried | rejected_names
         length, instructions = self.length, self.instructions
-        for name, other in (LENGTHS, LENGTHS[::-1]):
-            if name in refused and other not in tried:
-                length = other
-        if _ROLE in refused - self.tried:
+        for name, other_name in (LENGTHS, LENGTHS[::-1]):
+            if name in rejected_names and other_name not in tried:
+                length = other_name
+        if _ROLE in rejected_names - self.tried:
             instructions = ROLES[1] if instructions == ROLES[0] else ROLES[0]
         adapted = replace(
             self,
             length=length,
             instructions=instructions,
-            left_out=self.left_out | (refused & {STREAM_OPTIONS, *OPTIONAL_PARAMETERS}),
+            left_out=self.left_out | (rejected_names & {STREAM_OPTIONS, *OPTIONAL_PARAMETERS}),
             tried=tried,
         )
         is_same = instructions == self.instructions or not any(
             turn.role in ROLES for turn in request.turns
         )
-        return None if is_same and adapted.parameters(request, most) == sent else adapted
+        return (
+            None
+            if is_same and adapted.parameters(request, most_tokens) == sent_parameters
+            else adapted
+        )

@@ -39,8 +39,15 @@ class SseDecoder:
     """
 
     __slots__ = (
-        "_after_cr", "_begun", "_data", "_is_error", "_marks_errors", "_most_bytes", "_rest",
-        "_size", "comments",
+        "_after_cr",
+        "_buffer",
+        "_data",
+        "_has_begun",
+        "_is_error",
+        "_marks_errors",
+        "_most_bytes",
+        "_size",
+        "comments",
     )  # fmt: skip
 
     def __init__(self, most_bytes: int = EVENT_BYTES, *, marks_errors: bool = False) -> None:
@@ -48,10 +55,10 @@ class SseDecoder:
         """How many comments came. Servers send them as heartbeats."""
         self._most_bytes = most_bytes
         self._marks_errors = marks_errors
-        self._rest = bytearray()
+        self._buffer = bytearray()
         self._data: list[bytes] = []
         self._size = 0
-        self._begun = self._after_cr = self._is_error = False
+        self._has_begun = self._after_cr = self._is_error = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that `chunk` completes. Newlines join several `data:` lines.
@@ -59,10 +66,10 @@ class SseDecoder:
         Raises:
             EventTooLong: an event is larger than allowed.
         """
-        if not (self._rest or self._data) and chunk.startswith(b"data: "):
+        if not (self._buffer or self._data) and chunk.startswith(b"data: "):
             data = chunk[6:-2]
             if chunk.endswith(b"\n\n") and _LF not in data and _CR not in data:
-                self._begun = True
+                self._has_begun = True
                 if self._is_error:
                     data = self._marked(data)
                 return [data]  # nearly every call is like this
@@ -74,8 +81,8 @@ class SseDecoder:
                 events.append(self._marked(self._whole_data()))
             else:
                 self._is_error = False
-        if self._size + len(self._rest) > self._most_bytes:
-            beginning, self._rest = self.rest(), bytearray()
+        if self._size + len(self._buffer) > self._most_bytes:
+            beginning, self._buffer = self.rest(), bytearray()
             raise EventTooLong(beginning)
         return events
 
@@ -90,14 +97,14 @@ class SseDecoder:
 
     def rest(self) -> bytes:
         """The data of a last event without its empty line."""
-        line = bytes(self._rest)
+        line = bytes(self._buffer)
         return self._marked(self._whole_data(_value(line) if line.startswith(b"data:") else b""))
 
-    def _whole_data(self, more: bytes = b"") -> bytes:
+    def _whole_data(self, last_value: bytes = b"") -> bytes:
         data, self._data = self._data, []
         self._size = 0
-        if more:
-            data.append(more)
+        if last_value:
+            data.append(last_value)
         return data[0] if len(data) == 1 else b"\n".join(data)
 
     def _marked(self, data: bytes) -> bytes:
@@ -114,18 +121,18 @@ class SseDecoder:
             self._after_cr = chunk.endswith(b"\r")
         if b"\r" in chunk:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        rest = self._rest
-        rest += chunk
-        if not self._begun:
-            if len(rest) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(rest):
+        buffer = self._buffer
+        buffer += chunk
+        if not self._has_begun:
+            if len(buffer) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(buffer):
                 return []
-            self._begun = True
-            if rest.startswith(_BYTE_ORDER_MARK):
-                del rest[: len(_BYTE_ORDER_MARK)]
+            self._has_begun = True
+            if buffer.startswith(_BYTE_ORDER_MARK):
+                del buffer[: len(_BYTE_ORDER_MARK)]
         elif b"\n" not in chunk:
             return []
-        *lines, last = bytes(rest).split(b"\n")
-        self._rest = bytearray(last)
+        *lines, last = bytes(buffer).split(b"\n")
+        self._buffer = bytearray(last)
         return lines
 
 
@@ -142,13 +149,13 @@ class JsonLinesDecoder:
         most_bytes: the size of the longest line.
     """
 
-    __slots__ = ("_most_bytes", "_rest")
+    __slots__ = ("_buffer", "_most_bytes")
 
     comments = 0
 
     def __init__(self, most_bytes: int = EVENT_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._rest = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes.
@@ -157,17 +164,17 @@ class JsonLinesDecoder:
             EventTooLong: a line is larger than allowed.
         """
         lines: list[bytes] = []
-        self._rest += chunk
+        self._buffer += chunk
         if b"\n" in chunk:
-            *lines, last = bytes(self._rest).split(b"\n")
-            self._rest = bytearray(last)
-        if len(self._rest) > self._most_bytes:
-            raise EventTooLong(bytes(self._rest))
+            *lines, last = bytes(self._buffer).split(b"\n")
+            self._buffer = bytearray(last)
+        if len(self._buffer) > self._most_bytes:
+            raise EventTooLong(bytes(self._buffer))
         return [line for line in lines if line.strip()]
 
     def rest(self) -> bytes:
         """A last line without a line break."""
-        return bytes(self._rest)
+        return bytes(self._buffer)
 
 
 class JsonDecoder:
@@ -177,13 +184,13 @@ class JsonDecoder:
         most_bytes: the size of the longest line, and of the value.
     """
 
-    __slots__ = ("_is_value", "_lines", "_most_bytes", "_rest")
+    __slots__ = ("_buffer", "_is_value", "_lines", "_most_bytes")
 
     comments = 0
 
     def __init__(self, most_bytes: int = EVENT_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._rest = bytearray()
+        self._buffer = bytearray()
         self._lines: JsonLinesDecoder | None = None
         self._is_value = False
 
@@ -195,20 +202,20 @@ class JsonDecoder:
         """
         if self._lines is not None:
             return self._lines.feed(chunk)
-        self._rest += chunk
+        self._buffer += chunk
         if b"\n" in chunk and not self._is_value:
-            first, _, _ = bytes(self._rest).partition(b"\n")
+            first, _, _ = bytes(self._buffer).partition(b"\n")
             if first.startswith(b"[DONE]") or _is_json(first):
                 self._lines = JsonLinesDecoder(self._most_bytes)
-                return self._lines.feed(bytes(self._rest))
+                return self._lines.feed(bytes(self._buffer))
             self._is_value = True
-        if len(self._rest) > self._most_bytes:
-            raise EventTooLong(bytes(self._rest))
+        if len(self._buffer) > self._most_bytes:
+            raise EventTooLong(bytes(self._buffer))
         return []
 
     def rest(self) -> bytes:
         """The value, or a last line without a line break."""
-        return bytes(self._rest) if self._lines is None else self._lines.rest()
+        return bytes(self._buffer) if self._lines is None else self._lines.rest()
 
 
 def _is_json(data: bytes) -> bool:

@@ -19,7 +19,7 @@ class AnswerTraces:
 
     Args:
         source: the kind of the token source.
-        model_name: the model that is asked where a message names none.
+        model_name: the model of messages that name none.
     """
 
     def __init__(self, spans: Spans, source: str, model_name: str) -> None:
@@ -64,13 +64,13 @@ class AnswerTraces:
             ids=(trace_id, answer_span_id(response_id, stream.epoch)),
             links=links,
         )
-        asked: dict[str, Value] = {
+        model_attributes: dict[str, Value] = {
             Attribute.OPERATION: names.CHAT,
             Attribute.PROVIDER: self._provider,
             Attribute.REQUEST_MODEL: model or self._model_name,
             Attribute.STREAM: True,
         }
-        trace = AnswerTrace(spans, stream, answer, asked)
+        trace = AnswerTrace(spans, stream, answer, model_attributes)
         trace.accepted(SpanName.TAKE_OVER if taken_over else SpanName.ACCEPT, since)
         return trace
 
@@ -80,18 +80,18 @@ class AnswerTrace:
 
     Args:
         answer: the span of all of it.
-        asked: the attributes of the model's span.
+        model_attributes: the attributes of the model's span.
     """
 
     def __init__(
-        self, spans: Spans, stream: ResponseStream, answer: Span, asked: dict[str, Value]
+        self, spans: Spans, stream: ResponseStream, answer: Span, model_attributes: dict[str, Value]
     ) -> None:
         self._spans = spans
         # None once it is over: the response would keep itself in memory, and its spans.
         self._stream: ResponseStream | None = stream
         self._answer = answer
-        self._within = context_of(answer.get_span_context())
-        self._asked = asked
+        self._context = context_of(answer.get_span_context())
+        self._model_attributes = model_attributes
         self._queued_at = 0.0
         self._model: Span | None = None
         self._model_since = 0.0
@@ -104,62 +104,63 @@ class AnswerTrace:
         return traceparent_of(self._model or self._answer)
 
     def accepted(self, name: SpanName, since: float) -> None:
-        """The message is on record, or the response taken over."""
+        """Record that the message was stored, or the response taken over."""
         self._queued_at = self._spans.monotonic()
-        self._spans.add(name, self._within, since, self._queued_at)
+        self._spans.add(name, self._context, since, self._queued_at)
 
     def started(self) -> None:
-        """It has left the queue."""
+        """Record that the response has left the queue."""
         self._model_since = now = self._spans.monotonic()
-        self._spans.add(SpanName.QUEUE, self._within, self._queued_at, now)
-        name = f"{self._asked[Attribute.OPERATION]} {self._asked[Attribute.REQUEST_MODEL]}"
-        self._model = self._spans.begin(name, self._within, now, self._asked, kind=SpanKind.CLIENT)
+        self._spans.add(SpanName.QUEUE, self._context, self._queued_at, now)
+        attributes = self._model_attributes
+        name = f"{attributes[Attribute.OPERATION]} {attributes[Attribute.REQUEST_MODEL]}"
+        self._model = self._spans.begin(name, self._context, now, attributes, kind=SpanKind.CLIENT)
 
     def first_token(self) -> None:
-        """The model has given its first token, behind what another task had."""
+        """Record the model's first token, after the tokens of an earlier task."""
         self._first_token_at = self._spans.monotonic()
 
     def generated(self) -> None:
-        """The response has ended here, and the model is closed."""
+        """Record that the response has ended here, and the model is closed."""
         stream, spans = self._stream, self._spans
         if stream is None:
             return
         now = spans.monotonic()
         error = str(stream.error["code"]) if stream.error is not None else None
         if self._model is None:
-            spans.add(SpanName.QUEUE, self._within, self._queued_at, now)
+            spans.add(SpanName.QUEUE, self._context, self._queued_at, now)
         else:
             self._end_model(self._model, stream, now, error)
         over = stream.state.terminal
         self._answer.set_attribute(Attribute.STATE, stream.state if over else names.HANDED_OVER)
         spans.end(self._answer, now, error)
         self._stream = self._model = None
-        self._asked = {}
+        self._model_attributes = {}
 
     def attached(self, reader: Reader) -> None:
-        """A reader has come."""
+        """Record that a reader has attached."""
         self._readers[reader] = self._spans.monotonic()
 
     def detached(self, reader: Reader) -> None:
-        """A reader has left."""
+        """Record that a reader has detached."""
         since = self._readers.pop(reader)
         transport: dict[str, Value] = {Attribute.TRANSPORT: reader.transport}
-        self._spans.add(SpanName.EMIT, self._within, since, self._spans.monotonic(), transport)
+        self._spans.add(SpanName.EMIT, self._context, since, self._spans.monotonic(), transport)
 
     def recorded(self, since: float) -> None:
-        """Nothing more of it is written to the store."""
-        self._spans.add(SpanName.STORE, self._within, since, self._spans.monotonic())
+        """Record that the response is stored completely."""
+        self._spans.add(SpanName.STORE, self._context, since, self._spans.monotonic())
 
     def _end_model(
         self, model: Span, stream: ResponseStream, now: float, error: str | None
     ) -> None:
-        within: Context = set_span_in_context(model, self._within)
+        model_context: Context = set_span_in_context(model, self._context)
         first = self._first_token_of(stream)
-        self._spans.add(SpanName.PREFILL, within, self._model_since, first or now)
+        self._spans.add(SpanName.PREFILL, model_context, self._model_since, first or now)
         if first is not None:
-            self._spans.add(SpanName.DECODE, within, first, now)
+            self._spans.add(SpanName.DECODE, model_context, first, now)
             model.set_attribute(Attribute.FIRST_CHUNK, first - self._model_since)
-        model.set_attributes(_told(stream))
+        model.set_attributes(_end_attributes(stream))
         self._spans.end(model, now, error)
 
     def _first_token_of(self, stream: ResponseStream) -> float | None:
@@ -168,17 +169,17 @@ class AnswerTrace:
         return stream.first_delta_at
 
 
-def _told(stream: ResponseStream) -> dict[str, Value]:
-    """What the model's end says."""
-    told: dict[str, Value] = {Attribute.ATTEMPTS: stream.attempt}
+def _end_attributes(stream: ResponseStream) -> dict[str, Value]:
+    """The attributes of the model's end."""
+    attributes: dict[str, Value] = {Attribute.ATTEMPTS: stream.attempt}
     if stream.finish_reason is not None:
-        told[Attribute.FINISH_REASONS] = [stream.finish_reason]
+        attributes[Attribute.FINISH_REASONS] = [stream.finish_reason]
     if (usage := stream.usage) is not None:
-        counted = {
+        counts = {
             Attribute.INPUT_TOKENS: usage.prompt_tokens,
             Attribute.OUTPUT_TOKENS: usage.completion_tokens,
             Attribute.CACHED_TOKENS: usage.cached_tokens,
             Attribute.REASONING_TOKENS: usage.reasoning_tokens,
         }
-        told |= {name: count for name, count in counted.items() if count is not None}
-    return told
+        attributes |= {name: count for name, count in counts.items() if count is not None}
+    return attributes

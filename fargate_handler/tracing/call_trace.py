@@ -30,20 +30,20 @@ class CallTrace:
 
     @property
     def traceparent(self) -> str:
-        """The trace that the model is told."""
+        """The trace that is passed to the model."""
         return traceparent_of(self._call)
 
     def first_token(self) -> None:
-        """The model has given its first tokens."""
+        """Record the model's first tokens."""
         self._first_token_at = self._spans.monotonic()
 
     def end(self) -> None:
-        """The call is over, and the model is closed."""
+        """Record that the call is over, and the model is closed."""
         now, first = self._spans.monotonic(), self._first_token_at
-        within = set_span_in_context(self._call)
-        self._spans.add(SpanName.PREFILL, within, self._since, first or now)
+        call_context = set_span_in_context(self._call)
+        self._spans.add(SpanName.PREFILL, call_context, self._since, first or now)
         if first is not None:
-            self._spans.add(SpanName.DECODE, within, first, now)
+            self._spans.add(SpanName.DECODE, call_context, first, now)
         self._spans.end(self._call, now, self.error)
 
 

@@ -1,4 +1,4 @@
-"""Ids of spans that any task can tell without having been told."""
+"""Ids of spans that every task can compute from the response's id."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def answer_span_id(response_id: str, epoch: int) -> int:
 
 
 class ChosenIds(RandomIdGenerator):
-    """Random ids, but for a span whose ids were chosen."""
+    """Generates random ids, except for the span with chosen ids."""
 
     def __init__(self) -> None:
         self._trace_id: int | None = None
@@ -34,10 +34,10 @@ class ChosenIds(RandomIdGenerator):
 
     def generate_span_id(self) -> int:
         """The id that was chosen, once. Then random ones."""
-        chosen, self._span_id = self._span_id, None
-        return super().generate_span_id() if chosen is None else chosen
+        chosen_id, self._span_id = self._span_id, None
+        return super().generate_span_id() if chosen_id is None else chosen_id
 
     def generate_trace_id(self) -> int:
         """The id that was chosen, once. Then random ones."""
-        chosen, self._trace_id = self._trace_id, None
-        return super().generate_trace_id() if chosen is None else chosen
+        chosen_id, self._trace_id = self._trace_id, None
+        return super().generate_trace_id() if chosen_id is None else chosen_id

@@ -43,7 +43,7 @@ async def exported_traces(service: str) -> AsyncIterator[Tracing]:
     """Export spans in a thread. At the end what is left is sent, for 5 s at the most.
 
     Args:
-        service: the name of the service, where the environment says none.
+        service: the name of the service, if the environment has none.
     """
     ids = ChosenIds()
     provider = TracerProvider(
@@ -70,7 +70,7 @@ async def exported_traces(service: str) -> AsyncIterator[Tracing]:
 def sampler(environment: Mapping[str, str]) -> Sampler | None:
     """Which traces are exported. None: the SDK reads that in the environment.
 
-    Where it says nothing: those that their clients sample, and a share of the others.
+    By default: those that their clients sample, and a share of the others.
     """
     if environment.get("OTEL_TRACES_SAMPLER"):
         return None
@@ -78,6 +78,6 @@ def sampler(environment: Mapping[str, str]) -> Sampler | None:
 
 
 def _resource(service: str) -> Resource:
-    said = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    named = "OTEL_SERVICE_NAME" in os.environ or f"{_SERVICE_NAME}=" in said
-    return Resource.create({} if named else {_SERVICE_NAME: service})
+    attributes = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    has_service_name = "OTEL_SERVICE_NAME" in os.environ or f"{_SERVICE_NAME}=" in attributes
+    return Resource.create({} if has_service_name else {_SERVICE_NAME: service})

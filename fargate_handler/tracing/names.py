@@ -37,7 +37,7 @@ class SpanName(StrEnum):
 
 
 class Attribute(StrEnum):
-    """The attributes. None holds what a user or a model has said, nor what opens a session."""
+    """The attributes of spans. None has text of a user or a model, or a credential."""
 
     RESPONSE_ID = "evenflow.response_id"
     TENANT = "evenflow.tenant"

@@ -83,7 +83,7 @@ class Spans:
         """End a span. `error`: the code of the error that it ended with."""
         if error is not None:
             span.set_attribute(Attribute.ERROR, error)
-            # Without the message, which may repeat what a model's server said.
+            # Without the message, which may repeat a text of the model's server.
             span.set_status(Status(StatusCode.ERROR))
         span.end(self._nanoseconds(at))
 
@@ -103,7 +103,7 @@ class Spans:
 
 
 def remote_parent(traceparent: str) -> Context:
-    """The context of a span elsewhere, by a `traceparent` that is known to be right, or empty."""
+    """The context of a remote span, by a valid or empty `traceparent`."""
     if not traceparent:
         return _NOWHERE
     _, trace_id, span_id, flags = traceparent.split("-")
@@ -111,7 +111,7 @@ def remote_parent(traceparent: str) -> Context:
 
 
 def link_to(trace_id: int, span_id: int) -> Link:
-    """A link to a span elsewhere."""
+    """A link to a remote span."""
     return Link(_remote(trace_id, span_id, TraceFlags.SAMPLED))
 
 
@@ -121,7 +121,7 @@ def context_of(span: SpanContext) -> Context:
 
 
 def traceparent_of(span: Span) -> str:
-    """What a callee is told."""
+    """The `traceparent` to pass to a callee."""
     context = span.get_span_context()
     sampled = context.trace_flags.sampled
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{sampled:02x}"

@@ -110,7 +110,7 @@ def _log(polled: Polled, channel: Channel, from_index: int, seconds: float) -> N
         session=channel.session_digest,
         message_id=polled.message_id,
         response_id=polled.response_id,
-        protocol=POLL.protocol,
+        protocol=POLL.protocol.name,
         transport="poll",
         via="store",
         left=Left.ENDED if polled.status.terminal else Left.ANSWERED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from evenflow.stream_core.api_documents.websocket_endpoints import WEBSOCKETS, WebSocketEndpoint
+from evenflow.stream_core.api_documents.websocket_endpoints import WEBSOCKETS, WebSocketDescription
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.http.component_schemas import (
     Model,
@@ -78,7 +78,7 @@ def asyncapi_document(limits: Limits) -> dict[str, Any]:
     }
 
 
-def _models(endpoint: WebSocketEndpoint) -> tuple[Model, ...]:
+def _models(endpoint: WebSocketDescription) -> tuple[Model, ...]:
     sent = (model for subprotocol in endpoint.subprotocols for model in subprotocol.sent)
     return tuple(dict.fromkeys((*endpoint.received, *sent)))
 
@@ -96,7 +96,7 @@ def _schemas() -> dict[str, Any]:
     return schemas
 
 
-def _channel(endpoint: WebSocketEndpoint) -> dict[str, Any]:
+def _channel(endpoint: WebSocketDescription) -> dict[str, Any]:
     query = {
         name: {"type": "string", "description": meaning} for name, meaning in endpoint.query.items()
     }
@@ -116,7 +116,7 @@ def _channel(endpoint: WebSocketEndpoint) -> dict[str, Any]:
     }
 
 
-def _operations(endpoint: WebSocketEndpoint) -> dict[str, Any]:
+def _operations(endpoint: WebSocketDescription) -> dict[str, Any]:
     """The operations as the server sees them: it receives what clients send."""
     receives = {
         f"{endpoint.name}.receive": _operation(
@@ -133,14 +133,16 @@ def _operations(endpoint: WebSocketEndpoint) -> dict[str, Any]:
 
 
 def _operation(
-    endpoint: WebSocketEndpoint, action: str, summary: str, models: tuple[Model, ...]
+    endpoint: WebSocketDescription, action: str, summary: str, models: tuple[Model, ...]
 ) -> dict[str, Any]:
-    there = f"#/channels/{endpoint.name}"
+    channel_reference = f"#/channels/{endpoint.name}"
     return {
         "action": action,
-        "channel": {"$ref": there},
+        "channel": {"$ref": channel_reference},
         "summary": summary,
-        "messages": [{"$ref": f"{there}/messages/{frame_name(model)}"} for model in models],
+        "messages": [
+            {"$ref": f"{channel_reference}/messages/{frame_name(model)}"} for model in models
+        ],
     }
 
 

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from evenflow.stream_core.http import routes
-from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.http.operation import (
+    FIRST_TOKEN,
+    IDEMPOTENCY_KEY,
+    KEYS,
+    LAST_CHUNK_ID,
+    Answer,
+    Operation,
+    Parameter,
+    refusals,
+)
 from evenflow.stream_core.http.refusal_codes import (
     ANY,
     BODY,
@@ -14,12 +23,6 @@ from evenflow.stream_core.http.refusal_codes import (
     RESPONSE,
     STOPPING,
     STREAMING,
-)
-from evenflow.stream_core.http.shared_parameters import (
-    FIRST_TOKEN,
-    IDEMPOTENCY_KEY,
-    KEYS,
-    LAST_CHUNK_ID,
 )
 from evenflow.stream_core.protocols.ag_ui.bodies import RunEvent, RunName, RunRequest
 from evenflow.stream_core.protocols.ai_sdk.bodies import (

@@ -128,18 +128,18 @@ def _paths() -> dict[str, Any]:
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
-    written: dict[str, Any] = {
+    document: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "security": [{name: []} if name else {} for name in operation.security],
         "responses": dict(_responses(operation)),
     }
     if operation.parameters:
-        written["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
+        document["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
     if operation.body is not None:
         content = {"application/json": {"schema": reference(operation.body)}}
-        written["requestBody"] = {"required": operation.body_required, "content": content}
-    return written
+        document["requestBody"] = {"required": operation.body_required, "content": content}
+    return document
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -160,15 +160,15 @@ def _responses(operation: Operation) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
-    written: dict[str, Any] = {"description": answer.meaning}
+    document: dict[str, Any] = {"description": answer.meaning}
     if answer.headers:
-        written["headers"] = _headers(answer.headers)
+        document["headers"] = _headers(answer.headers)
     if answer.content_type:
-        written["content"] = {answer.content_type: {"schema": _content(answer)}}
+        document["content"] = {answer.content_type: {"schema": _content(answer)}}
     if answer.chunks:
         events = [_data(model) for model in answer.chunks] + [_LAST_CHUNK] * answer.done
-        written["content"] |= {"text/event-stream": {"schema": {"anyOf": events}}}
-    return written
+        document["content"] |= {"text/event-stream": {"schema": {"anyOf": events}}}
+    return document
 
 
 def _content(answer: Answer) -> dict[str, Any]:
@@ -197,13 +197,13 @@ def _data(model: Model) -> dict[str, Any]:
 
 def _refusal(status: int, codes: tuple[str, ...], error: Model) -> dict[str, Any]:
     these = {"properties": {"error": {"properties": {"code": {"enum": list(codes)}}}}}
-    written: dict[str, Any] = {
+    document: dict[str, Any] = {
         "description": ", ".join(f"`{code}`" for code in codes),
         "content": {"application/json": {"schema": {"allOf": [reference(error), these]}}},
     }
     if status in _WITH_STATUS:
-        written["headers"] = _headers(_WITH_STATUS[status])
-    return written
+        document["headers"] = _headers(_WITH_STATUS[status])
+    return document
 
 
 def _headers(names: tuple[str, ...]) -> dict[str, Any]:

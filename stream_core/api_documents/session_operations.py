@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from evenflow.stream_core.http import routes
 from evenflow.stream_core.http.http_contract import EVENT_ID_PATTERN
-from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.http.operation import (
+    FIRST_TOKEN,
+    RESPONSE_ID,
+    Answer,
+    Operation,
+    Parameter,
+    refusals,
+)
 from evenflow.stream_core.http.refusal_codes import (
     ACCEPTING,
     ANY,
     BODY,
     IDENTITY,
+    KEY,
     LIVE,
     POST,
     READING,
@@ -17,7 +25,6 @@ from evenflow.stream_core.http.refusal_codes import (
     STREAMING,
     TOKEN,
 )
-from evenflow.stream_core.http.shared_parameters import FIRST_TOKEN, RESPONSE_ID
 from evenflow.stream_core.protocols.evenflow.http_bodies import (
     ConversationPage,
     MessageAccepted,
@@ -26,6 +33,7 @@ from evenflow.stream_core.protocols.evenflow.http_bodies import (
     ResponseStatus,
     SessionOpened,
     SessionShared,
+    UsageReport,
 )
 from evenflow.stream_core.protocols.evenflow.long_poll import DEFAULT_TIMEOUT_MS
 from evenflow.stream_core.protocols.evenflow.messages import (
@@ -41,6 +49,31 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     SessionRequest,
     ShareRequest,
 )
+
+_DAY = {"type": "string", "format": "date"}
+
+USAGE_OPERATION = Operation(
+    routes.USAGE,
+    "readUsage",
+    "What the tenant of the key has used by day and model, and what is left of its budgets. With a "
+    "session's token: what the session's user has.",
+    answers=(Answer(200, "The days that have any answers, and the budgets now.", UsageReport),),
+    refusals=refusals(
+        ANY,
+        KEY,
+        {
+            400: ("invalid_field",),
+            404: ("usage_not_found", "path_not_found"),
+            503: ("store_unavailable",),
+        },
+    ),
+    parameters=(
+        Parameter("from", "query", "The first day of UTC. Default: of the month of `to`.", _DAY),
+        Parameter("to", "query", "The last day of UTC. Default: today.", _DAY),
+    ),
+    security=("tenantKey", "session"),
+)
+
 
 _EPOCH = Parameter(
     "epoch",

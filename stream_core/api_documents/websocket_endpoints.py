@@ -45,7 +45,7 @@ class Subprotocol:
 
 
 @dataclass(frozen=True, slots=True)
-class WebSocketEndpoint:
+class WebSocketDescription:
     """One WebSocket.
 
     Args:
@@ -96,7 +96,7 @@ CLOSE_CODES = {
 _QUERY = {"replace": "1: close the session's other connections with 4009."}
 _SENT = members(ServerMessage)
 _COMPACT: dict[Model, Model] = {ResponseDelta: CompactDelta, ResponsePart: CompactPart}
-_CHAT = WebSocketEndpoint(
+_CHAT = WebSocketDescription(
     name="chat",
     path=routes.WEBSOCKET.path,
     meaning=(
@@ -115,7 +115,7 @@ _CHAT = WebSocketEndpoint(
     query=_QUERY,
     close_codes=CLOSE_CODES,
 )
-_REALTIME = WebSocketEndpoint(
+_REALTIME = WebSocketDescription(
     name="realtime",
     path=routes.REALTIME.path,
     meaning=(
@@ -129,4 +129,4 @@ _REALTIME = WebSocketEndpoint(
     close_codes=CLOSE_CODES,
 )
 
-WEBSOCKETS: tuple[WebSocketEndpoint, ...] = (_CHAT, _REALTIME)
+WEBSOCKETS: tuple[WebSocketDescription, ...] = (_CHAT, _REALTIME)

@@ -1,7 +1,7 @@
 """The names by which a server may be called.
 
 A page can have its own name lead to this machine once it is loaded (DNS rebinding). To the browser
-the server is then the page's own origin: it may read every answer. The name that was called tells.
+the server is then the page's own origin: it may read every answer. The called name reveals it.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def is_loopback(host: str) -> bool:
 class AllowedHosts:
     """The names by which clients may call.
 
-    An address is always allowed: nobody can have it lead elsewhere.
+    An address is always allowed: DNS cannot redirect it.
 
     Args:
         names: the result of `parse_hosts`. None: every name is allowed.
     """
 
     def __init__(self, names: Collection[str] | None) -> None:
-        every = names is None or EVERY_HOST in names
-        self._names = None if every else frozenset((_LOCALHOST, *(names or ())))
+        allows_all = names is None or EVERY_HOST in names
+        self._names = None if allows_all else frozenset((_LOCALHOST, *(names or ())))
 
     def check(self, host: str | None) -> None:
         """Check the header `Host`. Without one the client is no browser.
@@ -62,8 +62,8 @@ class AllowedHosts:
         """
         if self._names is None or host is None:
             return
-        called = _AUTHORITY.fullmatch(host)
-        name = called[1].lower() if called else ""
+        match = _AUTHORITY.fullmatch(host)
+        name = match[1].lower() if match else ""
         if name not in self._names and not _is_address(name.removeprefix("[").removesuffix("]")):
             raise HostNotAllowed(
                 f"this server is not called {host[:100]!r}; EVENFLOW_ALLOWED_HOSTS names what it "

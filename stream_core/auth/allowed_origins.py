@@ -1,4 +1,4 @@
-"""The origins whose pages may call, and the policy for the page that we serve."""
+"""The origins with pages that may call (CORS), and the policy for the page that we serve."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def page_policy(*connections: str) -> str:
     Args:
         connections: other origins it may connect to, for example the WebSocket's.
     """
-    allowed = " ".join(("'self'", *connections))
+    sources = " ".join(("'self'", *connections))
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        f"connect-src {allowed}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"connect-src {sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
 
@@ -65,7 +65,7 @@ def parse_origins(text: str) -> tuple[str, ...]:
 
 
 class AllowedOrigins:
-    """The other origins whose pages may call. None is the default, and changes no answer.
+    """The other origins with pages that may call. None is the default, and changes no answer.
 
     Args:
         origins: the result of `parse_origins`.
@@ -118,7 +118,7 @@ class AllowedOrigins:
     def check_unasked(self, method: str, headers: Mapping[str, str]) -> None:
         """Check a call that a page of another origin may have sent without a preflight.
 
-        Browsers send a form's or a text's content type to anybody, for any page. They only don't
+        Browsers send a form's or a text's content type to every server for any page. They don't
         let it read the answer.
 
         Args:
@@ -150,10 +150,10 @@ def is_own_page(origin: str, host: str, http_port: int) -> bool:
     Args:
         host: the header `Host`.
     """
-    page, called = _ORIGIN.fullmatch(origin), _AUTHORITY.fullmatch(host)
-    if page is None or called is None or page[2] != called[1].lower():
+    page, authority = _ORIGIN.fullmatch(origin), _AUTHORITY.fullmatch(host)
+    if page is None or authority is None or page[2] != authority[1].lower():
         return False
-    return page[3] == called[2] or (page[3] or _PORT_OF.get(page[1])) == str(http_port)
+    return page[3] == authority[2] or (page[3] or _PORT_OF.get(page[1])) == str(http_port)
 
 
 def _without_slash(text: str) -> str:
@@ -164,10 +164,10 @@ def _without_slash(text: str) -> str:
 
 
 def _is_origin(text: str) -> bool:
-    found = _ORIGIN.fullmatch(text)
-    if found is None:
+    match = _ORIGIN.fullmatch(text)
+    if match is None:
         return False
-    scheme, port = found[1], found[3]
+    scheme, port = match[1], match[3]
     return port is None or (int(port) <= _HIGHEST_PORT and port != _PORT_OF.get(scheme))
 
 

@@ -1,6 +1,6 @@
-"""Tokens of one's own identity provider: who a caller is, by OpenID Connect.
+"""Verifies tokens of one's own identity provider (OpenID Connect).
 
-The keys come from outside: `due` says when to fetch them.
+The caller fetches the keys: `is_due` returns when.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class _Claims(BaseModel):
 _CLAIMS = TypeAdapter(_Claims)
 
 
-class _Token(NamedTuple):
-    """What a token says, before anything of it is known to be true."""
+class _IdentityToken(NamedTuple):
+    """The content of a token before its verification."""
 
     text: str
     algorithm: object
@@ -78,20 +78,20 @@ class IdentityTokens:
         return keys.is_due(token.key_id, now) or (keys.may_ask(now) and not self._is_signed(token))
 
     def has_key_of(self, text: str | None) -> bool:
-        """Whether this can be verified without fetching: by a known key, or it needs none."""
+        """Whether a token can be verified without a fetch: by a cached key, or it needs none."""
         token = _read(text)
         return token is None or not self._may_be_ours(token) or self._is_signed(token)
 
     def verify(self, text: str | None, now: float) -> Identity | None:
-        """Who the bearer of a token is. None: this is no token of an identity provider.
+        """The identity of a token's bearer. None: this is no token of an identity provider.
 
         Args:
             now: seconds since the epoch.
 
         Raises:
-            AuthenticationFailed: the token is not valid. The code says in what.
+            AuthenticationFailed: the token is not valid. The code is the reason.
             NotPermitted: it is valid, and its claims name no tenant or no user.
-            Overloaded: there is no key by which to tell, for now.
+            Overloaded: no key to verify it is available for now.
         """
         token = _read(text)
         if token is None:
@@ -101,15 +101,15 @@ class IdentityTokens:
         expires_at = self._check_validity(token.claims, now)
         return self._identity(token.claims, expires_at)
 
-    def _may_be_ours(self, token: _Token) -> bool:
+    def _may_be_ours(self, token: _IdentityToken) -> bool:
         return token.claims.iss == self.settings.issuer and token.algorithm in ALGORITHMS
 
-    def _is_signed(self, token: _Token) -> bool:
+    def _is_signed(self, token: _IdentityToken) -> bool:
         algorithm = str(token.algorithm)
         found = self.keys.find(token.key_id, algorithm)
         return any(_is_signed(token.text, key, algorithm) for key in found)
 
-    def _check_issuer(self, token: _Token) -> None:
+    def _check_issuer(self, token: _IdentityToken) -> None:
         if token.claims.iss != self.settings.issuer:
             raise _refused("identity_token_issuer", "is of an issuer that is not known here")
         if token.algorithm not in ALGORITHMS:
@@ -118,7 +118,7 @@ class IdentityTokens:
                 f"is signed by an algorithm that is not taken; those are {', '.join(ALGORITHMS)}",
             )
 
-    def _check_signature(self, token: _Token, now: float) -> None:
+    def _check_signature(self, token: _IdentityToken, now: float) -> None:
         if self._is_signed(token):
             return
         if self.keys.unsure:
@@ -133,7 +133,7 @@ class IdentityTokens:
         raise _refused("identity_token_invalid", "is not signed by its issuer")
 
     def _check_validity(self, claims: _Claims, now: float) -> float:
-        """Check whom it is for, and its times. Returns when it expires."""
+        """Check the audience and the times. Returns when the token expires."""
         settings = self.settings
         if settings.audience not in _audiences(claims):
             raise _refused("identity_token_audience", "is for another audience")
@@ -158,8 +158,8 @@ class IdentityTokens:
 
 
 @lru_cache(maxsize=64)  # a call looks at its token up to three times
-def _read(text: str | None) -> _Token | None:
-    """What a text says as a token. None: it is none, or one of our own."""
+def _read(text: str | None) -> _IdentityToken | None:
+    """Parse a text as a token. None: it is none, or one of our own."""
     if not text or text.count(".") != 2:
         return None
     try:
@@ -170,7 +170,7 @@ def _read(text: str | None) -> _Token | None:
     if claims.iss == OWN_ISSUER:
         return None
     header = decoded["header"]
-    return _Token(text, header.get("alg"), header.get("kid"), claims)
+    return _IdentityToken(text, header.get("alg"), header.get("kid"), claims)
 
 
 @lru_cache(maxsize=64)  # likewise

@@ -15,8 +15,8 @@ LARGEST_DOCUMENT = 262_144
 FETCH_SECONDS = 3.0
 """How long one document of an issuer may take."""
 FRESH_SECONDS = 3_600.0
-"""How old keys may be while their issuer can be asked."""
-# The pause between requests that tokens without a known key cause, however many are forged.
+"""The maximum age of keys while their issuer can be reached."""
+# The minimum seconds between requests for unknown keys, also if many tokens are forged.
 _PAUSE_SECONDS = 30.0
 # Callers are refused while there are no keys at all.
 _FIRST_PAUSE_SECONDS = 2.0
@@ -37,12 +37,12 @@ ALGORITHMS = tuple(_KEYS_OF)
 
 
 class DocumentUnreadable(ValueError):
-    """What an issuer answered is not what it should be. The message says in what."""
+    """An issuer's answer is not valid. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerKey:
-    """One public key. `id` is None where the issuer gives it none."""
+    """One public key. `id` is None if the issuer names none."""
 
     id: str | None
     by_algorithm: dict[str, jwt.PyJWK]
@@ -52,15 +52,16 @@ def keys_url_in(document: bytes, settings: OidcSettings) -> str:
     """Where the keys are, by the issuer's discovery document.
 
     Raises:
-        DocumentUnreadable: it is another issuer's, or says no safe place.
+        DocumentUnreadable: it is another issuer's, or has no safe address.
     """
-    told = _object_in(document)
-    if told.get("issuer") != settings.issuer:
+    document_object = _object_in(document)
+    if document_object.get("issuer") != settings.issuer:
         raise DocumentUnreadable(
-            f"the issuer calls itself {str(told.get('issuer'))[:200]!r}, not {settings.issuer!r}"
+            f"the issuer calls itself {str(document_object.get('issuer'))[:200]!r}, "
+            f"not {settings.issuer!r}"
         )
     try:
-        return checked_url(str(told.get("jwks_uri")))
+        return checked_url(str(document_object.get("jwks_uri")))
     except ValueError as error:
         raise DocumentUnreadable(f"jwks_uri {error}") from None
 
@@ -81,10 +82,10 @@ def parse_keys(document: bytes) -> tuple[IssuerKey, ...]:
 
 
 class IssuerKeys:
-    """The keys in force. Times are seconds since the epoch: other clocks may stand still while a
+    """The current keys. Times are seconds since the epoch: other clocks may stop while a
     function is frozen.
 
-    If the issuer can't be asked, those that are known stay in force.
+    If the issuer can't be reached, the cached keys stay in force.
     """
 
     def __init__(self) -> None:
@@ -95,17 +96,17 @@ class IssuerKeys:
 
     @property
     def unsure(self) -> bool:
-        """Whether a key that isn't here may exist: the issuer is being asked, or can't be."""
+        """Whether an unknown key may exist: a request to the issuer is running, or fails."""
         return self._unsure or not self._keys
 
     def find(self, key_id: str | None, algorithm: str) -> list[jwt.PyJWK]:
         """The keys that may have signed a token. One without a key id may be signed by any."""
-        found = [
+        keys = [
             key.by_algorithm[algorithm]
             for key in self._keys
             if key_id in (None, key.id) and algorithm in key.by_algorithm
         ]
-        return found[:_MOST_TRIED]
+        return keys[:_MOST_TRIED]
 
     def knows(self, key_id: str | None) -> bool:
         """Whether there is a key of this id."""
@@ -117,13 +118,13 @@ class IssuerKeys:
         return now >= self._refresh_at or (is_new and self.may_ask(now))
 
     def may_ask(self, now: float) -> bool:
-        """Whether the issuer may be asked for a key that is newer than those known."""
+        """Whether a request for keys newer than the cached ones is allowed now."""
         return bool(self._keys) and now >= self._unknown_at
 
     def begin(self, now: float) -> None:
-        """The issuer is being asked. Unless it answers, it is asked again after a pause."""
+        """Record that a request begins. Without an answer it is repeated after a pause."""
         self._unsure = True
-        if now < self._refresh_at:  # so no known key has signed a token
+        if now < self._refresh_at:  # so no cached key has signed a token
             self._unknown_at = now + _PAUSE_SECONDS
         else:
             self._refresh_at = now + (_PAUSE_SECONDS if self._keys else _FIRST_PAUSE_SECONDS)
@@ -142,11 +143,11 @@ class IssuerKeys:
 def _key_in(listed: object) -> IssuerKey | None:
     if not isinstance(listed, dict) or listed.get("use", "sig") != "sig":
         return None
-    key_id, own = listed.get("kid"), listed.get("alg")
+    key_id, own_algorithm = listed.get("kid"), listed.get("alg")
     by_algorithm = {}
     for algorithm, (key_type, curves) in _KEYS_OF.items():
         suits = listed.get("kty") == key_type and listed.get("crv") in curves
-        if suits and own in (None, algorithm):
+        if suits and own_algorithm in (None, algorithm):
             try:
                 by_algorithm[algorithm] = jwt.PyJWK(listed, algorithm)
             except (jwt.PyJWTError, TypeError, ValueError):
@@ -157,9 +158,9 @@ def _key_in(listed: object) -> IssuerKey | None:
 
 def _object_in(document: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(document)
+        document_object = json.loads(document)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        document_object = None
+    if not isinstance(document_object, dict):
         raise DocumentUnreadable("the issuer's answer is no JSON object")
-    return told
+    return document_object

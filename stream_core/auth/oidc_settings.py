@@ -1,4 +1,4 @@
-"""Whose tokens are believed: the settings of one's own identity provider (OpenID Connect)."""
+"""The settings of one's own identity provider (OpenID Connect)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def checked_url(url: str) -> str:
     Raises:
         ValueError: it is no URL with TLS, or on this machine.
     """
-    found = _URL.fullmatch(url)
-    if found is None or not (found[1] == "https" or is_loopback(found[2].strip("[]"))):
+    match = _URL.fullmatch(url)
+    if match is None or not (match[1] == "https" or is_loopback(match[2].strip("[]"))):
         raise ValueError(
             "must be an https:// address, as the identity provider names it; http:// is for this "
             f"machine alone; {url[:200]!r} is none"
@@ -49,12 +49,12 @@ class OidcSettings(BaseModel):
 
     Args:
         issuer: as tokens have it in `iss`, to the letter.
-        audience: for whom tokens must be: `aud`, or `client_id` of Cognito's access tokens.
+        audience: the required audience of tokens: `aud`, or `client_id` of Cognito's access tokens.
         tenant_claim: the claim with the tenant's name. Empty: all are of `tenant`.
         any_tenant: whether a claim may also name a tenant without a record, though others have one.
         user_claim: the claim with the user's name.
         skew_seconds: how far the clocks may differ.
-        keys_url: where the keys are. None: where the issuer's discovery document says.
+        keys_url: the address of the keys. None: that in the issuer's discovery document.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,7 +75,7 @@ class OidcSettings(BaseModel):
 
     @property
     def discovery_url(self) -> str:
-        """Where the issuer says where its keys are."""
+        """The address of the issuer's discovery document."""
         return self.issuer.removesuffix("/") + _DISCOVERY
 
     def to_variables(self) -> dict[str, str]:

@@ -9,10 +9,10 @@ from evenflow.stream_core.base.errors import NotPermitted
 
 
 class Right(StrEnum):
-    """A right on a session. A token has all of them, unless it says which."""
+    """A right on a session. A token has all of them, unless it lists some."""
 
     READ = "read"
-    """Be given its messages and answers."""
+    """Read its messages and answers."""
     WRITE = "write"
     """Send messages, and share what it reads."""
     CANCEL = "cancel"

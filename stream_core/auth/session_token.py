@@ -1,4 +1,4 @@
-"""Session tokens and tenants' keys: who a caller is."""
+"""Signs and verifies session tokens, and compares tenants' keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenflow.stream_core.base.errors import AuthenticationFailed
 
 _ALGORITHM = "HS256"
 ISSUER = "evenflow"
-"""Who issues them, as their claim `iss` says."""
+"""The issuer of session tokens, in their claim `iss`."""
 _FOR_PEERS = "peer:"
 OF_TASK = "#task"
 """The `key` of a token by which another task stops a response, or brings a tool's result for it.
@@ -33,7 +33,7 @@ class SessionClaims:
     `only_for`: the one response that the token opens, to be read. None: the whole session.
     `key`: the id of the tenant's key with which the session was opened. Empty: none.
     `may`: what the token may do.
-    `shared`: whether it is a share token, whose `user` is who reads, as the sharer says.
+    `shared`: whether it is a share token. Its `user` is the reader that the sharer has named.
     `names`: whether the sharer lets it see the names of other readers.
     """
 
@@ -49,7 +49,7 @@ class SessionClaims:
 
     @property
     def known_user(self) -> str:
-        """The user as the tenant has named them. Empty for a share: its sharer may name anybody."""
+        """The user that the tenant has named. Empty for a share: its sharer may name any reader."""
         return "" if self.shared else self.user
 
     @property
@@ -100,16 +100,16 @@ class _TokenClaims(BaseModel):
 
     @property
     def _rights(self) -> frozenset[Right]:
-        # A ticket reads. Rights that only a newer version knows are no rights here.
-        most = ALL_RIGHTS if self.aud is None else TO_READ
-        return most if self.may is None else frozenset(r for r in most if r in self.may)
+        # A ticket allows reading. Rights of a newer version only are ignored here.
+        granted = ALL_RIGHTS if self.aud is None else TO_READ
+        return granted if self.may is None else frozenset(r for r in granted if r in self.may)
 
 
 _CLAIMS = TypeAdapter(_TokenClaims)
 
 
 class _KnownKeys(HMACAlgorithm):
-    """HS256 whose few keys are looked at once, and not with each token."""
+    """HS256 that checks its few keys once, and not with each token."""
 
     prepare_key = lru_cache(maxsize=16)(HMACAlgorithm.prepare_key)
 
@@ -129,7 +129,7 @@ def _key_id(header: str) -> str:
 def for_peers(response_id: str) -> str:
     """What a token is for by which another task copies a response: its `only_for`.
 
-    No client is given one. A task signs it for itself, with the keys that all tasks have.
+    No client gets one. A task signs it for itself, with the keys that all tasks share.
     """
     return f"{_FOR_PEERS}{response_id}"
 
@@ -139,7 +139,7 @@ class SessionTokens:
 
     Args:
         keys: secrets of at least 32 bytes, by key id. The first signs, all verify. To rotate
-            without logging anybody out, put a new key first, and keep the old one until its last
+            without logging users out, put a new key first, and keep the old one until its last
             token has expired.
     """
 
@@ -172,7 +172,7 @@ class SessionTokens:
             user: the user of the session, as the application names them.
             key: the id of the tenant's key that opens it.
             may: what the token may do. One for one thing may only read, in any case.
-            shared: whether the `user` is who reads, as the sharer says.
+            shared: whether the `user` is a reader that the sharer has named.
             names: whether a share or a ticket sees the names of other readers.
 
         Returns:
@@ -286,7 +286,9 @@ def _invalid() -> AuthenticationFailed:
     )
 
 
-def key_matches(given: str | None, expected: str) -> bool:
+def key_matches(credential: str | None, expected: str) -> bool:
     """Compare a key in constant time."""
     # Header bytes that are not UTF-8 arrive as lone surrogates.
-    return hmac.compare_digest((given or "").encode("utf-8", "surrogateescape"), expected.encode())
+    return hmac.compare_digest(
+        (credential or "").encode("utf-8", "surrogateescape"), expected.encode()
+    )

@@ -22,10 +22,10 @@ class ServiceClass(StrEnum):
     STANDARD = "standard"
     BATCH = "batch"
 
-    def or_lower(self, asked: ServiceClass | None) -> ServiceClass:
-        """The class that a message asks for, where it is lower than this one."""
+    def or_lower(self, requested: ServiceClass | None) -> ServiceClass:
+        """The class that a message requests, if it is lower than this one."""
         classes = list(ServiceClass)
-        return max(self, asked or self, key=classes.index)
+        return max(self, requested or self, key=classes.index)
 
 
 _INT64 = 2**63
@@ -33,7 +33,7 @@ _INT64 = 2**63
 _MOST_METADATA_BYTES = 6_144
 
 LONGEST_ANSWER = 10_000_000
-"""In tokens. No model gives more."""
+"""In tokens. No model generates more."""
 LONGEST_CONTEXT = 100_000_000
 """In tokens. No model has more."""
 LONGEST_USER = 256
@@ -91,12 +91,12 @@ class MessageTerms(BaseModel):
 
     Args:
         timeout_ms: the most milliseconds that the answer may take.
-        user: the user for whom it is, where the application names one.
+        user: the user of the message, if the application names one.
         model: the public name of the model. Empty for the agent's own, or the only one.
         traceparent: its sender's trace, `known_traceparent`.
         key: the id of the tenant's key with which it came. Empty: none.
         service_class: how urgent it is, where it is less so than its tenant's answers are.
-        slo_ttft_ms: within how many milliseconds its first token is wanted.
+        slo_ttft_ms: the milliseconds within which the first token should arrive.
         turns: the conversation that replaces the session's, in stored form.
         tools, tool_choice, parallel_tool_calls: the tools that its client runs, by OpenAI's names.
     """
@@ -128,7 +128,7 @@ class MessageTerms(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The terms in a text of `to_text`. Fields that this version doesn't know are left out."""
+        """The terms in a text of `to_text`. Fields that this version lacks are left out."""
         return cls.model_validate_json(text) if text else cls()
 
 
@@ -155,7 +155,7 @@ class AgentsError(ValueError):
 class Agent(BaseModel):
     """One agent. An empty field is as the settings or the model have it.
 
-    A field's description says what it accepts, for error messages.
+    A field's description states its valid values, for error messages.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -205,7 +205,7 @@ class Agents:
         return tuple(self._by_name)
 
     def chosen(self, name: str | None, among: Collection[str] = ()) -> str:
-        """Check an agent's name. None stands for the default one.
+        """Check an agent's name. None means the default one.
 
         Args:
             among: those that the caller's tenant may use. Empty: all.
@@ -213,7 +213,7 @@ class Agents:
         Raises:
             NotFound: there is no such agent. The message lists those that the caller may use.
         """
-        usable = [known for known in self._by_name if not among or known in among]
+        usable = [name for name in self._by_name if not among or name in among]
         if name is None and usable:
             return self._default if self._default in usable else usable[0]
         if name not in usable:
@@ -233,9 +233,9 @@ class Agents:
 
 def _unknown(name: str, usable: Sequence[str]) -> NotFound:
     names = ", ".join(usable[:_MOST_NAMED])
-    more = ", …" if len(usable) > _MOST_NAMED else ""
+    ellipsis = ", …" if len(usable) > _MOST_NAMED else ""
     return NotFound(
-        f"there is no agent {name[:64]!r}; POST /session with one of: {names}{more}",
+        f"there is no agent {name[:64]!r}; POST /session with one of: {names}{ellipsis}",
         code="agent_not_found",
         param="agent",
     )
@@ -246,7 +246,7 @@ def built_in_agents(*, demo: bool) -> dict[str, Agent]:
 
     Args:
         demo: whether the demo model answers. Then a page suggests questions about Evenflow, the
-            only thing that it knows.
+            only thing that it has.
     """
     return {BUILT_IN: Agent(suggestions=_DEMO_SUGGESTIONS if demo else [])}
 
@@ -299,9 +299,9 @@ def _agent(name: str, table: Any, where: str) -> Agent:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
         if field not in Agent.model_fields:
-            known = ", ".join(Agent.model_fields)
+            field_names = ", ".join(Agent.model_fields)
             raise AgentsError(
-                f"{where}: [{name}] {field}: there is no such field; there are {known}"
+                f"{where}: [{name}] {field}: there is no such field; there are {field_names}"
             ) from None
         accepts = Agent.model_fields[field].description
         raise AgentsError(

@@ -1,4 +1,4 @@
-"""What is known of an answer: how it ended, what it used, where its entries come from."""
+"""Facts about an answer: its end, its token usage, and the origin of its entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Via = Literal["owner", "peer", "store"]
 
 
 HistoryBound = Literal["server", "model"]
-"""What bounds the conversation that the model is given: EVENFLOW_HISTORY_BYTES, or its context."""
+"""The bound of the model's conversation: EVENFLOW_HISTORY_BYTES, or the model's context."""
 
 
 FinishReason = Literal[
@@ -28,7 +28,7 @@ have no other readers, end with `tool_calls`."""
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that the model counted. The cached and the reasoning ones are there if it says so."""
+    """Tokens that the model counted. Cached and reasoning tokens are None if it doesn't."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -37,9 +37,9 @@ class Usage:
 
     def plus(self, other: Usage) -> Usage:
         """The sum of two calls' tokens. A count that one of them lacks is unknown."""
-        both = self.counted().keys() & other.counted().keys()
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in both})
+        common_names = self.counted().keys() & other.counted().keys()
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in common_names})
 
     def counted(self) -> dict[str, int]:
-        """The counts that are known, by name."""
+        """The counts that are not None, by name."""
         return {name: count for name, count in asdict(self).items() if count is not None}

@@ -41,18 +41,18 @@ class Channel(NamedTuple):
 
 
 class MessageKind(BaseModel):
-    """What a message is. It is kept on record beside the text.
+    """The kind of a message. It is stored together with the text.
 
     Attributes:
         brings_conversation: the text is a whole request. The agent adds nothing, and no later
             message is given it or its answer as history.
-        repeatable: its sender can send it again, and is given the same response.
+        repeatable: its sender can send it again, and gets the same response.
         falls_back: a fallback may take the place of the model's answer.
         read_by_program: while the node is calm, a token is delivered when it comes. People read
             better at an even interval.
         grace_seconds: how long the model goes on without a reader. None: the node's limit, by
             default to its end.
-        limited_as: the session whose limits it is under. None: its own.
+        limited_as: the session that it counts for in limits. None: its own.
         unkeyed: it has no idempotency key: sent again it is another response, though this is kept.
         client_retries: its client retries by itself after each failure.
         recalled: later requests name its response and continue its conversation, or read it. So
@@ -77,7 +77,7 @@ class MessageKind(BaseModel):
         return not self.repeatable or self.unkeyed
 
     def sent_with(self, session: Channel | None) -> Self:
-        """The same kind, under the limits of the session whose token came with the message."""
+        """The same kind, counted for the session of the token that came with the message."""
         return self.model_copy(update={"limited_as": session})
 
     def to_text(self) -> str:
@@ -86,7 +86,7 @@ class MessageKind(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The kind in a text of `to_text`. Fields that this version doesn't know are left out."""
+        """The kind in a text of `to_text`. Fields that this version lacks are left out."""
         return cls.model_validate_json(text) if text else cls()
 
 
@@ -99,7 +99,7 @@ for the model's answer."""
 
 # Its reader may move from one copy of the answer to the next, which a busy event loop delays.
 COMPLETION = KEYED_COMPLETION.model_copy(update={"repeatable": False, "grace_seconds": 1.0})
-"""A request of OpenAI's API without a key: nobody can come back for its answer."""
+"""A request of OpenAI's API without a key: no client can resume its answer."""
 
 RESPONSE = KEYED_COMPLETION.model_copy(update={"recalled": True})
 """A request of OpenAI's Responses API: clients come back for its response by its id."""
@@ -116,4 +116,4 @@ INTERFACE = MessageKind(brings_conversation=True)
 back for it."""
 
 CHAT_OF_INTERFACE = INTERFACE.model_copy(update={"recalled": True})
-"""The same of AI SDK: its page is given the conversation again when it is loaded again."""
+"""The same of AI SDK: its page reads the conversation again when it is reloaded."""

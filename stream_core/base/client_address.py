@@ -2,16 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from evenflow.stream_core.base.forwarded import (
-    MOST_ADDRESSES,
-    CalledUrl,
-    RequestHeaders,
-    read_forwarded,
-)
+FORWARDED_FOR = "X-Forwarded-For"
+"""The header to which each proxy appends the address that called it."""
+
+_PROTO, _HOST, _PREFIX = "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Prefix"
+_STANDARD, _VIA = "Forwarded", "Via"
+# A client may have written thousands of addresses before those of proxies.
+MOST_ADDRESSES, _LONGEST_STANDARD = 9, 2_048
+_SCHEMES = ("http", "https")
+# A name or an address, with or without a port.
+_AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_PATH = re.compile(r"(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~%-]{1,100}){1,8}")
+# RFC 7239, 4: elements, separated by commas, of pairs, separated by semicolons.
+_PAIR_OR_COMMA = re.compile(r'([A-Za-z]+)=("(?:[^"\\]|\\.)*"|[^",;\s]*)|,')
+
+
+class RequestHeaders(Protocol):
+    """The headers of a request. Several may have one name."""
+
+    def __contains__(self, name: object, /) -> bool:
+        """Whether there is one of this name."""
+
+    def getall(self, name: str, default: tuple[()], /) -> Sequence[str]:
+        """All values of this name."""
+
+
+class CalledUrl(NamedTuple):
+    """The URL that a client used, up to the path of the call. Empty if it is unknown."""
+
+    scheme: str = ""
+    host: str = ""
+    prefix: str = ""
+
+
+class Forwarded(NamedTuple):
+    """The headers of proxies, which a client may have forged.
+
+    Attributes:
+        addresses: the client's address of each proxy. The nearest proxy wrote the last one.
+        urls: the URL called at each proxy, one for each address; or only that of the first proxy.
+        is_forwarded: whether a header of any proxy is present.
+    """
+
+    addresses: Sequence[str] = ()
+    urls: Sequence[CalledUrl] = ()
+    is_forwarded: bool = False
+
+    def url(self, trusted_count: int) -> CalledUrl:
+        """The URL that the client used.
+
+        Args:
+            trusted_count: the number of last addresses that trusted proxies wrote.
+        """
+        if not self.urls:
+            return CalledUrl()
+        return self.urls[-min(len(self.urls), max(1, trusted_count))]
+
+
+def read_forwarded(headers: RequestHeaders) -> Forwarded:
+    """Read the headers of proxies. `Forwarded` counts only if there is no `X-Forwarded-…`."""
+    url = CalledUrl(
+        _scheme(_first(headers, _PROTO)),
+        authority(_first(headers, _HOST)),
+        _prefix(headers.getall(_PREFIX, ())),
+    )
+    if FORWARDED_FOR in headers or any(url):
+        addresses = _last_addresses(headers.getall(FORWARDED_FOR, ()))
+        return Forwarded(addresses, (url,) if any(url) else (), is_forwarded=True)
+    elements = [each for line in headers.getall(_STANDARD, ()) for each in _elements(line)]
+    if not elements:
+        return Forwarded(is_forwarded=_STANDARD in headers or _VIA in headers)
+    elements = elements[-MOST_ADDRESSES:]
+    return Forwarded(
+        [element.get("for", "") for element in elements],
+        [
+            CalledUrl(_scheme(element.get("proto", "")), authority(element.get("host", "")))
+            for element in elements
+        ],
+        is_forwarded=True,
+    )
+
+
+def _last_addresses(lines: Sequence[str]) -> Sequence[str]:
+    """The last addresses in the lines of `X-Forwarded-For`."""
+    return ",".join(lines).rsplit(",", MOST_ADDRESSES)[-MOST_ADDRESSES:] if lines else ()
+
+
+def authority(text: str) -> str:
+    """Return `text` if it is a host, with or without a port. Otherwise an empty string."""
+    return text if _AUTHORITY.fullmatch(text) else ""
+
+
+def _first(headers: RequestHeaders, name: str) -> str:
+    """The value of the first of several proxies, which the client called."""
+    lines = headers.getall(name, ())
+    return lines[0].partition(",")[0].strip() if lines else ""
+
+
+def _scheme(text: str) -> str:
+    return text.lower() if text.lower() in _SCHEMES else ""
+
+
+def _prefix(lines: Sequence[str]) -> str:
+    """The path prefixes that proxies removed, joined in their order."""
+    parts = ",".join(lines).split(",") if lines else ()
+    path = "".join(part.strip().rstrip("/") for part in parts)
+    return path if _PATH.fullmatch(path) else ""
+
+
+def _elements(line: str) -> Iterator[dict[str, str]]:
+    if len(line) > _LONGEST_STANDARD:
+        return
+    element: dict[str, str] = {}
+    for match in _PAIR_OR_COMMA.finditer(line):
+        if match[1] is None:
+            yield element
+            element = {}
+        else:
+            element[match[1].lower()] = _unquoted(match[2])
+    yield element
+
+
+def _unquoted(value: str) -> str:
+    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+
 
 LOCAL_PROXIES = "127.0.0.0/8,::1"
 """The default: a proxy on this machine."""
@@ -59,7 +178,7 @@ class _Proxies(NamedTuple):
     hops: int | None
 
 
-class _Origin(NamedTuple):
+class _ForwardedOrigin(NamedTuple):
     """The client's address, at the end of the chain of trusted proxies.
 
     Attributes:
@@ -73,14 +192,14 @@ class _Origin(NamedTuple):
 
 
 class TrustedProxies:
-    """The proxies whose headers about their clients are trusted.
+    """The proxies with trusted headers about their clients.
 
-    What stands to the left of what trusted proxies wrote, the client may have made up.
+    Entries to the left of those of trusted proxies may be forged by the client.
 
     Args:
-        text: addresses and networks, `10.0.0.0/16,::1`. `10.0.0.0/16=2` also says how many proxies
-            there are in a row, for those whose other addresses nobody can list: the client's is
-            then the second address from the right.
+        text: addresses and networks, `10.0.0.0/16,::1`. `10.0.0.0/16=2` also sets the number of
+            proxies in a row, for proxies with addresses that can't be listed. Then the client's
+            is the second address from the right.
 
     Raises:
         ValueError: one is not an address or a network, or its number is wrong.
@@ -122,7 +241,9 @@ class TrustedProxies:
             unnamed_proxy="" if origin.is_known else str(origin.address),
         )
 
-    def _origin(self, nearest: _Address, hops: int | None, written: Sequence[str]) -> _Origin:
+    def _origin(
+        self, nearest: _Address, hops: int | None, written: Sequence[str]
+    ) -> _ForwardedOrigin:
         """Follow the written addresses from the last one back, to the first that is no proxy's.
 
         Args:
@@ -133,17 +254,17 @@ class TrustedProxies:
         for place, text in enumerate(reversed(written), start=1):
             sender = _read(text.strip())
             if sender is None:
-                break  # no address, but whoever sent it came through the last one that is
+                break  # no address: the request came through the last valid one
             address = sender
             if place == hops:
                 break
             if hops is None and self._of(sender) is None:
                 # A client can prepend any address, but its own is never in a private network.
-                return _Origin(address, place, place == len(written) or sender.is_global)
-        return _Origin(address, place)
+                return _ForwardedOrigin(address, place, place == len(written) or sender.is_global)
+        return _ForwardedOrigin(address, place)
 
     def _of(self, address: _Address) -> _Proxies | None:
-        return next((known for known in self._proxies if address in known.network), None)
+        return next((proxy for proxy in self._proxies if address in proxy.network), None)
 
 
 def _parsed(entry: str) -> _Proxies:
@@ -173,7 +294,7 @@ def _read(text: str) -> _Address | None:
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    # A socket for both families gives an IPv4 address as one of IPv6.
+    # A socket for both families reports an IPv4 address as one of IPv6.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 

@@ -1,6 +1,6 @@
 """All errors that reach a client, in one shape.
 
-A message says what happened, what was kept and what to do. `status` is the HTTP status. Over a
+A message states what happened, what was kept and what to do. `status` is the HTTP status. Over a
 WebSocket the object is in an `error`, `throttle`, `system.busy` or `chat.response.error` frame.
 """
 
@@ -56,8 +56,8 @@ class EvenflowError(Exception):
     def name_param(self, names: Mapping[str, str]) -> None:
         """Replace the model server's name of the wrong field by that of the client's API."""
         if self.param is not None and (name := names.get(self.param)) is not None:
-            told, self.param = f"(param: {self.param})", name
-            self.message = self.message.replace(told, f"(param: {name})")
+            old_hint, self.param = f"(param: {self.param})", name
+            self.message = self.message.replace(old_hint, f"(param: {name})")
 
     def to_object(self) -> dict[str, Any]:
         """The error object:
@@ -105,7 +105,7 @@ class HostNotAllowed(EvenflowError):
 
 
 class NotPermitted(EvenflowError):
-    """Who calls is known, and may not do this."""
+    """The caller is identified, and lacks the permission."""
 
     status = 403
     type = "permission_error"
@@ -187,7 +187,7 @@ class UpstreamAnswered(UpstreamFailed):
 
 
 class UpstreamUnreadable(UpstreamFailed):
-    """The model's server sent what is no answer. It takes calls, so others may be answered."""
+    """The model's server sent an invalid answer. It accepts calls, so others may succeed."""
 
 
 class UpstreamRejected(UpstreamFailed):
@@ -195,7 +195,7 @@ class UpstreamRejected(UpstreamFailed):
 
 
 class UpstreamExplained(UpstreamRejected):
-    """The model's server failed, and says why in words that it wrote for readers."""
+    """The model's server failed, and explains why in a text for readers."""
 
     def unexplained(self) -> UpstreamRejected:
         """The same error without its words, which no content filter has read."""
@@ -247,7 +247,7 @@ def is_failure(error: Mapping[str, Any]) -> bool:
 def is_for_want_of_room(error: EvenflowError) -> bool:
     """Whether the node, its store or its model had no room, by no fault or limit of the sender.
 
-    A node that leaves has room elsewhere. A full store rejects the senders with most in it.
+    If a node leaves, other nodes have room. A full store rejects the senders with most in it.
     """
     is_overload = isinstance(error, Overloaded) and error.code not in ("draining", "store_full")
     return is_overload or error.code in ("queue_full", "sessions_full")
@@ -259,7 +259,7 @@ def is_throttled(error: EvenflowError) -> bool:
 
 
 def is_over_quota(error: EvenflowError) -> bool:
-    """Whether the model's server takes no more calls for now."""
+    """Whether the model's server accepts no more calls for now."""
     return isinstance(error, UpstreamAnswered) and error.status == RateLimited.status
 
 

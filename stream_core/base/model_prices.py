@@ -1,4 +1,4 @@
-"""What models cost, as the operator says."""
+"""The prices of models, from the operator's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names by which clients know models, and their names at the model's server."""
+"""The public names of models, and their names at the model's server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 def parse_models(text: str) -> dict[str, str]:
     """Read `public=upstream,other=upstream2` as upstream names by public name.
 
-    A name without `=` is both. A name with nothing after `=` stands for the model of the settings.
+    A name without `=` is both. A name with nothing after `=` means the model of the settings.
 
     Raises:
         ValueError: a name is missing, is there twice, or has an account's number in it.
@@ -44,7 +44,7 @@ def own_name(model: str, model_name: str) -> str:
     """The public name of the only model: its name, or the last part of its ARN.
 
     Args:
-        model: the kind of token source, whose name a model without a name has.
+        model: the kind of token source, which is the name of a model without one.
     """
     if model_name == "default":
         return model

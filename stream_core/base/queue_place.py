@@ -1,23 +1,23 @@
-"""Where a message waits for the model, and how long that takes."""
+"""The position of a message in the queue for the model, and the expected wait."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import NamedTuple
 
-# Seconds of starts that give the queue's pace. The last two starts always count.
+# The seconds over which the queue's pace is measured. The last two starts always count.
 _WINDOW_SECONDS = 10.0
 
 
 class QueuePlace(NamedTuple):
-    """A place in the queue: 1 is the next. `expected_seconds` is None where nothing is known."""
+    """A place in the queue: 1 is the next. `expected_seconds` is None if it is unknown."""
 
     position: int
     expected_seconds: float | None
 
 
 BEGUN = QueuePlace(0, None)
-"""What other tasks are told of a response that waits no more."""
+"""The place that other tasks receive for a response that has left the queue."""
 
 
 class StartRate:
@@ -41,7 +41,7 @@ class StartRate:
         """Whole seconds until the answer at this position begins. None: unknown.
 
         Args:
-            at_least: for so many seconds nothing begins.
+            at_least: the seconds in which nothing can begin.
         """
         starts = self._starts
         while len(starts) > 2 and now - starts[0] > _WINDOW_SECONDS:
@@ -49,5 +49,5 @@ class StartRate:
         if len(starts) < 2:
             return float(round(at_least)) if at_least else None
         pause = (starts[-1] - starts[0]) / (len(starts) - 1)
-        left = position * pause - (now - starts[-1])
-        return float(round(max(at_least, left, 0.0)))
+        seconds = position * pause - (now - starts[-1])
+        return float(round(max(at_least, seconds, 0.0)))

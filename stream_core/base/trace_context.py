@@ -1,4 +1,4 @@
-"""`traceparent` of W3C Trace Context: the trace that a message belongs to, as its sender says."""
+"""Reads `traceparent` of W3C Trace Context: the trace of a message, from its sender."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def known_traceparent(text: str | None) -> str:
 
     Empty where `text` names none: then it is as if it had not been sent.
     """
-    found = _FORM.fullmatch(text) if text and len(text) <= _LONGEST else None
-    if found is None:
+    match = _FORM.fullmatch(text) if text and len(text) <= _LONGEST else None
+    if match is None:
         return ""
-    version, trace_id, span_id, flags, more = found.groups()
-    if version == _INVALID_VERSION or (version == _VERSION and more):
+    version, trace_id, span_id, flags, further_fields = match.groups()
+    if version == _INVALID_VERSION or (version == _VERSION and further_fields):
         return ""
     if not (int(trace_id, 16) and int(span_id, 16)):
         return ""
@@ -35,7 +35,7 @@ def known_traceparent(text: str | None) -> str:
 
 
 def trace_id_in(traceparent: str) -> str:
-    """The id of the trace, of one that is known to be right. Empty where that is empty."""
+    """The trace id of a valid `traceparent`. Empty if that is empty."""
     return traceparent.split("-")[1] if traceparent else ""
 
 

@@ -1,1 +1,1 @@
-"""Content filters: what may stand in an answer, decided while it streams."""
+"""Content filters, which check an answer while it streams."""

@@ -1,6 +1,6 @@
 """The patterns that come with Evenflow, by their groups.
 
-Those of secrets are `service_keys`, and detect-secrets': of its plugins the ones whose secrets
+Those of secrets are `service_keys`, and those of detect-secrets' plugins with secrets that
 begin with a fixed text. Heuristics of entropy and of words nearby would redact what is none.
 
 Letters and digits are those of ASCII where a match must not be part of a word: Chinese and Japanese
@@ -27,9 +27,136 @@ from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
 from evenflow.stream_core.filtering.groups import Group
-from evenflow.stream_core.filtering.iban import length_of_iban
 from evenflow.stream_core.filtering.pattern import LONGEST_MATCH, Pattern, longest_match
-from evenflow.stream_core.filtering.service_keys import not_behind, service_keys
+
+# The registry of ISO 13616: countries, and the lengths of their numbers.
+_REGISTRY = """
+AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28
+EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26
+IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28
+NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25
+SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30
+"""
+_LENGTHS = {entry[:2]: int(entry[2:]) for entry in _REGISTRY.split()}
+_CHECK_DIGITS = 4
+_ESCAPE = len("\\n")
+
+
+def length_of_iban(text: str) -> int:
+    """The length of the IBAN with which the text begins, including separators. 0: there is none.
+
+    Words may follow after a space.
+    """
+    first = _ESCAPE if text.startswith("\\") else 0
+    places = [place for place, sign in enumerate(text) if place >= first and sign.isalnum()]
+    length = _LENGTHS.get(text[first : first + 2].upper(), 0)
+    if not length or len(places) < length:
+        return 0
+    end = places[length - 1] + 1
+    if text[end : end + 1].isalnum():
+        return 0
+    signs = "".join(text[place] for place in places[:length]).upper()
+    number = signs[_CHECK_DIGITS:] + signs[:_CHECK_DIGITS]
+    return end if int("".join(str(int(sign, 36)) for sign in number)) % 97 == 1 else 0
+
+
+_K = r"[A-Za-z0-9_-]"
+_HEX = r"[0-9a-f]"
+
+_ANYWHERE: Mapping[str, str] = {
+    "anthropic": rf"sk-ant-{_K}{{20}}",
+    "evenflow": rf"evf_{_HEX}{{8}}_{_K}{{20}}",
+    "github_pat": r"github_pat_[A-Za-z0-9_]{40}",
+    "google": rf"AIza{_K}{{30}}|GOCSPX-{_K}{{20}}",
+    "hugging_face": r"hf_[A-Za-z0-9]{30}",
+    "openai": rf"sk-(?:proj|svcacct|admin|service|None)-{_K}{{20}}",
+    "openrouter": rf"sk-or-{_K}{{20}}",
+    "stripe_test": r"(?:sk|rk)_test_[0-9a-zA-Z]{24}",
+}
+"""By service. They match anywhere, since no word contains their beginnings."""
+
+_AFTER_WORDS: tuple[tuple[str, str], ...] = (
+    ("ABSK", r"[A-Za-z0-9+/]{40}"),  # Bedrock
+    ("AGE-SECRET-KEY-1", r"[0-9A-Z]{50}"),
+    ("AT", r"[A-Z]TT3[A-Za-z0-9_=-]{40}"),  # Atlassian
+    ("HRKU-", rf"{_K}{{36}}"),  # Heroku
+    ("LTAI", r"[A-Za-z0-9]{20}"),  # Alibaba
+    ("NRAK-", r"[A-Z0-9]{27}"),  # New Relic
+    ("PMAK-", rf"{_HEX}{{24}}-{_HEX}{{34}}"),  # Postman
+    ("api_org_", r"[A-Za-z0-9]{30}"),  # Hugging Face
+    ("bedrock-api-key-", r"[A-Za-z0-9+/]{40}"),
+    ("csk-", r"[a-z0-9]{40}"),  # Cerebras
+    ("dapi", rf"{_HEX}{{32}}"),  # Databricks
+    ("dckr_", rf"[op]at_{_K}{{20}}"),  # Docker
+    ("discord", rf"(?:app)?\.com/api/webhooks/[0-9]{{15,20}}/{_K}{{40}}"),
+    ("do", rf"[opr]_v1_{_HEX}{{40}}"),  # DigitalOcean
+    ("dp.", r"(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{40}"),  # Doppler
+    ("e2b_", rf"{_HEX}{{40}}"),
+    ("fc-", rf"{_HEX}{{32}}"),  # Firecrawl
+    ("fig", rf"[dor]_{_K}{{40}}"),  # Figma
+    ("fm", r"[12][ar]?_[A-Za-z0-9+/]{60}"),  # Fly
+    ("fo1_", rf"{_K}{{40}}"),
+    ("gl", rf"(?:ffct|rtr|soat|wt)-{_K}{{20}}"),  # GitLab
+    ("glc_eyJ", r"[A-Za-z0-9+/]{32}"),  # Grafana
+    ("glsa_", r"[A-Za-z0-9]{32}"),
+    ("gsk_", r"[A-Za-z0-9]{40}"),  # Groq
+    ("hv", rf"[bsr]\.{_K}{{24}}"),  # Vault
+    ("jina_", r"[A-Za-z0-9]{40}"),
+    ("lin_", r"(?:api|oauth)_[A-Za-z0-9]{40}"),  # Linear
+    ("lsv2_", rf"(?:pt|sk)_{_HEX}{{32}}"),  # LangSmith
+    ("npm_", r"[A-Za-z0-9]{36}"),
+    ("ntn_", r"[A-Za-z0-9]{40}"),  # Notion
+    ("nvapi-", rf"{_K}{{40}}"),
+    ("ops_eyJ", r"[A-Za-z0-9+/_-]{40}"),  # 1Password
+    ("pat", rf"[A-Za-z0-9]{{14}}\.{_HEX}{{40}}"),  # Airtable
+    ("pcsk_", rf"{_K}{{40}}"),  # Pinecone
+    ("ph", r"[sx]_[A-Za-z0-9]{40}"),  # PostHog
+    ("pplx-", r"[A-Za-z0-9]{40}"),
+    ("pscale_", r"(?:tkn|pw|oauth)_[A-Za-z0-9_=.-]{32}"),
+    ("pul-", rf"{_HEX}{{40}}"),  # Pulumi
+    ("r8_", r"[A-Za-z0-9]{37}"),  # Replicate
+    ("rubygems_", rf"{_HEX}{{48}}"),
+    ("sb_secret_", rf"{_K}{{20}}"),  # Supabase
+    ("sbp_", rf"{_HEX}{{40}}"),
+    ("secret_", r"[A-Za-z0-9]{43}"),  # Notion
+    ("shp", r"(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),  # Shopify
+    ("sk-", r"[A-Za-z0-9]{32}"),  # OpenAI before projects, DeepSeek, Moonshot and others
+    # OpenAI with the name of a project or an account, which has the same characters as a key.
+    ("sk-", rf"{_K}{{8,100}}?T3BlbkFJ{_K}{{8}}"),
+    ("sk-lf-", rf"{_HEX}{{8}}-{_K}{{20}}"),  # Langfuse
+    ("sk_", rf"{_HEX}{{48}}"),  # ElevenLabs
+    ("sntry", r"[su]_[A-Za-z0-9+/_-]{40}"),
+    ("tgp_v1_", rf"{_K}{{40}}"),  # Together
+    ("tvly-", rf"{_K}{{20}}"),
+    ("v1.0-", rf"{_HEX}{{24}}-{_HEX}{{64}}"),  # Cloudflare
+    ("whsec_", r"[A-Za-z0-9+/]{24}"),  # Stripe
+    ("xai-", r"[A-Za-z0-9]{40}"),
+    ("xapp-", r"[0-9]-[A-Z0-9]{5,20}-[0-9]{5,20}-[a-z0-9]{20}"),  # Slack
+    ("xkeysib-", rf"{_HEX}{{40}}"),  # Brevo
+    ("xoxe.xox", r"[bp]-[A-Za-z0-9-]{30}"),
+    ("ya29.", rf"{_K}{{30}}"),  # Google
+)
+"""Beginnings and the rest. No letter or digit may precede them, since words end with some of them.
+"""
+
+
+def not_behind(characters: str) -> str:
+    """An expression for a place that none of these characters precedes.
+
+    The letter of an escape, as in `\\n` in JSON, is no letter, and belongs to the match.
+    """
+    return rf"(?:\\[nrt]|(?<![{characters}]))"
+
+
+def service_keys() -> Mapping[str, str]:
+    """Expressions by their names."""
+    rests: dict[str, list[str]] = {}
+    for first_letters, later_letters in _AFTER_WORDS:
+        rests.setdefault(first_letters[0], []).append(re.escape(first_letters[1:]) + later_letters)
+    # By first letters, so that few of them are tried at a place.
+    after_words = "|".join(f"{first}(?:{'|'.join(each)})" for first, each in rests.items())
+    return {**_ANYWHERE, "service_key": f"{not_behind('A-Za-z0-9')}(?:{after_words})"}
+
 
 # Of AWS the second one looks for words nearby.
 _DETECTORS: tuple[tuple[str, type[RegexBasedDetector], int | None], ...] = (
@@ -68,13 +195,13 @@ def bounded(expression: str) -> str:
     raise ValueError(f"{expression} can't be bounded")
 
 
-def _with_end(most: int, found: re.Match[str]) -> str:
-    if found["least"] is not None:
-        least = int(found["least"])
-    elif found["sign"] is not None:
-        least = int(found["sign"] == "+")
+def _with_end(most: int, match: re.Match[str]) -> str:
+    if match["least"] is not None:
+        least = int(match["least"])
+    elif match["sign"] is not None:
+        least = int(match["sign"] == "+")
     else:
-        return found[0]
+        return match[0]
     return f"{{{least},{max(least, most)}}}"
 
 
@@ -119,7 +246,7 @@ _SPACES = r" \u00a0\u2002-\u200a\u202f\u205f\u3000"
 _DASHES = r"\-\u2010-\u2015\u2212\uff0d"
 _ALNUM = rf"A-Za-z{_DIGITS}"
 _ENDS = rf"(?![{_ALNUM}])"
-# Behind the first character of a number, where it takes no time at letters: it is in no word (the
+# After the first character of a number, where it costs no time at letters: it is in no word (the
 # letter of an escape, as in `\\n` in JSON, is none), and in no longer number.
 _IN_NO_NUMBER = rf"(?:(?<![{_ALNUM}].)|(?<=\\[nrt].))(?<![{_DIGITS}][.{_DASHES}].)"
 # Of scripts that put spaces between words: Latin, Greek, Cyrillic.
@@ -157,8 +284,8 @@ _IBAN = (
 
 
 def _length_of_card(text: str) -> int:
-    found = _ON_CARD.match(text)
-    ends = (len(text),) if found is None else (found.end(), len(text))
+    match = _ON_CARD.match(text)
+    ends = (len(text),) if match is None else (match.end(), len(text))
     return next((end for end in ends if _passes_luhn(text[:end])), 0)
 
 
@@ -178,13 +305,13 @@ _OTHERS: Mapping[Group, Pattern] = {
     "card": Pattern("card", _CARD, valid_length=_length_of_card),
     "iban": Pattern("iban", _IBAN, valid_length=length_of_iban),
     "ssn": Pattern("ssn", _SSN, valid_length=_length_of_ssn),
-    # Behind all others, of which it may be a part.
+    # After all others, since it may be a part of them.
     "phone": Pattern("phone", _PHONE),
 }
 
 
 def patterns_of(groups: Iterable[Group]) -> tuple[Pattern, ...]:
     """The patterns of some groups."""
-    wanted = frozenset(groups)
-    secrets = tuple(_secrets()) if "secrets" in wanted else ()
-    return (*secrets, *(pattern for name, pattern in _OTHERS.items() if name in wanted))
+    group_names = frozenset(groups)
+    secrets = tuple(_secrets()) if "secrets" in group_names else ()
+    return (*secrets, *(pattern for name, pattern in _OTHERS.items() if name in group_names))

@@ -18,7 +18,7 @@ CONTEXT = 2
 REDACTED = "[redacted]"
 NOT_IN_TEXT = "\ufdd0"
 """A noncharacter, which no text has. Expecting it, a pattern matches only in part, and only up to
-the end of the text: so it tells where text begins that more text may make a match.
+the end of the text. So it finds the begin of a text that may become a match with more text.
 """
 # A lazy repetition (group `lazy`), or what only looks like one: escapes, classes, comments.
 _LAZY = re.compile(
@@ -26,29 +26,29 @@ _LAZY = re.compile(
 )
 # Pieces behind a match are searched this many at a time.
 _PIECES = 256
-# Python's own parser of patterns. `regex` has none that can be asked.
+# Python's own parser of patterns. That of `regex` is not public.
 _parser: Any = importlib.import_module("re._parser")
 _LOOK_AROUND = ("ASSERT", "ASSERT_NOT")
 _WORD_BOUNDARIES = ("AT_BOUNDARY", "AT_NON_BOUNDARY")
 
 
 class PatternRefused(ValueError):
-    """A pattern can't be used on a stream. The message says why."""
+    """A pattern can't be used on a stream, for the reason in the message."""
 
 
-class TooSlow(Exception):
+class PatternTooSlow(Exception):
     """A pattern took too long on a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What should not be in an answer.
+    """A text that should not be in an answer.
 
     Args:
         expression: of at most `LONGEST_MATCH` characters. It sees at most `CONTEXT` characters
             before what it matches.
-        more: one more piece of a match. Pieces are redacted as they come, however many.
-        until: where a block ends that begins with the match. All up to there is redacted.
+        more: the expression of a further piece of a match. Any number of pieces is redacted.
+        until: the end of a block that begins with the match. All up to there is redacted.
         valid_length: returns the length of the valid beginning of a match, by its check digits for
             example. 0: the match is not valid.
     """
@@ -63,7 +63,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a pattern matches."""
+    """The place of a pattern's match."""
 
     pattern: Pattern
     first: int
@@ -71,9 +71,9 @@ class Found:
 
 
 class Expression:
-    """A pattern's expression, and where a match may begin that the text has not the end of.
+    """A compiled expression, which also finds the beginning of an incomplete match.
 
-    Each search takes at most the `seconds` that it is given, or raises `TooSlow`.
+    A search that takes more than its `seconds` raises `PatternTooSlow`.
     """
 
     __slots__ = ("_beginning", "_whole")
@@ -89,67 +89,71 @@ class Expression:
         return int(self._whole.groups)
 
     def unmatched_until(self, text: str, position: int, seconds: float) -> int | None:
-        """Where a match may begin that is incomplete, or the text's length. None: one is complete.
+        """The start of a possible incomplete match, or the text's length. None: one is complete.
 
         For text without a match it returns the same as `undecided_from` and `search` together, in
         half the time.
         """
-        found = _in_time(self._whole.search, text, position, seconds, partial=True)
-        if found is None:
+        match = _in_time(self._whole.search, text, position, seconds, partial=True)
+        if match is None:
             return len(text)
-        return int(found.start()) if found.partial else None
+        return int(match.start()) if match.partial else None
 
     def undecided_from(self, text: str, position: int, seconds: float) -> int:
-        """From where on more text may change what matches. The length of the text: nowhere."""
-        found = _in_time(self._beginning.search, text, position, seconds, partial=True)
-        return len(text) if found is None else int(found.start())
+        """The place from which more text may change the matches. The length of the text: none."""
+        match = _in_time(self._beginning.search, text, position, seconds, partial=True)
+        return len(text) if match is None else int(match.start())
 
     def is_undecided_at(self, text: str, position: int, seconds: float) -> bool:
         """Whether more text may change what matches at this place."""
-        found = _in_time(self._beginning.match, text, position, seconds, partial=True)
-        return found is not None
+        match = _in_time(self._beginning.match, text, position, seconds, partial=True)
+        return match is not None
 
     def search(self, text: str, position: int, seconds: float) -> tuple[int, int] | None:
         """The first match from `position` on, as its range."""
-        found = _in_time(self._whole.search, text, position, seconds)
-        return None if found is None else found.span()
+        match = _in_time(self._whole.search, text, position, seconds)
+        return None if match is None else match.span()
 
     def group_at(self, text: str, position: int, seconds: float) -> int | None:
         """The outermost group of the match at `position`. None if there is no match."""
-        found = _in_time(self._whole.match, text, position, seconds)
-        return None if found is None else found.lastindex
+        match = _in_time(self._whole.match, text, position, seconds)
+        return None if match is None else match.lastindex
 
     def end_at(self, text: str, position: int, seconds: float) -> int | None:
         """The end of the match that begins at `position`. None if there is none."""
-        found = _in_time(self._whole.match, text, position, seconds)
-        return None if found is None else int(found.end())
+        match = _in_time(self._whole.match, text, position, seconds)
+        return None if match is None else int(match.end())
 
 
 class Patterns:
     """Several patterns. Of two that match at the same place the first counts."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        self.any = Expression("|".join(f"(?:{pattern.expression})" for pattern in patterns))
-        self._each = [(pattern, Expression(pattern.expression)) for pattern in patterns]
-        # Here each pattern is a group, so that a match has its number. `any` has no groups, since
-        # searches with groups are slower.
+        self.any_of_all = Expression("|".join(f"(?:{pattern.expression})" for pattern in patterns))
+        self._expressions = [(pattern, Expression(pattern.expression)) for pattern in patterns]
+        # Here each pattern is a group, so that a match has its number. `any_of_all` has no groups,
+        # since searches with groups are slower.
         self._which = Expression("|".join(f"({pattern.expression})" for pattern in patterns))
-        self._number_of_group = _numbers_of_groups(self._which, [each for _, each in self._each])
+        self._number_of_group = _numbers_of_groups(
+            self._which, [expression for _, expression in self._expressions]
+        )
         self.rests = {pattern.name: _rest_of(pattern) for pattern in patterns if _has_rest(pattern)}
         self.names = frozenset(pattern.name for pattern in patterns)
 
-    def first(self, text: str, position: int, before: int, seconds: float) -> Found | None:
-        """The first match that begins from `position` on and before `before`."""
-        while (span := self.any.search(text, position, seconds)) is not None and span[0] < before:
-            found = self._match_at(text, span[0], seconds)
-            if found is not None:
-                return found
+    def first(self, text: str, position: int, first_end: int, seconds: float) -> Found | None:
+        """The first match that begins from `position` on and before `first_end`."""
+        while (span := self.any_of_all.search(text, position, seconds)) is not None and span[
+            0
+        ] < first_end:
+            match = self._match_at(text, span[0], seconds)
+            if match is not None:
+                return match
             position = span[0] + 1
         return None
 
     def _match_at(self, text: str, first: int, seconds: float) -> Found | None:
         number = self._number_of_group.get(self._which.group_at(text, first, seconds), 0)
-        for pattern, expression in self._each[number:]:
+        for pattern, expression in self._expressions[number:]:
             end = expression.end_at(text, first, seconds)
             if end is None:
                 continue
@@ -160,21 +164,23 @@ class Patterns:
         return None
 
 
-def _with_stop(found: re.Match[str]) -> str:
+def _with_stop(match: re.Match[str]) -> str:
     """A lazy repetition with a condition behind it that is always met.
 
     Without it, `regex` looks for the text behind the repetition past the characters that it
-    repeats, and takes the end of the text for the middle of a match.
+    repeats, and treats the end of the text as the middle of a match.
     """
-    return found[0] if found["lazy"] is None else f"{found[0]}(?<!{NOT_IN_TEXT})"
+    return match[0] if match["lazy"] is None else f"{match[0]}(?<!{NOT_IN_TEXT})"
 
 
-def _numbers_of_groups(joined: Expression, each: Sequence[Expression]) -> dict[int | None, int]:
+def _numbers_of_groups(
+    joined: Expression, expressions: Sequence[Expression]
+) -> dict[int | None, int]:
     """The number of each expression, by its group in the expression that joins all of them.
 
     Empty if several expressions have groups of the same name: then there are fewer groups.
     """
-    sizes = [1 + expression.groups for expression in each]
+    sizes = [1 + expression.groups for expression in expressions]
     if joined.groups != sum(sizes):
         return {}
     return {group: number for number, group in enumerate(accumulate(sizes[:-1], initial=1))}
@@ -244,4 +250,4 @@ def _in_time(
     try:
         return search(text, position, timeout=seconds, **options)
     except TimeoutError:
-        raise TooSlow(f"a pattern took more than {seconds:g} s") from None
+        raise PatternTooSlow(f"a pattern took more than {seconds:g} s") from None

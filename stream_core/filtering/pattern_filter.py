@@ -21,19 +21,19 @@ from evenflow.stream_core.filtering.pattern import (
     NOT_IN_TEXT,
     Pattern,
     Patterns,
-    TooSlow,
+    PatternTooSlow,
 )
 from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
 
-# Characters. A block whose end doesn't come is redacted up to here.
+# Characters. A block without an end is redacted up to here.
 _LONGEST_BLOCK = 16_384
 # Undecided text is searched again when it has grown by one part of this many. Short text is
 # searched sooner, so that a match is found with the next token.
 _GROWTH, _GROWTH_OF_SHORT, _SHORT_MATCH = 4, 8, 64
 # A character that no key has.
 _WORD_END = re.compile(r"[^A-Za-z0-9_.+/=-]")
-# Reading the clock takes as long as a search in short text. One of this many is measured.
-_MEASURED = 8
+# Reading the clock costs as much as a search in short text. One of this many is measured.
+_MEASURE_EVERY = 8
 _SHORT = 256
 
 
@@ -41,10 +41,10 @@ class PatternFilter:
     """A `TextFilter` of patterns.
 
     Args:
-        before: the text that stands. A match may begin in it; then its rest is redacted.
+        before: the text that is already sent. If a match begins in it, only the rest is redacted.
         on_match: called with the name of each pattern that matched.
-        promptly: up to this length, undecided text is searched with each new piece. For text that
-            was shown and should be taken back at once.
+        promptly: up to this length, undecided text is searched with each new piece. It is for text
+            that was shown and should be retracted at once.
         budget: the CPU time of the answer. Once it is spent, `push` returns nothing more. None:
             time is not counted.
     """
@@ -54,16 +54,16 @@ class PatternFilter:
         "_block",
         "_budget",
         "_fresh",
-        "_from",
         "_inside",
         "_is_in_word",
         "_on_match",
         "_patterns",
         "_promptly",
         "_searches",
-        "_shown",
+        "_sent_end",
         "_text",
         "_undecided",
+        "_undecided_start",
     )
 
     def __init__(
@@ -82,14 +82,14 @@ class PatternFilter:
         self._promptly = promptly
         self._budget = budget or CpuBudget(lambda: 0.0)
         self._text = before[-LONGEST_MATCH:]
-        # Characters of `_text` that are out, and those before which nothing is undecided.
-        self._shown, self._from = len(self._text), 0
+        # The length of the sent part of `_text`, and the start of its undecided part.
+        self._sent_end, self._undecided_start = len(self._text), 0
         # Characters that were undecided at the last search, and those that came since.
         self._undecided = self._fresh = 0
         # Whether no word has ended in what was undecided at the last search.
         self._is_in_word = True
         self._searches = 0
-        # The pattern whose match goes on, and how much of its block is still redacted.
+        # The pattern of a match that continues, and the characters of its block still to redact.
         self._inside: Pattern | None = None
         self._block = 0
 
@@ -110,19 +110,19 @@ class PatternFilter:
         return self._search(last=False)
 
     def finish(self) -> str:
-        """See `TextFilter.finish`. What was held back is no match, or is replaced."""
+        """See `TextFilter.finish`. Buffered text is no match, or is replaced."""
         return self._search(last=True)
 
     def _search(self, *, last: bool) -> str:
         budget, fresh = self._budget, self._fresh
         self._searches += 1
-        times = _MEASURED if len(self._text) < _SHORT else 1
+        times = _MEASURE_EVERY if len(self._text) < _SHORT else 1
         is_measured = self._searches % times == 0
         began = budget.cpu_seconds() if is_measured else 0.0
         cleared: list[str] = []
         try:
             self._clear(cleared, last=last)
-        except TooSlow:
+        except PatternTooSlow:
             if last:
                 raise
             budget.exhaust()
@@ -130,42 +130,42 @@ class PatternFilter:
             raise StopAnswer("".join(cleared)) from None
         self._forget()
         self._fresh = 0
-        self._undecided = 0 if self._inside else len(self._text) - self._from
-        self._is_in_word = _WORD_END.search(self._text, self._from) is None
+        self._undecided = 0 if self._inside else len(self._text) - self._undecided_start
+        self._is_in_word = _WORD_END.search(self._text, self._undecided_start) is None
         budget.charge(fresh, times * (budget.cpu_seconds() - began) if is_measured else 0.0)
         return "".join(cleared)
 
     def _clear(self, cleared: list[str], *, last: bool) -> None:
         patterns, text, seconds = self._patterns, self._text, self._budget.search_seconds
         if not last and self._inside is None:
-            unmatched = patterns.any.unmatched_until(text, self._from, seconds)
+            unmatched = patterns.any_of_all.unmatched_until(text, self._undecided_start, seconds)
             if unmatched is not None:  # as nearly always
-                cleared.append(text[self._shown : unmatched])
+                cleared.append(text[self._sent_end : unmatched])
                 self._go_to(unmatched)
                 return
         until = -1
         while self._inside is None or self._skip(self._inside, cleared, last=last):
-            if until < self._from:
+            if until < self._undecided_start:
                 until = len(text)
                 if not last:
-                    until = patterns.any.undecided_from(text, self._from, seconds)
-            found = patterns.first(text, self._from, until, seconds)
-            if found is None:
-                cleared.append(text[self._shown : until])
+                    until = patterns.any_of_all.undecided_from(text, self._undecided_start, seconds)
+            match = patterns.first(text, self._undecided_start, until, seconds)
+            if match is None:
+                cleared.append(text[self._sent_end : until])
                 self._go_to(until)
                 return
-            cleared.append(text[self._shown : found.first])
-            if found.end > self._shown:
-                self._on_match(found.pattern.name)
+            cleared.append(text[self._sent_end : match.first])
+            if match.end > self._sent_end:
+                self._on_match(match.pattern.name)
                 if self._action is FilterAction.STOP:
                     raise StopAnswer
-                self._inside, self._block = found.pattern, _LONGEST_BLOCK
-            self._go_to(found.end)
+                self._inside, self._block = match.pattern, _LONGEST_BLOCK
+            self._go_to(match.end)
 
     def _skip(self, pattern: Pattern, cleared: list[str], *, last: bool) -> bool:
-        """Skip the rest of a match. Returns whether its end was seen.
+        """Skip the rest of a match. Returns whether its end was found.
 
-        The replacement comes then: whoever goes on with this answer at another task finds either
+        The replacement is sent then: a task that adopts this answer finds either
         all of the match replaced, or nothing of it.
         """
         if pattern.name in self._patterns.rests:
@@ -178,8 +178,8 @@ class PatternFilter:
 
     def _skip_pieces(self, pattern: Pattern, *, last: bool) -> bool:
         pieces, seconds = self._patterns.rests[pattern.name], self._budget.search_seconds
-        while last or not pieces.is_undecided_at(self._text, self._from, seconds):
-            end = pieces.end_at(self._text, self._from, seconds)
+        while last or not pieces.is_undecided_at(self._text, self._undecided_start, seconds):
+            end = pieces.end_at(self._text, self._undecided_start, seconds)
             if end is None:
                 return True
             self._go_to(end)
@@ -187,24 +187,24 @@ class PatternFilter:
 
     def _skip_block(self, pattern: Pattern, *, last: bool) -> bool:
         mark, seconds = self._patterns.rests[pattern.name], self._budget.search_seconds
-        text, first = self._text, self._from
+        text, first = self._text, self._undecided_start
         until = len(text) if last else mark.undecided_from(text, first, seconds)
         end = mark.search(text, first, seconds)
         if end is not None and end[0] < min(until, first + self._block):
             self._go_to(end[1])
             return True
         self._go_to(min(until, first + self._block))
-        self._block -= self._from - first
+        self._block -= self._undecided_start - first
         return last or not self._block
 
     def _go_to(self, position: int) -> None:
-        self._from = position
-        self._shown = max(self._shown, position)
+        self._undecided_start = position
+        self._sent_end = max(self._sent_end, position)
 
     def _forget(self) -> None:
-        """Keep the characters before what is undecided that patterns may look at."""
-        done = self._from - CONTEXT
-        if done > 0:
-            self._text = self._text[done:]
-            self._from -= done
-            self._shown -= done
+        """Drop sent text, except the last characters that patterns may look at."""
+        dropped = self._undecided_start - CONTEXT
+        if dropped > 0:
+            self._text = self._text[dropped:]
+            self._undecided_start -= dropped
+            self._sent_end -= dropped

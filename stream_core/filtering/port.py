@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
+
+
+class FilterChain:
+    """A `TextFilter` of several: each filter gets the text that the one before it has cleared."""
+
+    __slots__ = ("_filters",)
+
+    def __init__(self, filters: Sequence[TextFilter]) -> None:
+        self._filters = filters
+
+    def push(self, text: str) -> str:
+        """See `TextFilter.push`."""
+        return self._pass_on(text, 0)
+
+    def finish(self) -> str:
+        """See `TextFilter.finish`."""
+        text = ""
+        for place, text_filter in enumerate(self._filters):
+            try:
+                text = (text_filter.push(text) if text else "") + text_filter.finish()
+            except StopAnswer as stop:
+                raise StopAnswer(self._pass_on(stop.cleared, place + 1)) from None
+        return text
+
+    def _pass_on(self, text: str, first: int) -> str:
+        for place, text_filter in enumerate(self._filters[first:], first):
+            if not text:
+                break
+            try:
+                text = text_filter.push(text)
+            except StopAnswer as stop:
+                raise StopAnswer(self._pass_on(stop.cleared, place + 1)) from None
+        return text
 
 
 class Filtering(StrEnum):
@@ -45,7 +78,7 @@ class TextFilter(Protocol):
     """
 
     def push(self, text: str) -> str:
-        """Take more text. Returns what is cleared of all that came, or stands in its place.
+        """Take more text. Returns the cleared text, with replacements.
 
         Raises:
             StopAnswer: the answer ends here.
@@ -56,4 +89,4 @@ class TextFilter(Protocol):
 
 
 MakeFilter = Callable[[str], TextFilter]
-"""Makes a filter for the place whose text so far is given. That stands, and isn't put out again."""
+"""Makes a filter for a place. Its argument is the place's text so far, which is already sent."""

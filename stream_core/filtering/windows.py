@@ -21,11 +21,11 @@ def window_of(text: str, *, last: bool) -> int:
     Args:
         last: nothing comes behind it.
     """
-    ends = [found.end() for found in _SENTENCE_END.finditer(text, 0, LONGEST_WINDOW)]
+    ends = [match.end() for match in _SENTENCE_END.finditer(text, 0, LONGEST_WINDOW)]
     if ends and ends[-1] >= _ENOUGH:
         return ends[-1]
     if len(text) >= LONGEST_WINDOW:
-        spaces = [found.end() for found in _SPACE.finditer(text, _ENOUGH, LONGEST_WINDOW)]
+        spaces = [match.end() for match in _SPACE.finditer(text, _ENOUGH, LONGEST_WINDOW)]
         return spaces[-1] if spaces else LONGEST_WINDOW
     return len(text) if last else 0
 
@@ -37,10 +37,10 @@ def overlap_of(text: str, judged: str) -> int:
 
     Args:
         text: what was judged.
-        judged: what stands in its place.
+        judged: the text that replaces it.
     """
-    most = min(LONGEST_OVERLAP, len(text), len(judged))
-    same = next((at for at in range(most) if text[-1 - at] != judged[-1 - at]), most)
+    max_length = min(LONGEST_OVERLAP, len(text), len(judged))
+    same = next((at for at in range(max_length) if text[-1 - at] != judged[-1 - at]), max_length)
     if same == len(text):
         return same
     space = _SPACE.search(text, len(text) - same)

@@ -14,14 +14,14 @@ IDENTITY = "identity"
 MOST_TIMES = 100
 """How many times larger than what was sent its content may be. Text of chats is 3 to 30 times."""
 FREE_BYTES = 65_536
-"""So much content needs no ratio: a few words, many times over."""
+"""Bytes of content that need no ratio: a few words, many times over."""
 
 _PIECE_BYTES = 65_536
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 class ContentDecoder:
-    """Gives the content of a body as its bytes come. Never has more of it than one piece.
+    """Decodes a body piece by piece. Never has more of the content than one piece.
 
     Args:
         encoding: the header `Content-Encoding`. None if it is missing.
@@ -32,24 +32,24 @@ class ContentDecoder:
         UnsupportedMediaType: the encoding is not taken.
     """
 
-    def __init__(self, encoding: str | None, accepted: Collection[str], most: int) -> None:
+    def __init__(self, encoding: str | None, accepted: Collection[str], max_bytes: int) -> None:
         name = (encoding or IDENTITY).strip().lower()
         if name != IDENTITY and name not in accepted:
-            taken = ", ".join(accepted) or IDENTITY
+            accepted_names = ", ".join(accepted) or IDENTITY
             raise UnsupportedMediaType(
-                f"a body with Content-Encoding {name[:32]!r} is not taken here, only {taken} is; "
-                "nothing was accepted, send it as it is",
+                f"a body with Content-Encoding {name[:32]!r} is not taken here, only "
+                f"{accepted_names} is; nothing was accepted, send it as it is",
                 code="unsupported_encoding",
                 param="Content-Encoding",
-                expected=taken,
+                expected=accepted_names,
             )
         self._inflating = None if name == IDENTITY else zlib.decompressobj(_GZIP_WINDOW)
-        self._most = most
+        self._max_bytes = max_bytes
         self._received = 0
-        self._given = 0
+        self._decoded_bytes = 0
 
     def feed(self, received: bytes) -> Iterator[bytes]:
-        """The content of the next bytes, in pieces. None of it is made before it is asked for.
+        """The content of the next bytes, in pieces. Each is decoded when it is requested.
 
         Raises:
             TooLarge: the content is larger than allowed, or than its ratio allows.
@@ -81,10 +81,10 @@ class ContentDecoder:
             raise _undecodable()
 
     def _counted(self, piece: bytes) -> bytes:
-        self._given += len(piece)
-        if self._given > self._most:
+        self._decoded_bytes += len(piece)
+        if self._decoded_bytes > self._max_bytes:
             raise body_too_large()
-        if self._given > max(FREE_BYTES, MOST_TIMES * self._received):
+        if self._decoded_bytes > max(FREE_BYTES, MOST_TIMES * self._received):
             raise TooLarge(
                 f"the body's content is more than {MOST_TIMES} times as large as what was sent; "
                 "nothing was accepted, send it without Content-Encoding",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, GetJsonSchemaHandler
+from pydantic import BaseModel, Discriminator, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import with_default_schema
@@ -20,6 +20,23 @@ from evenflow.stream_core.base.errors import (
     TooLarge,
     is_worth_repeating,
 )
+from evenflow.stream_core.http.routes import protocol_at
+
+TEXT, LIST = "<text>", "<list>"
+"""The tags of the two in a union with the discriminator `TEXT_OR_LIST`."""
+
+
+def _kind(value: object) -> str | None:
+    # Without this tag pydantic reports a wrong list as "not a string".
+    return TEXT if isinstance(value, str) else LIST if isinstance(value, list) else None
+
+
+TEXT_OR_LIST = Discriminator(
+    _kind,
+    custom_error_type="text_or_list",
+    custom_error_message="Input should be a string or a list",
+)
+
 
 ErrorType = Literal[
     "invalid_request_error",
@@ -45,7 +62,7 @@ class ErrorObject(BaseModel):
 
     Where they apply: `param` is the wrong field, `retry_after_ms` is when to try again, `status` is
     the HTTP status of the model's server, `expected` is the value that was expected instead, and
-    `limit` is whose bound it is, and which.
+    `limit` is the bound, and its owner.
     """
 
     type: ErrorType
@@ -92,7 +109,7 @@ CHUNK_ID_PATTERN = r"^(-1|[0-9]{1,15})(?:\.([0-9]{1,9}))?$"
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
-# Statuses with `Retry-After`, and its seconds if no time is known.
+# Statuses with `Retry-After`, and its seconds if the time is unknown.
 _BUSY, _USUAL_RETRY_AFTER = (429, 503), "2"
 
 
@@ -122,8 +139,10 @@ def error_headers(error: EvenflowError) -> dict[str, str]:
 
 
 def path_not_found(path: str) -> NotFound:
-    """The error for an unknown path."""
-    return NotFound(f"there is no {path[:200]}", code="path_not_found")
+    """The error for an unknown path, or for one of a protocol's paths that is not served."""
+    advice = protocol_at(path).advice_for(path)
+    message = f"there is no {path[:200]}" if advice is None else f"{advice}. Nothing was generated"
+    return NotFound(message, code="path_not_found")
 
 
 def method_not_allowed(method: str, path: str) -> MethodNotAllowed:
@@ -158,7 +177,7 @@ def whole_number(name: str, text: str | None, default: int, lowest: int = 0) -> 
     """
     if text is None:
         return default
-    # Stricter than `int`, which also takes `1_0`, ` 7 ` and the digits of every script.
+    # Stricter than `int`, which also accepts `1_0`, ` 7 ` and the digits of every script.
     value = int(text) if _WHOLE_NUMBER.fullmatch(text) else lowest - 1
     if value < lowest:
         raise InvalidRequest(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evenflow.stream_core.http.component_schemas import Model
-from evenflow.stream_core.http.http_contract import ErrorBody
+from evenflow.stream_core.http.http_contract import CHUNK_ID_PATTERN, ErrorBody
 from evenflow.stream_core.http.routes import Route
 
 Codes = Mapping[int, tuple[str, ...]]
@@ -31,9 +31,9 @@ class Answer:
     Args:
         headers: names in `openapi.HEADERS`.
         events: the events of a stream, each with its type.
-        resumable: whether each of them has an `id`, after which the stream resumes.
-        chunks: the events of a stream that a client may ask for. Their types are not listed.
-        done: whether `[DONE]` comes behind the chunks.
+        resumable: whether each event has an `id`, after which the stream resumes.
+        chunks: the events of a stream that a client may request. Their types are not listed.
+        done: whether `[DONE]` follows the chunks.
     """
 
     status: int
@@ -55,7 +55,7 @@ class Operation:
         refusals: the errors that it may be answered with.
         body: the model of the request's body.
         error: the model of the body of its errors.
-        security: names in `openapi.SECURITY_SCHEMES`, one of which is needed. "" stands for none.
+        security: names in `openapi.SECURITY_SCHEMES`. One of them is needed. "" means none.
     """
 
     route: Route
@@ -77,3 +77,37 @@ def refusals(*parts: Codes) -> dict[int, tuple[str, ...]]:
         for status, codes in part.items():
             merged[status] = tuple(dict.fromkeys((*merged.get(status, ()), *codes)))
     return dict(sorted(merged.items()))
+
+
+RESPONSE_ID = Parameter(
+    "response_id",
+    "path",
+    "From the answer to `POST /chat/message`.",
+    {"type": "string", "minLength": 1},
+)
+KEYS = ("", "tenantKey", "session")
+IDEMPOTENCY_KEY = Parameter(
+    "Idempotency-Key",
+    "header",
+    "The same request with the same key gives the same response, and nothing is generated twice.",
+    {"type": "string", "minLength": 1, "maxLength": 255},
+)
+TIMEOUT = Parameter(
+    "Evenflow-Timeout-Ms",
+    "header",
+    "The most milliseconds that the whole answer may take. `timeout_ms` in the body overrides it.",
+    {"type": "integer", "minimum": 1},
+)
+FIRST_TOKEN = Parameter(
+    "x-slo-ttft-ms",
+    "header",
+    "Within how many milliseconds the first token is wanted. Of what waits of one address, the "
+    "request wanted first comes first.",
+    {"type": "integer", "minimum": 1},
+)
+LAST_CHUNK_ID = Parameter(
+    "Last-Event-ID",
+    "header",
+    "The `id` of the last event that the client has, empty for none.",
+    {"type": "string", "pattern": f"^$|{CHUNK_ID_PATTERN}"},
+)

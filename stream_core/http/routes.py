@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import Literal
@@ -12,16 +12,16 @@ from typing import Literal
 from evenflow.stream_core.auth.rights import Right
 
 EDGE_KEY_HEADER = "x-evenflow-edge-key"
-"""The header by which CloudFront shows the functions that a request came through it."""
+"""The header in which CloudFront sends its key to the functions."""
 
-EVENFLOW = "evenflow"
-"""The protocol of routes of our own."""
+ANTHROPIC_VERSION = "anthropic-version"
+"""The header that each client of Anthropic's API sends."""
 
 _NAME = re.compile(r"\{(\w+)(\+?)\}")
 
 
 class Origin(StrEnum):
-    """Who answers a path in AWS. On one machine the handler answers all of them."""
+    """The server of a path in AWS. On one machine the handler serves all of them."""
 
     HANDLER = "handler"
     """The handler, behind the load balancer."""
@@ -34,7 +34,7 @@ class Origin(StrEnum):
     MODULES = "modules"
     """The same bucket: modules and assets that pages of other origins load."""
     MACHINE = "machine"
-    """Nobody in AWS: only the handler's own machine and its health checks use the path."""
+    """Not public in AWS: only the handler's own machine and its health checks use the path."""
 
 
 class Credential(StrEnum):
@@ -54,16 +54,16 @@ class Credential(StrEnum):
 
 
 class Bound(StrEnum):
-    """The limits of a call, beside the rate of all calls."""
+    """The limits of a call, besides the rate of all calls."""
 
     CALL = "call"
-    """No other: it is answered at once, and has no body."""
+    """None: it is answered at once, and has no body."""
     BODY = "body"
     """It has a small body."""
     STREAM = "stream"
     """It reads a response, and may wait for it."""
     ANSWER = "answer"
-    """It asks a model."""
+    """It calls a model."""
     SOCKET = "socket"
     """It opens a WebSocket."""
     MACHINE = "machine"
@@ -89,11 +89,11 @@ LIMITS_OF: Mapping[Bound, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a call needs, costs and is bound by. It is checked before the endpoint is called.
+    """The credential, cost and limits of a call. They are checked before the endpoint is called.
 
     Args:
-        right: what the credential must allow. None: no right is needed.
-        cost: how many calls it counts as in `calls_per_second`. A call of the smallest kind takes
+        right: the right that the credential must have. None: no right is needed.
+        cost: the number that it counts as in `calls_per_second`. A call of the smallest kind takes
             about a millisecond of a core. Large answers cost more.
     """
 
@@ -104,15 +104,93 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
+class Protocol:
+    """What all routes of a protocol have in common.
+
+    Args:
+        name: the value of the metric label `protocol`.
+        paths: the API's paths. All paths below them belong to it too, also unknown ones.
+        error_shape: the JSON form of an error.
+        rate_headers: the headers that report what is left of the caller's quotas. None: none.
+        not_served: paths of the API that this server lacks, each with what to call instead. The
+            first that matches counts.
+    """
+
+    name: str
+    paths: tuple[str, ...] = ()
+    error_shape: Literal["evenflow", "anthropic"] = "evenflow"
+    rate_headers: Literal["openai", "anthropic"] | None = None
+    not_served: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def advice_for(self, path: str) -> str | None:
+        """What to call instead of a path that is not served. None: the API has no such path."""
+        return next(
+            (advice for root, advice in self.not_served.items() if _is_below(path, root)), None
+        )
+
+
+EVENFLOW = Protocol("evenflow")
+OPENAI_CHAT = Protocol(
+    "openai_chat",
+    ("/v1/chat/completions", "/v1/models", "/v1/completions", "/v1/embeddings"),
+    rate_headers="openai",
+    not_served={
+        "/v1/completions": "the legacy completions are not served here; use POST "
+        "/v1/chat/completions, with the prompt as a message: "
+        '`messages=[{"role": "user", "content": prompt}]`',
+        "/v1/embeddings": "embeddings are not served here, and nothing that takes their place: "
+        "this answers conversations, by POST /v1/chat/completions; ask a server of embeddings",
+    },
+)
+OPENAI_RESPONSES = Protocol("openai_responses", ("/v1/responses",), rate_headers="openai")
+ANTHROPIC = Protocol(
+    "anthropic",
+    ("/v1/messages",),
+    error_shape="anthropic",
+    rate_headers="anthropic",
+    not_served={
+        "/v1/messages/count_tokens": "tokens are not counted here: the model's server counts "
+        "them, and each answer has the counts in `usage`",
+        "/v1/messages/batches": "batches are not served here; send each message by POST "
+        "/v1/messages",
+        "/v1/messages": "of Anthropic's API only POST /v1/messages is served here",
+    },
+)
+DURABLE_STREAMS = Protocol("durable_streams")
+AI_SDK = Protocol("ai_sdk")
+AG_UI = Protocol("ag_ui")
+_WITH_PATHS = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC)
+
+
+def protocol_at(path: str, headers: Container[str] = ()) -> Protocol:
+    """The protocol of a path, also of an unknown one.
+
+    Args:
+        headers: the names of the request's headers. OpenAI's and Anthropic's APIs share the path
+            of the models, where `ANTHROPIC_VERSION` decides.
+    """
+    if ANTHROPIC_VERSION in headers and _is_below(path, "/v1/models"):
+        return ANTHROPIC
+    for protocol in _WITH_PATHS:
+        if any(_is_below(path, root) for root in protocol.paths):
+            return protocol
+    return EVENFLOW
+
+
+def _is_below(path: str, root: str) -> bool:
+    return f"{path}/".startswith(f"{root}/")
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """One method of one path.
 
     Args:
         path: `{name}` stands for one segment, `{name+}` for the rest of the path.
-        terms: what a call needs, costs and is bound by.
-        edge_pattern: what CloudFront and the load balancer match, with `*` for any characters.
-            Given where several routes share one.
-        protocol: whose API it is. Requests are counted by it.
+        terms: the credential, cost and limits of a call.
+        edge_pattern: the pattern of CloudFront and the load balancer, with `*` for any characters.
+            It is set if several routes share one.
+        protocol: the protocol of its API.
     """
 
     method: Literal["GET", "POST", "DELETE"]
@@ -120,7 +198,7 @@ class Route:
     terms: Terms
     origin: Origin = Origin.HANDLER
     edge_pattern: str = ""
-    protocol: str = EVENFLOW
+    protocol: Protocol = EVENFLOW
 
     @property
     def public_path(self) -> str:
@@ -138,8 +216,8 @@ class Route:
 
     def match(self, path: str) -> dict[str, str] | None:
         """The values of the names in `path`. None if the route doesn't match."""
-        found = _expression(self.path).fullmatch(path)
-        return None if found is None else found.groupdict()
+        path_match = _expression(self.path).fullmatch(path)
+        return None if path_match is None else path_match.groupdict()
 
 
 @cache
@@ -172,8 +250,6 @@ _REPORT = Terms(Credential.SENDER, Right.READ, 20, Bound.CALL)
 _STOP_RESPONSE = Terms(Credential.SENDER, Right.CANCEL, 1, Bound.BODY)
 _SOCKET = Terms(Credential.READER, Right.READ, 2, Bound.SOCKET)
 _GENERATE_OVER_SOCKET = Terms(Credential.SENDER, Right.WRITE, 2, Bound.SOCKET)
-NOT_SERVED = _PUBLIC
-"""The terms of paths that only answer with the path to call instead."""
 
 OPEN_SESSION = Route("POST", "/session", _OPENING, Origin.SESSION_INIT)
 _ONE_SESSION = "/session/*"
@@ -196,61 +272,65 @@ POLL = Route("GET", "/chat/message/{response_id}", _FOLLOW, Origin.POLL_RESPONSE
 USAGE = Route("GET", "/usage", _REPORT)
 
 _OPENAI = "/v1/*"
-_CHAT = "openai_chat"
-COMPLETIONS = Route("POST", "/v1/chat/completions", _GENERATE, edge_pattern=_OPENAI, protocol=_CHAT)
-LIST_MODELS = Route("GET", "/v1/models", _LOOK_UP, edge_pattern=_OPENAI, protocol=_CHAT)
-GET_MODEL = Route("GET", "/v1/models/{model+}", _LOOK_UP, edge_pattern=_OPENAI, protocol=_CHAT)
-_RESPONSES = "openai_responses"
+COMPLETIONS = Route(
+    "POST", "/v1/chat/completions", _GENERATE, edge_pattern=_OPENAI, protocol=OPENAI_CHAT
+)
+LIST_MODELS = Route("GET", "/v1/models", _LOOK_UP, edge_pattern=_OPENAI, protocol=OPENAI_CHAT)
+GET_MODEL = Route(
+    "GET", "/v1/models/{model+}", _LOOK_UP, edge_pattern=_OPENAI, protocol=OPENAI_CHAT
+)
 CREATE_RESPONSE = Route(
-    "POST", "/v1/responses", _GENERATE, edge_pattern=_OPENAI, protocol=_RESPONSES
+    "POST", "/v1/responses", _GENERATE, edge_pattern=_OPENAI, protocol=OPENAI_RESPONSES
 )
 RESPONSES_WEBSOCKET = Route(
-    "GET", "/v1/responses", _GENERATE_OVER_SOCKET, edge_pattern=_OPENAI, protocol=_RESPONSES
+    "GET", "/v1/responses", _GENERATE_OVER_SOCKET, edge_pattern=_OPENAI, protocol=OPENAI_RESPONSES
 )
 GET_RESPONSE = Route(
-    "GET", "/v1/responses/{response_id}", _STREAM, edge_pattern=_OPENAI, protocol=_RESPONSES
+    "GET", "/v1/responses/{response_id}", _STREAM, edge_pattern=_OPENAI, protocol=OPENAI_RESPONSES
 )
 DELETE_RESPONSE = Route(
     "DELETE",
     "/v1/responses/{response_id}",
     _STOP_RESPONSE,
     edge_pattern=_OPENAI,
-    protocol=_RESPONSES,
+    protocol=OPENAI_RESPONSES,
 )
 CANCEL_RESPONSE = Route(
     "POST",
     "/v1/responses/{response_id}/cancel",
     _STOP_RESPONSE,
     edge_pattern=_OPENAI,
-    protocol=_RESPONSES,
+    protocol=OPENAI_RESPONSES,
 )
 INPUT_ITEMS = Route(
     "GET",
     "/v1/responses/{response_id}/input_items",
     _LIST,
     edge_pattern=_OPENAI,
-    protocol=_RESPONSES,
+    protocol=OPENAI_RESPONSES,
 )
 
 ANTHROPIC_MESSAGES = Route(
-    "POST", "/v1/messages", _GENERATE, edge_pattern=_OPENAI, protocol="anthropic"
+    "POST", "/v1/messages", _GENERATE, edge_pattern=_OPENAI, protocol=ANTHROPIC
 )
 
-STREAM = Route("GET", "/streams/{response_id}", _FOLLOW, protocol="durable_streams")
+STREAM = Route("GET", "/streams/{response_id}", _FOLLOW, protocol=DURABLE_STREAMS)
 
-_AI_SDK = "/api/chat*"
-CHAT = Route("POST", "/api/chat", _GENERATE, edge_pattern=_AI_SDK, protocol="ai_sdk")
-CHAT_MESSAGES = Route("GET", "/api/chat/{chat_id}", _LIST, edge_pattern=_AI_SDK, protocol="ai_sdk")
+_AI_SDK_PATHS = "/api/chat*"
+CHAT = Route("POST", "/api/chat", _GENERATE, edge_pattern=_AI_SDK_PATHS, protocol=AI_SDK)
+CHAT_MESSAGES = Route(
+    "GET", "/api/chat/{chat_id}", _LIST, edge_pattern=_AI_SDK_PATHS, protocol=AI_SDK
+)
 CHAT_STREAM = Route(
-    "GET", "/api/chat/{chat_id}/stream", _STREAM, edge_pattern=_AI_SDK, protocol="ai_sdk"
+    "GET", "/api/chat/{chat_id}/stream", _STREAM, edge_pattern=_AI_SDK_PATHS, protocol=AI_SDK
 )
 CHAT_STOP = Route(
-    "POST", "/api/chat/{chat_id}/stop", _STOP_RESPONSE, edge_pattern=_AI_SDK, protocol="ai_sdk"
+    "POST", "/api/chat/{chat_id}/stop", _STOP_RESPONSE, edge_pattern=_AI_SDK_PATHS, protocol=AI_SDK
 )
 
-_AG_UI = "/agui*"
-RUN = Route("POST", "/agui", _GENERATE, edge_pattern=_AG_UI, protocol="ag_ui")
-RUN_STOP = Route("POST", "/agui/stop", _STOP_RESPONSE, edge_pattern=_AG_UI, protocol="ag_ui")
+_AG_UI_PATHS = "/agui*"
+RUN = Route("POST", "/agui", _GENERATE, edge_pattern=_AG_UI_PATHS, protocol=AG_UI)
+RUN_STOP = Route("POST", "/agui/stop", _STOP_RESPONSE, edge_pattern=_AG_UI_PATHS, protocol=AG_UI)
 
 OPENAPI = Route("GET", "/openapi.json", _DOCUMENT, edge_pattern="/*api.json")
 ASYNCAPI = Route("GET", "/asyncapi.json", _DOCUMENT, edge_pattern="/*api.json")

@@ -1,4 +1,4 @@
-"""What the canary publishes: it asks through the front door each minute, as a client does.
+"""The metrics of the canary, which sends a message each minute, as a client does.
 
 They are no part of the catalogue: no handler has them, and an environment may be without a canary.
 """

@@ -29,10 +29,10 @@ class Statistic(StrEnum):
 
 
 class Urgency(Enum):
-    """Who is told of an alarm, besides those who read the notices of all alarms."""
+    """The reaction to an alarm, besides the notice that all alarms send."""
 
-    FELT = auto()  # readers feel it: it wakes somebody through the one alarm "users are hurting"
-    PAGE = auto()  # readers don't feel it yet, or we couldn't see it: it wakes somebody itself
+    FELT = auto()  # readers notice it: it pages through the one alarm "users are hurting"
+    PAGE = auto()  # readers don't notice it yet, or we couldn't measure it: it pages itself
     WORKING_HOURS = auto()  # it can wait for the morning: it is only recorded
 
 
@@ -41,7 +41,7 @@ _SAID = {Statistic.P95: "p95 ", Statistic.P99: "p99 ", Statistic.AVERAGE: "avg "
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """When a metric calls somebody.
+    """The condition under which a metric raises an alarm.
 
     Args:
         statistic: what is compared: of each minute, over all tasks of an environment.
@@ -71,8 +71,10 @@ class Alarm:
         """The alarm in words: `p95 > 100 ms`."""
         if self.sudden_drop:
             return f"sudden drop > {self.above:g}{self.suffix}"
-        said = "" if self.suffix.startswith((" per", " %")) else _SAID.get(self.statistic, "")
-        return f"{said}> {self.above:,g}{self.suffix}"
+        statistic_name = (
+            "" if self.suffix.startswith((" per", " %")) else _SAID.get(self.statistic, "")
+        )
+        return f"{statistic_name}> {self.above:,g}{self.suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,7 +447,7 @@ UPSTREAM_THROTTLES = Metric(
     "attempts",
     "attempts that the model's server refused because it has too much to do (429, or 503)",
     "0 a minute",
-    # A model that is over its quota is asked seldom: from what it takes to once in eight seconds.
+    # A model over its quota is called seldom: down to once in eight seconds.
     Alarm(
         Statistic.SUM,
         5,
@@ -714,7 +716,7 @@ class Promise:
 class BurnRate:
     """How many times as fast as allowed a promise is broken, in two windows.
 
-    The long one says that it matters, the short one that it goes on.
+    The long window shows that it matters, the short one that it continues.
     """
 
     times: float

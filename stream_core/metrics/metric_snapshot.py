@@ -44,7 +44,7 @@ class Distribution:
     """Counts values in buckets. The first includes all smaller values, the last all larger ones.
 
     `bounds[i]` is the inclusive upper bound of `counts[i]`; `counts[-1]` has none. The unit is the
-    caller's. There are 141 buckets: CloudWatch takes 150 values of a metric in a request.
+    caller's. There are 141 buckets: CloudWatch accepts 150 values of a metric in a request.
     """
 
     __slots__ = ("_bounds", "counts", "total")
@@ -61,7 +61,7 @@ class Distribution:
         self.total = 0.0
 
     def record(self, value: float, times: int = 1) -> None:
-        """Count a value, which occurred so many times."""
+        """Count a value that occurred `times` times."""
         self.counts[bisect_left(self._bounds, value)] += times
         self.total += value * times
 
@@ -77,13 +77,13 @@ class Distribution:
     def percentile(self, p: float) -> float:
         """The p-th percentile (0–100), interpolated in its bucket. 0.0 without values."""
         rank = self.count * p / 100
-        seen = 0
+        cumulative = 0
         for count, (low, high) in zip(
             self.counts, pairwise((0.0, *self.BOUNDS, self.BOUNDS[-1])), strict=True
         ):
-            if count and seen + count >= rank:
-                return low + (high - low) * (rank - seen) / count
-            seen += count
+            if count and cumulative + count >= rank:
+                return low + (high - low) * (rank - cumulative) / count
+            cumulative += count
         return 0.0
 
     def copy(self) -> Self:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.token_sources.demo.calls import demo_arguments
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
+from evenflow.fargate_handler.token_sources.demo.source import demo_arguments
 from evenflow.stream_core.log.entries import Kind, Part
 from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
 from tests.integration.answer import Answer, Frame

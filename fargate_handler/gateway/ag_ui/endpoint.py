@@ -77,9 +77,9 @@ class RunEndpoint:
         """Stop a run and its model, for all its readers."""
         context, sender = self._context, sender_of(request)
         body = await read_body(request, context, context.limits.message_bytes)
-        named = parse(RUN_NAME, body)
+        run_name = parse(RUN_NAME, body)
         channel = run_channel(
-            sender.tenant, sender.own(named.thread_id), named.run_id, sender.session
+            sender.tenant, sender.own(run_name.thread_id), run_name.run_id, sender.session
         )
         stream = await context.orchestrator.newest(channel)
         if stream is not None:

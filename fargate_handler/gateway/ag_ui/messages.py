@@ -40,9 +40,9 @@ def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> t
     Raises:
         InvalidRequest: a message has no content, or a call no result.
     """
-    told = [f"{each.description}: {each.value}" for each in context]
-    turns = [Turn("system", "\n".join(told))] if told else []
-    answered = {message.tool_call_id for message in messages if message.role == "tool"}
+    context_lines = [f"{each.description}: {each.value}" for each in context]
+    turns = [Turn("system", "\n".join(context_lines))] if context_lines else []
+    answered_ids = {message.tool_call_id for message in messages if message.role == "tool"}
     thought: dict[str, Any] = {}
     last_user = max(
         (place for place, message in enumerate(messages) if message.role == "user"), default=-1
@@ -52,7 +52,7 @@ def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> t
         if message.role == "reasoning":
             thought = added(thought, _thought(message, where))
         elif message.role == "assistant":
-            new = _assistant(message, where, answered, left_behind=place < last_user)
+            new = _assistant(message, where, answered_ids, left_behind=place < last_user)
             turns += [_beside(turn, thought) for turn in new]
             thought = {}
         elif thought and message.role != "activity":
@@ -64,8 +64,8 @@ def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> t
         elif message.role == "user":
             turns.append(_user(message.content, where))
         elif message.role == "tool":
-            said = _text(message.content, where) or message.error or ""
-            turns.append(Turn("tool", said, tool_call_id=message.tool_call_id))
+            text = _text(message.content, where) or message.error or ""
+            turns.append(Turn("tool", text, tool_call_id=message.tool_call_id))
     return tuple(turns)
 
 
@@ -96,7 +96,7 @@ def _beside(turn: Turn, extra: dict[str, Any]) -> Turn:
 
 
 def _assistant(
-    message: RunMessage, where: str, answered: set[str], *, left_behind: bool
+    message: RunMessage, where: str, answered_ids: set[str], *, left_behind: bool
 ) -> list[Turn]:
     calls = [
         ToolCall(
@@ -108,13 +108,13 @@ def _assistant(
         for number, call in enumerate(message.tool_calls or ())
         if call.function is not None
     ]
-    open_calls = [call.id for call in calls if call.id not in answered]
+    open_calls = [call.id for call in calls if call.id not in answered_ids]
     if open_calls and not left_behind:
         raise _wrong(f"{where}.toolCalls has a call without a result", f"{where}.toolCalls")
     text = _text(message.content, where) if message.content is not None else ""
-    made = tuple(call for call in calls if call.id in answered)
+    answered_calls = tuple(call for call in calls if call.id in answered_ids)
     extra = returned_fields(message.encrypted_value, "", f"{where}.encryptedValue")
-    return [Turn("assistant", text, made, extra=extra)] if text or made else []
+    return [Turn("assistant", text, answered_calls, extra=extra)] if text or answered_calls else []
 
 
 def _kept(call: RequestToolCall, where: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ from evenflow.stream_core.session.conversation import Turn
 
 _HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 _REQUEST_ID = "x-request-id"
-# An answer that ended while its reader was away is given once more, for so long.
+# An answer that ended without a reader can be read once more within this time.
 _LATE_SECONDS = 10.0
 _CONTINUES = "more_"
 
@@ -123,8 +123,8 @@ class ChatEndpoint:
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=True)
         response_id = request.query.get("response_id")
         if response_id is not None:
-            named = await orchestrator.find(response_id, channel)
-            return await self._answer(request, named, last, at_once=True)
+            named_stream = await orchestrator.find(response_id, channel)
+            return await self._answer(request, named_stream, last, at_once=True)
         if last.last_index != EVERYTHING:
             raise InvalidRequest(
                 f"{LAST_EVENT_ID} needs the `response_id` of the answer that broke off; nothing "
@@ -171,8 +171,8 @@ class ChatEndpoint:
         if not stream.log.closed:
             return True
         ended_at = stream.ended_at or 0.0
-        late = self._context.monotonic() - ended_at > _LATE_SECONDS
-        return not late and stream.state is not ResponseState.CANCELLED
+        is_late = self._context.monotonic() - ended_at > _LATE_SECONDS
+        return not is_late and stream.state is not ResponseState.CANCELLED
 
     async def _answer(
         self, request: web.Request, stream: ResponseStream, last: EventId, *, at_once: bool = False
@@ -199,7 +199,7 @@ def _channel(request: web.Request) -> Channel:
 
 
 def _message_id(request: ChatRequest, name: str) -> str:
-    """The id of the message that a request becomes. It says whether the answer continues one."""
+    """The id of the message for a request. It shows whether the answer continues an earlier one."""
     return name if request.messages[-1].role != "assistant" else f"{_CONTINUES}{name}"
 
 

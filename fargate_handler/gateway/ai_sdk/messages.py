@@ -90,7 +90,7 @@ def _assistant(parts: Sequence[UIPart], where: str, *, left_behind: bool) -> Ite
 
     Args:
         left_behind: whether a later message is the user's. Calls without a result are then left
-            out, since nobody will answer them.
+            out, since no answer to them will come.
     """
     step: list[tuple[str, UIPart]] = []
     for place, part in enumerate(parts):
@@ -143,19 +143,19 @@ def _tool_name(part: UIPart) -> str:
 def _result(part: UIPart, where: str) -> str | None:
     """What a call gave. None if it has no result."""
     approval = part.approval
-    refused = approval is not None and approval.approved is False
-    if part.state not in _HAS_RESULT and not refused:
+    is_rejected = approval is not None and approval.approved is False
+    if part.state not in _HAS_RESULT and not is_rejected:
         return None
     if part.state == "output-error":
         return part.error_text
-    if part.state == "output-denied" or refused:
+    if part.state == "output-denied" or is_rejected:
         return (approval and approval.reason) or "The user did not allow this call."
     return part.output if isinstance(part.output, str) else written(part.output, f"{where}.output")
 
 
 def _kept(part: UIPart, where: str) -> dict[str, Any]:
     """The server's fields that the client returns with this part."""
-    called = part.call_provider_metadata is not None
+    is_call = part.call_provider_metadata is not None
     kept = (part.call_provider_metadata or part.provider_metadata or {}).get(METADATA, {})
-    named = "callProviderMetadata" if called else "providerMetadata"
+    named = "callProviderMetadata" if is_call else "providerMetadata"
     return returned_fields(kept, part.text, f"{where}.{named}.{METADATA}")

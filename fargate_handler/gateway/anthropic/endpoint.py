@@ -9,10 +9,9 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.anthropic.request import MessagesCall, read_call
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.deadline import Deadline
-from evenflow.fargate_handler.gateway.http.anthropic_errors import (
-    REQUEST_ID,
-    VERSION_HEADER,
-    refusal,
+from evenflow.fargate_handler.gateway.http.error_shapes import (
+    ANTHROPIC_REQUEST_ID,
+    anthropic_error_answer,
 )
 from evenflow.fargate_handler.gateway.http.senders import note_user, sender_of
 from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
@@ -27,11 +26,12 @@ from evenflow.fargate_handler.gateway.requests.submission import (
 )
 from evenflow.fargate_handler.gateway.sse.event_stream import EventStream
 from evenflow.fargate_handler.gateway.sse.whole_answer import WholeAnswer
-from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest, NotFound
+from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
+from evenflow.stream_core.http.routes import ANTHROPIC_VERSION
 from evenflow.stream_core.protocols.anthropic.encoder import (
     PING,
     AnthropicObjects,
@@ -41,13 +41,6 @@ from evenflow.stream_core.protocols.anthropic.encoder import (
 
 # The first version has other events. Later ones have the same, and only ask differently.
 _OTHER_EVENTS = "2023-01-01"
-PATHS_NOT_SERVED = "/v1/messages/{rest:.*}"
-"""The other calls of this API."""
-_REST = {
-    "/count_tokens": "tokens are not counted here: the model's server counts them, and each answer "
-    "has the counts in `usage`",
-    "/batches": "batches are not served here; send each message by POST /v1/messages",
-}
 
 
 class _AcceptedCall(NamedTuple):
@@ -67,15 +60,15 @@ class MessagesEndpoint:
         self._context = context
 
     async def post(self, request: web.Request) -> web.StreamResponse:
-        """The answer as one message, or as the events that tell it."""
+        """Answer with one message, or with a stream of events."""
         try:
             accepted = await self._accept(request)
         except EvenflowError as error:
-            return refusal(error)
+            return anthropic_error_answer(error)
         try:
             return await self._answer(request, accepted)
         except EvenflowError as error:
-            return refusal(error, accepted.stream.response_id)
+            return anthropic_error_answer(error, accepted.stream.response_id)
         finally:
             if accepted.key is None:
                 leave_response(self._context, accepted.stream)
@@ -83,7 +76,7 @@ class MessagesEndpoint:
     async def _accept(self, request: web.Request) -> _AcceptedCall:
         context = self._context
         sender = sender_of(request)
-        _check_version(request.headers.get(VERSION_HEADER))
+        _check_version(request.headers.get(ANTHROPIC_VERSION))
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.request_memory.reading() as reading:
@@ -93,12 +86,12 @@ class MessagesEndpoint:
             call = call.of_model(model)
             deadline = Deadline(timeout_ms(request), context.monotonic)
             terms = sender.named_in(call.terms)
-            stream = await submit_request(context, sender, key, call.asked, terms, reading.bytes)
+            stream = await submit_request(context, sender, key, call.request, terms, reading.bytes)
             return _AcceptedCall(call.without_conversation(), key, stream, last, deadline)
 
     async def _answer(self, request: web.Request, accepted: _AcceptedCall) -> web.StreamResponse:
         context, call, stream = self._context, accepted.call, accepted.stream
-        headers = {REQUEST_ID: stream.response_id}
+        headers = {ANTHROPIC_REQUEST_ID: stream.response_id}
         if not call.stream:
             objects = self._objects(call, stream)
             answer = WholeAnswer(
@@ -112,8 +105,8 @@ class MessagesEndpoint:
             return await answer.write(stream)
         stream, point = await resume_appending(context, stream, accepted.last)
         objects = self._objects(call, stream, thoughts_before(stream, point))
-        most = context.limits.frame_characters
-        encoder = BlockEncoder(objects, stream, point, most, SerialBlocks)
+        max_characters = context.limits.frame_characters
+        encoder = BlockEncoder(objects, stream, point, max_characters, SerialBlocks)
         events = EventStream(
             context, request, encoder, headers, deadline=accepted.deadline, heartbeat=PING
         )
@@ -130,21 +123,10 @@ class MessagesEndpoint:
         )
 
 
-async def not_served(request: web.Request) -> web.Response:
-    """Answer the other calls of this API with a 404 that says why. It needs no key."""
-    rest = "/" + request.match_info["rest"]
-    why = next(
-        (why for path, why in _REST.items() if rest.startswith(path)),
-        "of Anthropic's API only POST /v1/messages is served here",
-    )
-    error = NotFound(f"{why}. Nothing was generated", code="path_not_found")
-    return refusal(error)
-
-
-def _check_version(given: str | None) -> None:
-    if given == _OTHER_EVENTS:
+def _check_version(version: str | None) -> None:
+    if version == _OTHER_EVENTS:
         raise InvalidRequest(
-            f"{VERSION_HEADER} must be 2023-06-01 or later; nothing was generated",
+            f"{ANTHROPIC_VERSION} must be 2023-06-01 or later; nothing was generated",
             code="unsupported_value",
-            param=VERSION_HEADER,
+            param=ANTHROPIC_VERSION,
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evenflow.fargate_handler.gateway.anthropic.blocks import unsupported, wrong
-from evenflow.fargate_handler.gateway.anthropic.turns import turns_of
+from evenflow.fargate_handler.gateway.anthropic.turns import turns_of, unsupported, wrong
 from evenflow.fargate_handler.gateway.bodies.json_values import check_json
 from evenflow.fargate_handler.orchestrator.incoming_message import TRANSLATED, WholeRequest
 from evenflow.fargate_handler.token_sources.port import ModelOptions
@@ -21,7 +20,7 @@ from evenflow.stream_core.protocols.anthropic.bodies import (
 from evenflow.stream_core.protocols.evenflow.messages import parse
 
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
-# By the tokens that the model may think: below so many it is this effort.
+# (thinking budget in tokens, effort): the effort of all budgets below it.
 _EFFORTS = ((5_000, "low"), (10_000, "medium"))
 _MOST_EFFORT = "high"
 
@@ -35,7 +34,7 @@ class MessagesCall:
 
     model: str
     terms: MessageTerms
-    asked: WholeRequest
+    request: WholeRequest
     stream: bool
     thinking: bool
 
@@ -45,14 +44,14 @@ class MessagesCall:
 
     def without_conversation(self) -> MessagesCall:
         """The call without its conversation, which only the model needs."""
-        return replace(self, asked=replace(self.asked, turns=()))
+        return replace(self, request=replace(self.request, turns=()))
 
 
 def read_call(body: bytes | bytearray) -> MessagesCall:
     """Read the body of a request.
 
     Raises:
-        InvalidRequest: it is not JSON, a field is wrong, or something is asked for that would
+        InvalidRequest: it is not JSON, a field is wrong, or it requests something that would
             change the answer and is not served.
     """
     request = parse(MESSAGES_REQUEST, body)
@@ -64,7 +63,7 @@ def read_call(body: bytes | bytearray) -> MessagesCall:
     return MessagesCall(
         model=request.model or "",
         terms=MessageTerms(model=request.model or "", user=_within(user or "", LONGEST_USER)),
-        asked=WholeRequest(turns_of(request), _options(request), echo=TRANSLATED),
+        request=WholeRequest(turns_of(request), _options(request), echo=TRANSLATED),
         stream=request.stream,
         thinking=request.thinking is not None and request.thinking.shown,
     )
@@ -123,7 +122,7 @@ def _effort(request: MessagesRequest) -> str | None:
     if thinking.budget_tokens is None:
         raise wrong("thinking.budget_tokens must be there", "thinking.budget_tokens")
     budget = thinking.budget_tokens
-    return next((effort for most, effort in _EFFORTS if budget < most), _MOST_EFFORT)
+    return next((effort for max_budget, effort in _EFFORTS if budget < max_budget), _MOST_EFFORT)
 
 
 def _tool_options(request: MessagesRequest) -> dict[str, Any]:
@@ -142,8 +141,8 @@ def _tool_options(request: MessagesRequest) -> dict[str, Any]:
         return options | {"tool_choice": _CHOICES[choice.type]}
     if choice.name not in {tool["function"]["name"] for tool in tools}:
         raise wrong("tool_choice.name is none of the tools", "tool_choice.name")
-    named = {"type": "function", "function": {"name": choice.name}}
-    return options | {"tool_choice": named}
+    chat_choice = {"type": "function", "function": {"name": choice.name}}
+    return options | {"tool_choice": chat_choice}
 
 
 def _tool(tool: GivenTool, where: str) -> dict[str, Any]:

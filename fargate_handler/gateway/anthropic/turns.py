@@ -8,14 +8,6 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from evenflow.fargate_handler.gateway.anthropic.blocks import (
-    Part,
-    only_text,
-    part_of,
-    parts_of,
-    unsupported,
-    wrong,
-)
 from evenflow.fargate_handler.gateway.bodies.json_values import check_json
 from evenflow.fargate_handler.gateway.bodies.returned import (
     Returned,
@@ -23,6 +15,7 @@ from evenflow.fargate_handler.gateway.bodies.returned import (
     parse_returned,
     with_late_fields,
 )
+from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.log.entries import MOST_CALLS
 from evenflow.stream_core.log.returned_fields import added, allowed
 from evenflow.stream_core.protocols.anthropic.bodies import (
@@ -31,6 +24,90 @@ from evenflow.stream_core.protocols.anthropic.bodies import (
     MessagesRequest,
 )
 from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
+
+Part = dict[str, Any]
+
+
+def parts_of(content: str | list[GivenBlock], where: str) -> list[Part]:
+    """The text, images and files of a message, or of a tool's result.
+
+    Args:
+        where: the path of `content` in the request.
+
+    Raises:
+        InvalidRequest: a block is of another type, or is wrong.
+    """
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [part_of(block, f"{where}.{place}") for place, block in enumerate(content)]
+
+
+def part_of(block: GivenBlock, where: str) -> Part:
+    """One block as a part.
+
+    Raises:
+        InvalidRequest: it is no text, image or document, or is wrong.
+    """
+    given = block.model_dump()
+    check_json(given, where)
+    match given:
+        case {"type": "text", "text": str(text)}:
+            return {"type": "text", "text": text}
+        case {"type": "image", "source": source}:
+            return {"type": "image_url", "image_url": {"url": _url_of_image(source, where)}}
+        case {"type": "document", "source": source}:
+            if (given.get("citations") or {}).get("enabled"):
+                raise unsupported("citations of documents", f"{where}.citations")
+            return _document(source, given.get("title"), where)
+        case {"type": "text" | "image" | "document"}:
+            raise wrong(f"{where} is no whole block of the type {block.type}", where)
+    raise unsupported(f"blocks of the type {block.type[:40]!r}", f"{where}.type")
+
+
+def only_text(parts: list[Part]) -> str | None:
+    """The text of parts that are nothing but text. Otherwise None."""
+    if any(part["type"] != "text" for part in parts):
+        return None
+    return "".join(part["text"] for part in parts)
+
+
+def _url_of_image(source: Any, where: str) -> str:
+    match source:
+        case {"type": "base64", "media_type": str(kind), "data": str(data)}:
+            return f"data:{kind};base64,{data}"
+        case {"type": "url", "url": str(url)}:
+            return url
+    raise _unknown_source(where)
+
+
+def _document(source: Any, title: object, where: str) -> Part:
+    match source:
+        case {"type": "text", "data": str(text)}:
+            return {"type": "text", "text": text}
+        case {"type": "base64", "media_type": str(kind), "data": str(data)}:
+            name = title if isinstance(title, str) and title else "document.pdf"
+            file = {"filename": name, "file_data": f"data:{kind};base64,{data}"}
+            return {"type": "file", "file": file}
+    raise _unknown_source(where)
+
+
+def _unknown_source(where: str) -> InvalidRequest:
+    return unsupported("this kind of source", f"{where}.source")
+
+
+def wrong(what: str, param: str) -> InvalidRequest:
+    """The error for a field that is wrong."""
+    return InvalidRequest(f"{what}; nothing was generated", code="invalid_field", param=param)
+
+
+def unsupported(what: str, param: str) -> InvalidRequest:
+    """The error for something that Anthropic has and this server has not."""
+    return InvalidRequest(
+        f"{param[:100]}: {what} are not served here; nothing was generated",
+        code="unsupported_parameter",
+        param=param[:100],
+    )
+
 
 _BLOCKS = TypeAdapter(list[GivenBlock])
 # By type of block: the fields with the thought's text, and with what goes back to the server.
@@ -43,7 +120,7 @@ _OF_TEXTS = frozenset({"type", "text", "cache_control", "citations", "index"})
 
 
 def turns_of(request: MessagesRequest) -> tuple[Turn, ...]:
-    """The conversation, with what the system says.
+    """The conversation, beginning with the system's text.
 
     Raises:
         InvalidRequest: a message is wrong, or a call has no result.
@@ -51,7 +128,7 @@ def turns_of(request: MessagesRequest) -> tuple[Turn, ...]:
     turns = []
     if request.system:
         turns.append(_turn("system", parts_of(request.system, "system")))
-    unanswered, called = set[str](), ""
+    unanswered, call_path = set[str](), ""
     for place, message in enumerate(request.messages):
         where = f"messages.{place}.content"
         if not message.content:
@@ -64,8 +141,10 @@ def turns_of(request: MessagesRequest) -> tuple[Turn, ...]:
             results = _results(new, unanswered, where)
         if unanswered - results:
             missing = ", ".join(sorted(unanswered - results))[:100]
-            raise wrong(f"{called} has calls without a tool_result behind it: {missing}", called)
-        unanswered, called = {call.id for turn in new for call in turn.tool_calls}, where
+            raise wrong(
+                f"{call_path} has calls without a tool_result behind it: {missing}", call_path
+            )
+        unanswered, call_path = {call.id for turn in new for call in turn.tool_calls}, where
         turns += new
     if request.messages[-1].role == "assistant":
         raise unsupported(
@@ -88,7 +167,7 @@ def _results(turns: list[Turn], unanswered: set[str], where: str) -> set[str]:
 
 
 def _heard(message: GivenMessage, where: str) -> Iterator[Turn]:
-    """What a user or the system says: the results of tools first, each a turn of its own."""
+    """The turns of a message of the user or system. Each tool result is a turn, and comes first."""
     if isinstance(message.content, str):
         yield _turn(message.role, parts_of(message.content, where))
         return

@@ -32,7 +32,7 @@ from evenflow.stream_core.http.http_contract import NEVER_CACHED
 from evenflow.stream_core.http.routes import STREAM
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.protocols.durable_streams.encoder import (
-    Chunk,
+    MessageBatch,
     StreamEvents,
     chunk_of,
     last_control,
@@ -53,7 +53,7 @@ _NEXT_OFFSET, _CURSOR = "Stream-Next-Offset", "Stream-Cursor"
 _UP_TO_DATE = {"Stream-Up-To-Date": "true"}
 _CLOSED = {"Stream-Closed": "true"}
 _TYPE = "application/json"
-# A chunk at the tail may be another one the next time: a cache asks, and is answered 304.
+# A chunk at the tail may differ the next time: a cache revalidates it, and gets a 304.
 _ASKED_AGAIN = {"Cache-Control": "no-cache", "Vary": "Authorization"}
 _FOR_BROWSERS = {
     "X-Content-Type-Options": "nosniff",
@@ -65,7 +65,7 @@ _LONG_POLL, _SSE = "long-poll", "sse"
 
 
 class StreamsEndpoint:
-    """Gives responses as streams of JSON messages: in chunks, by long poll, or live."""
+    """Serves responses as streams of JSON messages: in chunks, by long poll, or live."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -84,15 +84,17 @@ class StreamsEndpoint:
             headers = NEVER_CACHED | _FOR_BROWSERS | _place(tail_of(await self._stream(request)))
             return web.Response(headers=headers, content_type=_TYPE)
         offset, live = _asked(request)
-        found, has = await self._find(request, offset)
+        resumption, has = await self._find(request, offset)
         if live == _SSE:
-            return await self._events(request, found, has)
+            return await self._events(request, resumption, has)
         if live == _LONG_POLL:
-            return await self._poll(request, found, has)
+            return await self._poll(request, resumption, has)
         if offset == NOW:
             return _answered(b"[]", NEVER_CACHED | _UP_TO_DATE | _place(has))
-        figures = self._reading(found, "http")
-        return self._cacheable(request, found, offset, self._chunk(found, has, figures), {})
+        figures = self._reading(resumption, "http")
+        return self._cacheable(
+            request, resumption, offset, self._chunk(resumption, has, figures), {}
+        )
 
     async def _stream(self, request: web.Request) -> ResponseStream:
         channel = claims_of(request).channel
@@ -107,20 +109,24 @@ class StreamsEndpoint:
         progress = Progress(has.last_index, has.epoch, "offset")
         return await requested_resumption(request, self._context, progress), has
 
-    async def _poll(self, request: web.Request, found: Resumption, has: EventId) -> web.Response:
+    async def _poll(
+        self, request: web.Request, resumption: Resumption, has: EventId
+    ) -> web.Response:
         """A chunk, as soon as there is one."""
         cursor = {_CURSOR: self._cursor(request)}
-        figures = self._reading(found, "poll")
-        if not _has_all(found, has):
-            await self._wait(found, request)
-        chunk = self._chunk(found, has, figures)
+        figures = self._reading(resumption, "poll")
+        if not _has_all(resumption, has):
+            await self._wait(resumption, request)
+        chunk = self._chunk(resumption, has, figures)
         if chunk.body != b"[]":
-            return self._cacheable(request, found, offset_of(has), chunk, cursor)
-        more = _place(chunk.has) if chunk.has.end else _place(chunk.has) | cursor
-        return web.Response(status=204, headers=NEVER_CACHED | _FOR_BROWSERS | _UP_TO_DATE | more)
+            return self._cacheable(request, resumption, offset_of(has), chunk, cursor)
+        cursor_headers = _place(chunk.has) if chunk.has.end else _place(chunk.has) | cursor
+        return web.Response(
+            status=204, headers=NEVER_CACHED | _FOR_BROWSERS | _UP_TO_DATE | cursor_headers
+        )
 
-    async def _wait(self, found: Resumption, request: web.Request) -> None:
-        context, (stream, point) = self._context, found
+    async def _wait(self, resumption: Resumption, request: web.Request) -> None:
+        context, (stream, point) = self._context, resumption
         patience = min(LONGEST_WAIT_SECONDS, context.limits.poll_timeout_max_ms / 1000)
         give_up_at = context.monotonic() + patience
         user = user_of(request)
@@ -142,10 +148,10 @@ class StreamsEndpoint:
                     return
 
     async def _events(
-        self, request: web.Request, found: Resumption, has: EventId
+        self, request: web.Request, resumption: Resumption, has: EventId
     ) -> web.StreamResponse:
-        context, (stream, point) = self._context, found
-        if _has_all(found, has):
+        context, (stream, point) = self._context, resumption
+        if _has_all(resumption, has):
             return web.Response(body=last_control(has), headers=NEVER_CACHED | _EVENTS)
         encoder = StreamEvents(
             stream, point, context.limits.frame_characters, self._cursor(request)
@@ -154,38 +160,43 @@ class StreamsEndpoint:
         answer = EventStream(context, request, encoder, _EVENTS, at_once=True, payer=payer)
         return await answer.write(stream)
 
-    def _reading(self, found: Resumption, transport: str) -> ReaderFigures:
-        stream, point = found
+    def _reading(self, resumption: Resumption, transport: str) -> ReaderFigures:
+        stream, point = resumption
         now = self._context.monotonic()
-        return ReaderFigures(stream, STREAM.protocol, transport, point.next_index, now)
+        return ReaderFigures(stream, STREAM.protocol.name, transport, point.next_index, now)
 
-    def _chunk(self, found: Resumption, has: EventId, figures: ReaderFigures) -> Chunk:
-        if _has_all(found, has):
-            return Chunk(b"[]", has, up_to_date=True)
-        check_room(self._context, found.stream.log.bytes_from(found.point.next_index))
-        chunk = chunk_of(*found)
+    def _chunk(self, resumption: Resumption, has: EventId, figures: ReaderFigures) -> MessageBatch:
+        if _has_all(resumption, has):
+            return MessageBatch(b"[]", has, up_to_date=True)
+        check_room(self._context, resumption.stream.log.bytes_from(resumption.point.next_index))
+        chunk = chunk_of(*resumption)
         next_index = chunk.has.last_index + 1
-        self._context.measures.delivered.value += next_index - found.point.next_index
-        log_event(figures.answered(found.stream, next_index, self._context.monotonic()))
+        self._context.measures.delivered.value += next_index - resumption.point.next_index
+        log_event(figures.answered(resumption.stream, next_index, self._context.monotonic()))
         return chunk
 
     def _cacheable(
         self,
         request: web.Request,
-        found: Resumption,
+        resumption: Resumption,
         offset: str,
-        chunk: Chunk,
-        more: dict[str, str],
+        chunk: MessageBatch,
+        cursor_headers: dict[str, str],
     ) -> web.Response:
         """The answer with a chunk, and how long caches may keep it."""
-        stream = found.stream
+        stream = resumption.stream
         # After a retraction the same offsets have other content.
         version = f":{stream.log.withdrawals}" if stream.log.withdrawals else ""
         tag = f'"{stream.response_id}:{offset}:{offset_of(chunk.has)}{version}"'
         cache_headers = kept_by_caches(self._context, stream)
         if not chunk.lasts and cache_headers is not NEVER_CACHED:
             cache_headers = _ASKED_AGAIN
-        headers = cache_headers | _place(chunk.has) | more | {"ETag": tag, VIA_HEADER: stream.via}
+        headers = (
+            cache_headers
+            | _place(chunk.has)
+            | cursor_headers
+            | {"ETag": tag, VIA_HEADER: stream.via}
+        )
         if chunk.up_to_date:
             headers |= _UP_TO_DATE
         if tag in map(str.strip, request.headers.get("If-None-Match", "").split(",")):
@@ -211,9 +222,9 @@ def _wrong(what: str, param: str) -> InvalidRequest:
     return InvalidRequest(what, code="invalid_field", param=param)
 
 
-def _has_all(found: Resumption, has: EventId) -> bool:
+def _has_all(resumption: Resumption, has: EventId) -> bool:
     """Whether the reader has everything, with the end."""
-    return has.end and found.stream.log.closed and not found.point.restarted
+    return has.end and resumption.stream.log.closed and not resumption.point.restarted
 
 
 def _place(has: EventId) -> dict[str, str]:

@@ -136,7 +136,7 @@ class MessageEndpoint:
         )
         stream.polls += 1
         figures = ReaderFigures(
-            stream, EVENFLOW, "poll", point.next_index, self._context.monotonic()
+            stream, EVENFLOW.name, "poll", point.next_index, self._context.monotonic()
         )
         ready_at = await self._wait(stream, request, point.next_index, timeout_ms / 1000)
         check_room_for_text(self._context, stream)

@@ -129,7 +129,7 @@ def heartbeat_bytes(request: web.Request) -> int:
 
 def protocol_of(request: web.Request) -> str:
     """Whose API a request is of."""
-    known: str = request.get(PROTOCOL, EVENFLOW)
+    known: str = request.get(PROTOCOL, EVENFLOW.name)
     return known
 
 

@@ -37,7 +37,6 @@ from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.bounds.call_rates import RateKeys
 from evenflow.stream_core.http.routes import (
     EVENTS,
-    NOT_SERVED,
     PRESENCE,
     Bound,
     Credential,
@@ -51,6 +50,9 @@ READERS_OF_TASK = "readers"
 """The query parameter by which another task asks for readers: `all` at the owner of a response,
 `here` at a task that copies it.
 """
+
+_UNKNOWN_PATH_COST = 1
+"""What a call of an unknown path costs. The unit is that of `Terms.cost`."""
 
 
 CALL_REJECTIONS: Sequence[Rejection] = (
@@ -88,8 +90,8 @@ class CallIntake:
         requests = self._context.metrics.labelled(HTTP_REQUESTS)
 
         async def answer(request: web.Request) -> web.StreamResponse:
-            requests.count(route.protocol)
-            request[PROTOCOL] = route.protocol
+            requests.count(route.protocol.name)
+            request[PROTOCOL] = route.protocol.name
             caller = request[CALLER] = await self._identify(request, route)
             await pace(self._context, caller, terms.cost)
             with self._stream_slot(caller, terms):
@@ -101,7 +103,7 @@ class CallIntake:
         return answer
 
     def paced(self, endpoint: RequestHandler) -> RequestHandler:
-        """An endpoint without terms, such as one that only says what to call instead."""
+        """An endpoint of this machine, for which a call is charged to its address alone."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
             await self.pace_anonymous(request)
@@ -115,7 +117,7 @@ class CallIntake:
         Raises:
             RateLimited: it would have to wait too long.
         """
-        await pace(self._context, self._anonymous(request), NOT_SERVED.cost)
+        await pace(self._context, self._anonymous(request), _UNKNOWN_PATH_COST)
 
     async def _identify(self, request: web.Request, route: Route) -> RateKeys:
         """Identify the caller.

@@ -6,7 +6,7 @@ from aiohttp import HttpVersion11, web
 
 from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.fargate_handler.gateway.http.answers import client_of, host_of
-from evenflow.stream_core.base.forwarded import CalledUrl, authority
+from evenflow.stream_core.base.client_address import CalledUrl, authority
 
 _SCHEMES = ("http", "https")
 

@@ -14,8 +14,7 @@ from aiohttp.http_exceptions import LineTooLong
 from evenflow.fargate_handler.gateway.connections.accepted_connections import Cut
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.deadline import ClockTimer
-from evenflow.fargate_handler.gateway.http.answers import error_answer
-from evenflow.fargate_handler.gateway.http.anthropic_errors import is_of_anthropic, refusal
+from evenflow.fargate_handler.gateway.http.error_shapes import error_answer_at
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.errors import EvenflowError, HeadTooLarge, InvalidRequest
 from evenflow.stream_core.bounds.memory_bound import READ_AHEAD_BYTES
@@ -259,7 +258,7 @@ class HttpConnection(web.RequestHandler):
             log_event(
                 RefusalRecord(code=error.code, status=error.status, transport="http", what="head")
             )
-            answer = refusal(error) if is_of_anthropic(path) else error_answer(error)
+            answer = error_answer_at(path, error)
             answer.force_close()
         return answer
 

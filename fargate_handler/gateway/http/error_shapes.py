@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import secrets
+from collections.abc import Container
 
 from aiohttp import web
 
@@ -12,24 +14,59 @@ from evenflow.fargate_handler.gateway.http.answers import (
     TENANT,
     RequestHandler,
     error_answer,
+    json_answer,
+    retry_headers,
 )
-from evenflow.fargate_handler.gateway.http.anthropic_errors import is_of_anthropic, refusal
 from evenflow.fargate_handler.runtime.event_log import log_event
-from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest
+from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest, RequestTimeout
 from evenflow.stream_core.http.http_contract import (
     allow_header,
+    error_headers,
     internal_error,
     method_not_allowed,
     path_not_found,
 )
+from evenflow.stream_core.http.routes import protocol_at
+from evenflow.stream_core.protocols.anthropic.encoder import error_object, status_of
 from evenflow.stream_core.records.connection_records import RefusalRecord
+
+ANTHROPIC_REQUEST_ID = "request-id"
+"""The header in which Anthropic's clients look for the request's id."""
 
 _logger = logging.getLogger(__name__)
 
 
 def error_in_shape(request: web.Request, error: EvenflowError) -> web.Response:
-    """The answer for an error: Anthropic's clients know theirs, all others know Evenflow's."""
-    return refusal(error) if is_of_anthropic(request.path, request.headers) else error_answer(error)
+    """The answer for an error, in the shape of the API that was called."""
+    return error_answer_at(request.path, error, request.headers)
+
+
+def error_answer_at(path: str, error: EvenflowError, headers: Container[str] = ()) -> web.Response:
+    """The answer for an error at a path.
+
+    Args:
+        headers: the names of the request's headers.
+    """
+    if protocol_at(path, headers).error_shape == "anthropic":
+        return anthropic_error_answer(error)
+    return error_answer(error)
+
+
+def anthropic_error_answer(error: EvenflowError, request_id: str = "") -> web.Response:
+    """The answer for an error in the shape of Anthropic's API.
+
+    Args:
+        request_id: empty where no request was accepted that has one.
+    """
+    request_id = request_id or f"req_{secrets.token_hex(12)}"
+    headers = error_headers(error) | retry_headers(error) | {ANTHROPIC_REQUEST_ID: request_id}
+    if error.retry_after_ms is not None:
+        headers["retry-after-ms"] = str(error.retry_after_ms)
+    answer = json_answer(error_object(error, request_id), status_of(error), headers)
+    answer[ERROR_CODE] = error.code
+    if isinstance(error, RequestTimeout):
+        answer.force_close()
+    return answer
 
 
 @web.middleware

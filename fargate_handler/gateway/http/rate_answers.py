@@ -6,10 +6,9 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http.answers import payer_of
-from evenflow.fargate_handler.gateway.http.anthropic_errors import is_of_anthropic
+from evenflow.stream_core.http.routes import protocol_at
 from evenflow.stream_core.tenants.rate_headers import anthropic_rate_headers, openai_rate_headers
 
-_API = "/v1/"
 _READABLE = "Access-Control-Expose-Headers"
 
 
@@ -22,12 +21,13 @@ class RateAnswers:
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Add the headers to an answer that is about to be sent."""
         payer = payer_of(request, self._context.access)
-        if payer is None or not request.path.startswith(_API):
+        kind = protocol_at(request.path, request.headers).rate_headers
+        if payer is None or kind is None:
             return
         states = self._context.quotas.states(payer, self._context.monotonic())
         if not states:
             return
-        if is_of_anthropic(request.path, request.headers):
+        if kind == "anthropic":
             headers = anthropic_rate_headers(states, self._context.wall_time())
         else:
             headers = openai_rate_headers(states)

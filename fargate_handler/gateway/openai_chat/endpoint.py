@@ -49,7 +49,7 @@ class ChatCompletionsEndpoint:
             call = call.of_model(model)
             deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)
             terms = sender.named_in(call.terms)
-            stream = await submit_request(context, sender, key, call.asked, terms, reading.bytes)
+            stream = await submit_request(context, sender, key, call.request, terms, reading.bytes)
             call = call.without_conversation()
         try:
             return await self._answer(request, call, stream, last, deadline)
@@ -74,7 +74,7 @@ class ChatCompletionsEndpoint:
             created,
             call.model,
             include_usage=call.include_usage,
-            tools=bool(call.asked.options.tools),
+            tools=bool(call.request.options.tools),
         )
         headers = {_REQUEST_ID: stream.response_id}
         if call.stream:

@@ -9,27 +9,34 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.http.answers import json_answer
-from evenflow.fargate_handler.gateway.http.anthropic_errors import is_of_anthropic
 from evenflow.fargate_handler.gateway.http.senders import sender_of
 from evenflow.fargate_handler.gateway.requests.known_models import check_model
+from evenflow.stream_core.http.routes import ANTHROPIC, protocol_at
 
 _OWNER = "evenflow"
-# Fields of Anthropic's API whose values are unknown here.
-_UNKNOWN = ("capabilities", "deprecated_at", "line", "max_input_tokens", "max_tokens", "retires_at")
+# Fields of Anthropic's API that have no value here.
+_NULL_FIELDS = (
+    "capabilities",
+    "deprecated_at",
+    "line",
+    "max_input_tokens",
+    "max_tokens",
+    "retires_at",
+)
 
 
 class ModelsEndpoint:
-    """Lists the names by which clients may ask for the model."""
+    """Lists the names by which clients may call the models."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
         self._created = int(context.wall_time())
 
     async def list(self, request: web.Request) -> web.Response:
-        """All names that the caller may use."""
+        """List all names that the caller may use."""
         sender = sender_of(request)
         names = self._context.access.models_of(sender.tenant)
-        if not is_of_anthropic(request.path, request.headers):
+        if not _is_of_anthropic(request):
             return json_answer({"object": "list", "data": [self._object(name) for name in names]})
         models = [self._anthropic_object(name) for name in names]
         first, last = (names[0], names[-1]) if names else (None, None)
@@ -37,16 +44,13 @@ class ModelsEndpoint:
         return json_answer({"data": models, "has_more": False, **ends})
 
     async def get(self, request: web.Request) -> web.Response:
-        """The name in the path."""
+        """Return the model of the name in the path."""
         sender = sender_of(request)
         name = request.match_info["model"]
         check_model(name, self._context, sender.tenant)
-        shape = (
-            self._anthropic_object
-            if is_of_anthropic(request.path, request.headers)
-            else self._object
-        )
-        return json_answer(shape(name))
+        if _is_of_anthropic(request):
+            return json_answer(self._anthropic_object(name))
+        return json_answer(self._object(name))
 
     def _object(self, name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": self._created, "owned_by": _OWNER}
@@ -59,5 +63,9 @@ class ModelsEndpoint:
             "display_name": name,
             "created_at": created,
             "lifecycle": "active",
-            **dict.fromkeys(_UNKNOWN),
+            **dict.fromkeys(_NULL_FIELDS),
         }
+
+
+def _is_of_anthropic(request: web.Request) -> bool:
+    return protocol_at(request.path, request.headers) is ANTHROPIC

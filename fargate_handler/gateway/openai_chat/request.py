@@ -35,7 +35,7 @@ class CompletionCall:
 
     model: str
     terms: MessageTerms
-    asked: WholeRequest
+    request: WholeRequest
     stream: bool
     include_usage: bool
     timeout_ms: int | None
@@ -46,13 +46,13 @@ class CompletionCall:
 
     def without_conversation(self) -> CompletionCall:
         """The call without its conversation, which only the model needs."""
-        return replace(self, asked=replace(self.asked, turns=()))
+        return replace(self, request=replace(self.request, turns=()))
 
 
 def read_call(body: bytes | bytearray) -> CompletionCall:
     """Read the body of a request.
 
-    Only what Evenflow itself needs is checked. Other parameters are for the model to judge.
+    Only the parameters that Evenflow itself needs are checked. The model's server checks others.
 
     Raises:
         InvalidRequest: it is not JSON, or a field is wrong.
@@ -70,7 +70,7 @@ def read_call(body: bytes | bytearray) -> CompletionCall:
             metadata=request.metadata or {},
             service_class=class_of_tier((request.model_extra or {}).get(SERVICE_TIER)),
         ),
-        asked=WholeRequest(turns, _options(request)),
+        request=WholeRequest(turns, _options(request)),
         stream=bool(request.stream),
         include_usage=bool(request.stream_options and request.stream_options.include_usage),
         timeout_ms=request.timeout_ms,
@@ -84,7 +84,7 @@ def _options(request: CompletionRequest) -> ModelOptions:
         "max_completion_tokens": request.max_completion_tokens,
     }
     longest = take_length(passed, names)
-    # Of these two some models know only one. All other names become the one that most know.
+    # Some models support only one of these two. All other names become the more common one.
     is_newer = request.max_completion_tokens is not None
     return ModelOptions(
         max_tokens=None if is_newer else longest,
@@ -103,8 +103,8 @@ def _passed(request: CompletionRequest) -> dict[str, Any]:
     passed = {
         name: value for name, value in (request.model_extra or {}).items() if value is not None
     }
-    own = {"n": request.n, "user": request.user, "metadata": request.metadata}
-    passed |= {name: value for name, value in own.items() if value is not None}
+    fields = {"n": request.n, "user": request.user, "metadata": request.metadata}
+    passed |= {name: value for name, value in fields.items() if value is not None}
     if request.stream_options is not None:
         if not request.stream:
             raise _unsupported("stream_options is only for a request with stream", "stream_options")

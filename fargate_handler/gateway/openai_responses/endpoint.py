@@ -6,7 +6,12 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.deadline import Deadline
-from evenflow.fargate_handler.gateway.connections.resumption import reading
+from evenflow.fargate_handler.gateway.connections.resumption import (
+    Progress,
+    Resumption,
+    reading,
+    resume,
+)
 from evenflow.fargate_handler.gateway.http.answers import (
     check_room_for_text,
     error_answer,
@@ -19,11 +24,6 @@ from evenflow.fargate_handler.gateway.openai_responses.known_responses import (
     find_response,
 )
 from evenflow.fargate_handler.gateway.openai_responses.listed_items import listed_items
-from evenflow.fargate_handler.gateway.openai_responses.places import (
-    check_can_resume,
-    last_number,
-    resumed_after,
-)
 from evenflow.fargate_handler.gateway.openai_responses.request import (
     ResponseCall,
     echoed,
@@ -39,12 +39,87 @@ from evenflow.fargate_handler.gateway.requests.submission import (
 )
 from evenflow.fargate_handler.gateway.sse.event_stream import EventStream
 from evenflow.fargate_handler.gateway.sse.whole_answer import WholeAnswer
-from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError, Gone, InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.encoding.blocks import SealingBlocks
-from evenflow.stream_core.protocols.openai_responses.encoder import ResponseEvents, ServerSentEvents
+from evenflow.stream_core.encoding.port import LAST_EVENT_ID
+from evenflow.stream_core.http.http_contract import whole_number
+from evenflow.stream_core.log.response_log import ResumePoint
+from evenflow.stream_core.protocols.openai_responses.encoder import (
+    MOST_CLOSING_ENTRIES,
+    NOTHING,
+    ResponseEvents,
+    ServerSentEvents,
+    known_by,
+)
 from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
+
+STARTING_AFTER = "starting_after"
+
+
+def last_number(request: web.Request) -> int:
+    """The number of the last event that the client has, by the query or `Last-Event-ID`.
+
+    Raises:
+        InvalidRequest: it is not a number.
+    """
+    if STARTING_AFTER in request.query:
+        return whole_number(STARTING_AFTER, request.query[STARTING_AFTER], NOTHING)
+    return whole_number(LAST_EVENT_ID, request.headers.get(LAST_EVENT_ID), NOTHING)
+
+
+def check_can_resume(request: web.Request, *, has_key: bool) -> None:
+    """Check that a request that makes a response doesn't go on in one, unless its key names it.
+
+    Raises:
+        InvalidRequest: it does, or what it has is not a number.
+    """
+    if last_number(request) != NOTHING and not has_key:
+        raise InvalidRequest(
+            f"{LAST_EVENT_ID} needs the Idempotency-Key of the response that broke off; nothing "
+            "was generated. GET the response, or send its key",
+            code="invalid_field",
+            param=LAST_EVENT_ID,
+        )
+
+
+async def resumed_after(context: GatewayContext, stream: ResponseStream, number: int) -> Resumption:
+    """The response, and the point after `number` at which a client resumes.
+
+    Raises:
+        InvalidRequest: the response never had such an event.
+        Gone: what the client has is not on record.
+        EvenflowError: as for `resume`.
+    """
+    resume_index = known_by(number)
+    # If the entry has begun, its task may be lost before it is stored. Then it may differ.
+    last = resume_index.last_index + resume_index.begun
+    progress = Progress(last, resume_index.epoch, STARTING_AFTER)
+    try:
+        resumption = await resume(context, stream.response_id, stream.channel, progress)
+    except InvalidRequest:
+        # The events after the last entry have numbers, too.
+        current_log = (await context.orchestrator.find(stream.response_id, stream.channel)).log
+        if (
+            not current_log.closed
+            or resume_index.last_index > current_log.next_index + MOST_CLOSING_ENTRIES
+        ):
+            raise
+        progress = progress._replace(after=current_log.next_index - 1)
+        resumption = await resume(context, stream.response_id, stream.channel, progress)
+    if resumption.point.restarted is not None:
+        raise Gone(
+            "what you have of this response is not on record, since its task was lost; drop it, "
+            f"and ask again without {STARTING_AFTER}",
+            code="response_restarted",
+            param=STARTING_AFTER,
+        )
+    if resume_index.begun:
+        # The entry is sent again. Events that the client has are left out by their numbers.
+        return resumption._replace(point=ResumePoint(min(last, resumption.point.next_index)))
+    return resumption
+
 
 _REQUEST_ID = "x-request-id"
 _CANCEL_SECONDS = 5.0
@@ -58,72 +133,72 @@ _FIELDS = {
 
 
 class ResponsesEndpoint:
-    """Makes responses, and gives those that were made."""
+    """Creates responses, and returns earlier ones."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
 
     async def post(self, request: web.Request) -> web.StreamResponse:
-        """A new response: as one object, as a stream of events, or in the background."""
+        """Create a response: as one object, as a stream of events, or in the background."""
         context = self._context
         sender = sender_of(request)
         key = checked_key(request.headers.get(IDEMPOTENCY_KEY))
         check_can_resume(request, has_key=key is not None)
-        with context.orchestrator.request_memory.reading() as held:
-            call = await read_request(request, sender, context, held, read_call)
+        with context.orchestrator.request_memory.reading() as request_memory:
+            call = await read_request(request, sender, context, request_memory, read_call)
             note_user(request, sender, call.terms.user)
             deadline = Deadline(timeout_ms(request, call.request.timeout_ms), context.monotonic)
-            earlier = EarlierResponses(context, sender, held)
-            known, stays = await submit(context, sender, call, earlier, key)
+            earlier = EarlierResponses(context, sender, request_memory)
+            response, stays = await submit(context, sender, call, earlier, key)
         try:
-            return await self._answer(request, call, known, deadline)
+            return await self._answer(request, call, response, deadline)
         except EvenflowError as error:
             error.name_param(_FIELDS)
             return error_answer(error)
         finally:
             if not stays:
-                leave_response(context, known.stream)
+                leave_response(context, response.stream)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """A response as it is now, or with `stream=true` its events from a number on."""
-        known = await self._known(request)
+        """Return a response as it is now, or with `stream=true` its events from a number on."""
+        response = await self._find(request)
         if request.query.get("stream") == "true":
-            return await self._stream(request, known, Deadline(None, self._context.monotonic))
-        return self._object(known)
+            return await self._stream(request, response, Deadline(None, self._context.monotonic))
+        return self._object(response)
 
     async def cancel(self, request: web.Request) -> web.StreamResponse:
         """Stop a response. One that has ended stays unchanged."""
-        context, known = self._context, await self._known(request)
-        await context.orchestrator.cancel(known.stream)
-        if not known.stream.log.closed:
-            await _end_of(context, known.stream)
-        return self._object(known)
+        context, response = self._context, await self._find(request)
+        await context.orchestrator.cancel(response.stream)
+        if not response.stream.log.closed:
+            await _end_of(context, response.stream)
+        return self._object(response)
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
-        """Stop a response, and keep nothing of it."""
-        known = await self._known(request)
-        await self._context.orchestrator.end_session(known.stream.channel)
-        return json_answer({"id": str(known.id), "object": "response", "deleted": True})
+        """Stop a response, and delete it."""
+        response = await self._find(request)
+        await self._context.orchestrator.end_session(response.stream.channel)
+        return json_answer({"id": str(response.id), "object": "response", "deleted": True})
 
     async def input_items(self, request: web.Request) -> web.StreamResponse:
-        """The items of a response's input."""
-        known = await self._known(request)
-        return json_answer(listed_items(known.id, known.asked, request.query))
+        """List the items of a response's input."""
+        response = await self._find(request)
+        return json_answer(listed_items(response.id, response.request, request.query))
 
-    async def _known(self, request: web.Request) -> KnownResponse:
+    async def _find(self, request: web.Request) -> KnownResponse:
         context = self._context
-        with context.orchestrator.request_memory.reading() as held:
+        with context.orchestrator.request_memory.reading() as request_memory:
             response_id = request.match_info["response_id"]
-            return await find_response(context, sender_of(request), response_id, held)
+            return await find_response(context, sender_of(request), response_id, request_memory)
 
     async def _answer(
-        self, request: web.Request, call: ResponseCall, known: KnownResponse, deadline: Deadline
+        self, request: web.Request, call: ResponseCall, response: KnownResponse, deadline: Deadline
     ) -> web.StreamResponse:
         if call.stream:
-            return await self._stream(request, known, deadline, fails=not call.background)
+            return await self._stream(request, response, deadline, fails=not call.background)
         if call.background:
-            return self._object(known)
-        about, headers = about_response(self._context, known), {_REQUEST_ID: str(known.id)}
+            return self._object(response)
+        about, headers = about_response(self._context, response), {_REQUEST_ID: str(response.id)}
         answer = WholeAnswer(
             self._context,
             request,
@@ -132,32 +207,37 @@ class ResponsesEndpoint:
             headers,
             make_error=lambda error: about.failed(error.to_object()),
         )
-        return await answer.write(known.stream)
+        return await answer.write(response.stream)
 
     async def _stream(
-        self, request: web.Request, known: KnownResponse, deadline: Deadline, *, fails: bool = False
+        self,
+        request: web.Request,
+        response: KnownResponse,
+        deadline: Deadline,
+        *,
+        fails: bool = False,
     ) -> web.StreamResponse:
         """The events of a response.
 
         Args:
-            fails: whether an error before anything of the answer is the request's. Otherwise the
+            fails: whether an error before the first event fails the request. Otherwise the
                 stream begins at once, and all errors are events.
         """
-        context, after = self._context, last_number(request)
-        stream, point = await resumed_after(context, known.stream, after)
-        about = about_response(context, known)
-        events = ResponseEvents(about, ServerSentEvents(), after, raises=fails)
-        most = context.limits.frame_characters
-        encoder = BlockEncoder(events, stream, point, most, SealingBlocks)
-        headers = {_REQUEST_ID: str(known.id)}
+        context, last_seen = self._context, last_number(request)
+        stream, point = await resumed_after(context, response.stream, last_seen)
+        about = about_response(context, response)
+        events = ResponseEvents(about, ServerSentEvents(), last_seen, raises=fails)
+        max_characters = context.limits.frame_characters
+        encoder = BlockEncoder(events, stream, point, max_characters, SealingBlocks)
+        headers = {_REQUEST_ID: str(response.id)}
         answer = EventStream(
             context, request, encoder, headers, at_once=not fails, deadline=deadline
         )
         return await answer.write(stream)
 
-    def _object(self, known: KnownResponse) -> web.Response:
-        check_room_for_text(self._context, known.stream)
-        return json_answer(about_response(self._context, known).at_present(known.stream))
+    def _object(self, response: KnownResponse) -> web.Response:
+        check_room_for_text(self._context, response.stream)
+        return json_answer(about_response(self._context, response).at_present(response.stream))
 
 
 async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
@@ -169,8 +249,8 @@ async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
             in_time = await reader.wait(give_up_at - context.monotonic())
 
 
-def about_response(context: GatewayContext, known: KnownResponse) -> ResponseObject:
+def about_response(context: GatewayContext, response: KnownResponse) -> ResponseObject:
     """What makes the object of a response."""
-    stream: ResponseStream = known.stream
+    stream: ResponseStream = response.stream
     created = int(context.wall_time() - (context.monotonic() - stream.created_at))
-    return ResponseObject(known.id, created, echoed(known.asked))
+    return ResponseObject(response.id, created, echoed(response.request))

@@ -6,17 +6,71 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evenflow.fargate_handler.gateway.bodies.json_values import check_json
 from evenflow.fargate_handler.gateway.bodies.returned import (
     further_fields,
     parse_returned,
     with_late_fields,
 )
-from evenflow.fargate_handler.gateway.openai_responses.input_parts import read_parts, text_or_parts
-from evenflow.fargate_handler.gateway.openai_responses.refusals import unsupported, wrong
+from evenflow.fargate_handler.gateway.openai_responses.request_errors import unsupported, wrong
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_calls
 from evenflow.stream_core.log.returned_fields import added, allowed, call_object
 from evenflow.stream_core.protocols.openai_responses.namespaces import joined_name
-from evenflow.stream_core.session.conversation import ToolCall, Turn
+from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
+
+_TEXTS = ("input_text", "output_text", "text")
+_FILE_FIELDS = ("file_data", "filename")
+
+
+def text_or_parts(content: object, where: str) -> tuple[str, tuple[dict[str, Any], ...]]:
+    """The text of a content, and its parts if they are more than text.
+
+    Raises:
+        InvalidRequest: it is wrong, or has a part that is not read here.
+    """
+    parts = read_parts(content, where)
+    text = text_of_parts(parts)
+    return text, () if all(part["type"] == "text" for part in parts) else parts
+
+
+def read_parts(content: object, where: str) -> tuple[dict[str, Any], ...]:
+    """The parts of a content, by the names of chat completions.
+
+    Raises:
+        InvalidRequest: it is wrong, or has a part that is not read here.
+    """
+    if isinstance(content, str):
+        return ({"type": "text", "text": content},)
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        raise wrong(f"{where} must be a text, or a list of parts", where)
+    return tuple(_part(part, f"{where}.{place}") for place, part in enumerate(content))
+
+
+def _part(part: dict[str, Any], where: str) -> dict[str, Any]:
+    match part:
+        case {"type": kind, "text": str(text)} if kind in _TEXTS:
+            return {"type": "text", "text": text}
+        case {"type": "refusal", "refusal": str(text)}:
+            return {"type": "refusal", "refusal": text}
+        case {"type": "input_image", "image_url": str(url)}:
+            image = {"url": url}
+            if isinstance(part.get("detail"), str):
+                image["detail"] = part["detail"]
+            return {"type": "image_url", "image_url": image}
+        case {"type": "input_file", "file_data": str()}:
+            file = {name: part[name] for name in _FILE_FIELDS if isinstance(part.get(name), str)}
+            return {"type": "file", "file": file}
+        case {"type": "input_audio", "input_audio": dict(audio)}:
+            check_json(audio, where)
+            return {"type": "input_audio", "input_audio": audio}
+        case {"type": "input_image" | "input_file"}:
+            raise unsupported(
+                f"{where}: files are not kept here; send an image as `image_url`, and a file as "
+                "`file_data`",
+                where,
+            )
+    raise wrong(f"{where} is no part of a content: {str(part.get('type'))[:64]!r}", f"{where}.type")
+
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
@@ -32,8 +86,8 @@ _OF_MESSAGES = frozenset({"type", "id", "status", "role", "content", "phase", "a
 
 
 @dataclass(slots=True)
-class _Answer:
-    """What the model said in one go. Its reasoning, text and calls are items of their own."""
+class _AssistantItems:
+    """Neighbouring items of the model: reasoning, text and calls. Together they are one turn."""
 
     text: str = ""
     calls: list[ToolCall] = field(default_factory=list)
@@ -42,11 +96,11 @@ class _Answer:
     has_text: bool = False
 
     def turn(self) -> Turn:
-        """The whole of it. Calls of custom tools are fields that the model's server reads."""
+        """The turn of all items. Calls of custom tools are fields that the model's server reads."""
         if not self.custom_calls:
             return Turn("assistant", self.text, tuple(self.calls), extra=self.extra)
-        made = openai_calls(self.calls)
-        extra = self.extra | {"tool_calls": made + self.custom_calls}
+        calls = openai_calls(self.calls)
+        extra = self.extra | {"tool_calls": calls + self.custom_calls}
         return Turn("assistant", self.text, extra=extra)
 
 
@@ -55,7 +109,7 @@ class InputTurns:
 
     def __init__(self) -> None:
         self._turns: list[Turn] = []
-        self._answer: _Answer | None = None
+        self._answer: _AssistantItems | None = None
         self._next_call: dict[str, Any] = {}
         """Further fields of the next call."""
 
@@ -78,14 +132,14 @@ class InputTurns:
             case "message":
                 self._message(item, where)
             case "function_call":
-                call_id, said = _texts(item, where, "call_id", "arguments")
+                call_id, arguments = _texts(item, where, "call_id", "arguments")
                 name, extra = _tool_name(item, where), self._extra_of_call(item, where)
-                self._model().calls.append(ToolCall(call_id, name, said, extra))
+                self._model().calls.append(ToolCall(call_id, name, arguments, extra))
             case "custom_tool_call":
-                call_id, said = _texts(item, where, "call_id", "input")
+                call_id, arguments = _texts(item, where, "call_id", "input")
                 extra = self._extra_of_call(item, where)
-                called = {"name": _tool_name(item, where), "input": said}
-                self._model().custom_calls.append(call_object("custom", call_id, called, extra))
+                function = {"name": _tool_name(item, where), "input": arguments}
+                self._model().custom_calls.append(call_object("custom", call_id, function, extra))
             case "reasoning":
                 self._reasoning(item, where)
             case kind if kind in _OUTPUTS:
@@ -106,13 +160,13 @@ class InputTurns:
         if not isinstance(role, str) or role not in _ROLES:
             raise wrong(f"{where}role must be one of {', '.join(_ROLES)}", f"{where}role")
         if role == "assistant":
-            self._said(item, where)
+            self._model_message(item, where)
             return
         self._flush()
         text, parts = text_or_parts(item.get("content"), f"{where}content")
         self._turns.append(Turn(_ROLES[role], text, parts=parts))
 
-    def _said(self, item: dict[str, Any], where: str) -> None:
+    def _model_message(self, item: dict[str, Any], where: str) -> None:
         answer = self._answer
         if answer is not None and answer.has_text and not (answer.calls or answer.custom_calls):
             self._flush()
@@ -132,13 +186,13 @@ class InputTurns:
             answer.extra = {**answer.extra, "refusal": refusal}
 
     def _reasoning(self, item: dict[str, Any], where: str) -> None:
-        """A reasoning that this server has sealed. Others' are not for this model."""
+        """Read a reasoning that this server has sealed. Others are not for this model."""
         text = "".join(_summaries(item.get("summary")))
-        kept = f"{where}encrypted_content"
-        fields, call, call_id = parse_returned(item.get("encrypted_content"), text, kept)
+        field_path = f"{where}encrypted_content"
+        fields, call, call_id = parse_returned(item.get("encrypted_content"), text, field_path)
         if call_id:
-            made = self._answer.calls if self._answer is not None else []
-            made[:] = [with_late_fields(one, {call_id: call}) for one in made]
+            calls = self._answer.calls if self._answer is not None else []
+            calls[:] = [with_late_fields(known_call, {call_id: call}) for known_call in calls]
             return
         self._next_call = added(self._next_call, call)
         if not fields:
@@ -151,12 +205,12 @@ class InputTurns:
 
     def _extra_of_call(self, item: dict[str, Any], where: str) -> dict[str, Any]:
         """The further fields of a call: from the reasoning before it, and its own."""
-        before, self._next_call = self._next_call, {}
-        return before | further_fields(item, _OF_CALLS, where)
+        fields, self._next_call = self._next_call, {}
+        return fields | further_fields(item, _OF_CALLS, where)
 
-    def _model(self) -> _Answer:
+    def _model(self) -> _AssistantItems:
         if self._answer is None:
-            self._answer = _Answer()
+            self._answer = _AssistantItems()
         return self._answer
 
     def _flush(self) -> None:
@@ -189,9 +243,9 @@ def check_answered(turns: Sequence[Turn]) -> None:
 
 
 def _check_none_left(unanswered: Iterable[str]) -> None:
-    missing = ", ".join(sorted(unanswered))[:100]
-    if missing:
-        raise wrong(f"no tool output found for the function call {missing}", "input")
+    unanswered_ids = ", ".join(sorted(unanswered))[:100]
+    if unanswered_ids:
+        raise wrong(f"no tool output found for the function call {unanswered_ids}", "input")
 
 
 def _call_ids(turn: Turn) -> Iterator[str]:
@@ -200,7 +254,7 @@ def _call_ids(turn: Turn) -> Iterator[str]:
 
 
 def _tool_name(item: dict[str, Any], where: str) -> str:
-    """The tool's name as the model knows it: joined with its namespace."""
+    """The tool's name for the model: joined with its namespace."""
     (name,) = _texts(item, where, "name")
     space = item.get("namespace")
     return joined_name(space, name) if isinstance(space, str) else name

@@ -33,11 +33,11 @@ class KnownResponse(NamedTuple):
 
     id: PublicResponse
     stream: ResponseStream
-    asked: WholeRequest
+    request: WholeRequest
 
     @property
     def output(self) -> list[dict[str, Any]]:
-        """Its output items. Those that never ended are `incomplete`."""
+        """The output items. Those that never ended are `incomplete`."""
         opened = "completed" if status_of(self.stream) == "completed" else "incomplete"
         return output_of(self.id, slice_of(self.stream.log.entries, 0).standing, opened)
 
@@ -58,10 +58,10 @@ async def find_response(
 
     Args:
         reading: counts the memory of its request.
-        unstored: responses of the same connection, which are found though not stored.
+        unstored: responses of the same connection. They are found though they are not stored.
 
     Raises:
-        NotFound: there is no such response, it is another's, or is deleted.
+        NotFound: there is no such response, it is another sender's, or is deleted.
         Gone: it is no longer kept.
         RateLimited: too many bytes were read for this sender lately.
         Overloaded: the store cannot be read, or there is no memory.
@@ -100,21 +100,21 @@ class EarlierResponses:
         self._sender = sender
         self._reading = reading
         self._unstored = unstored
-        self._found: dict[str, KnownResponse] = {}
+        self._responses: dict[str, KnownResponse] = {}
         self._outputs: dict[str, list[dict[str, Any]]] = {}
         self._sizes: dict[str, int] = {}
         self._referred_bytes = 0
 
     @property
-    def held_bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """The memory of the request, with all that it refers to."""
         return self._reading.bytes
 
     async def conversation(self, response_id: str | None) -> tuple[Turn, ...]:
-        """The turns of an earlier response's request, and its answer. None: there is none.
+        """The turns of an earlier response's request, and its answer. Without an id there are none.
 
         Raises:
-            InvalidRequest: it is not known, or has not ended.
+            InvalidRequest: it is not found, or has not ended.
         """
         if response_id is None:
             return ()
@@ -123,26 +123,26 @@ class EarlierResponses:
         for item in self._output_of(earlier):
             if item["status"] == "completed" or item["type"] == "message":
                 answer.take(item, "")
-        return (*continued_turns(earlier.asked), *answer.turns)
+        return (*continued_turns(earlier.request), *answer.turns)
 
     async def item(self, item: dict[str, Any], where: str) -> dict[str, Any]:
-        """An item itself, where it refers to one.
+        """Resolve a reference to an item. Other items are returned unchanged.
 
         Raises:
-            InvalidRequest: it refers to an item that is not known.
+            InvalidRequest: it refers to an item that is not found.
             TooLarge: all such items together exceed the size of a request.
         """
         if item.get("type") != "item_reference":
             return item
-        named = str(item.get("id"))
-        known = parse_item(named)
-        if known is not None:
-            output = self._output_of(await self._find(str(known[0]), f"{where}id"))
-            for candidate in output[known[1] : known[1] + 1]:
-                if candidate["id"] == named:
-                    self._count_item(named, candidate)
+        item_id = str(item.get("id"))
+        reference = parse_item(item_id)
+        if reference is not None:
+            output = self._output_of(await self._find(str(reference[0]), f"{where}id"))
+            for candidate in output[reference[1] : reference[1] + 1]:
+                if candidate["id"] == item_id:
+                    self._count_item(item_id, candidate)
                     return candidate
-        raise _not_found(f"item {named[:100]!r}", f"{where}id")
+        raise _not_found(f"item {item_id[:100]!r}", f"{where}id")
 
     def check_size(self, text: str) -> None:
         """Check the text of a request that continues a conversation.
@@ -151,7 +151,7 @@ class EarlierResponses:
             TooLarge: it is larger than a request may be.
             Overloaded: the node has no room for it.
         """
-        if not self._found:
+        if not self._responses:
             return
         self._reading.grow_to(self._reading.bytes + memory_of_text(text))
         size = len(text.encode())
@@ -177,23 +177,23 @@ class EarlierResponses:
     async def _find(self, text: str, param: str) -> KnownResponse:
         if text not in self._unstored:  # its model would get the text, and might repeat it
             check_right(Right.READ, self._sender.may)
-        found = self._found.get(text)
-        if found is None:
+        response = self._responses.get(text)
+        if response is None:
             try:
-                found = await find_response(
+                response = await find_response(
                     self._context, self._sender, text, self._reading, self._unstored
                 )
             except (NotFound, Gone):
                 raise _not_found(f"response {text[:100]!r}", param) from None
-            self._found[text] = found
-        if not found.stream.log.closed:
+            self._responses[text] = response
+        if not response.stream.log.closed:
             raise InvalidRequest(
                 f"response {text[:100]!r} is still in progress; nothing was generated, ask again "
                 "when it has ended",
                 code="previous_response_in_progress",
                 param=param,
             )
-        return found
+        return response
 
 
 def _too_large(param: str) -> TooLarge:

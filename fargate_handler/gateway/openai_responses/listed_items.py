@@ -24,7 +24,7 @@ _ITEM, _MAX_DIGITS = "item", 10
 
 
 def listed_items(
-    response: PublicResponse, asked: WholeRequest, query: Mapping[str, str]
+    response: PublicResponse, request: WholeRequest, query: Mapping[str, str]
 ) -> dict[str, Any]:
     """A page of a request's items. The newest come first, unless `order` is `asc`.
 
@@ -33,13 +33,15 @@ def listed_items(
     Raises:
         InvalidRequest: the query is wrong.
     """
-    turns = own_turns(asked)
+    turns = own_turns(request)
     ends = list(accumulate(map(_item_count, turns)))  # the number of items up to each turn
     total = ends[-1] if ends else 0
     places = range(total) if query.get("order", "desc") == "asc" else range(total - 1, -1, -1)
     limit = min(_MAX_LIMIT, whole_number("limit", query.get("limit"), _DEFAULT_LIMIT, lowest=1))
-    first = 0 if (after := query.get("after")) is None else _place(after, response, places) + 1
-    spaces = namespaces_of(asked.echo.get("tools", ()))
+    first = (
+        0 if (after_id := query.get("after")) is None else _place(after_id, response, places) + 1
+    )
+    spaces = namespaces_of(request.echo.get("tools", ()))
     items_of_turn: dict[int, list[dict[str, Any]]] = {}
     page = []
     for place in places[first : first + limit]:
@@ -79,47 +81,47 @@ def _item_count(turn: Turn) -> int:
 
 def _items_of(turn: Turn, spaces: Namespaces) -> Iterator[dict[str, Any]]:
     if turn.role == "tool":
-        said = _content(turn, "input") if turn.parts else turn.text
-        yield {"type": "function_call_output", "call_id": turn.tool_call_id, "output": said}
+        output = _content(turn, "input") if turn.parts else turn.text
+        yield {"type": "function_call_output", "call_id": turn.tool_call_id, "output": output}
         return
-    made = turn.extra.get("tool_calls", ())
+    extra_calls = turn.extra.get("tool_calls", ())
     if turn.role != "assistant":
         yield {"type": "message", "role": turn.role, "content": _content(turn, "input")}
-    elif turn.text or not (turn.tool_calls or made):
+    elif turn.text or not (turn.tool_calls or extra_calls):
         yield {"type": "message", "role": "assistant", "content": _content(turn, "output")}
     for call in turn.tool_calls:
-        named = name_fields(call.name, spaces)
-        yield call.extra | _function_call(call.id, named, call.arguments)
-    for call in made:
+        name_and_space = name_fields(call.name, spaces)
+        yield call.extra | _function_call(call.id, name_and_space, call.arguments)
+    for call in extra_calls:
         if call["type"] == "function":
             function = call["function"]
-            named = name_fields(function["name"], spaces)
-            yield _function_call(call["id"], named, function["arguments"])
+            name_and_space = name_fields(function["name"], spaces)
+            yield _function_call(call["id"], name_and_space, function["arguments"])
         else:
-            named = name_fields(call["custom"]["name"], spaces)
-            given = {"call_id": call["id"], **call["custom"], **named}
-            yield {"type": "custom_tool_call", **given}
+            name_and_space = name_fields(call["custom"]["name"], spaces)
+            fields = {"call_id": call["id"], **call["custom"], **name_and_space}
+            yield {"type": "custom_tool_call", **fields}
 
 
-def _function_call(call_id: str, named: dict[str, str], arguments: str) -> dict[str, Any]:
-    return {"type": "function_call", "call_id": call_id, **named, "arguments": arguments}
+def _function_call(call_id: str, name_and_space: dict[str, str], arguments: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, **name_and_space, "arguments": arguments}
 
 
-def _content(turn: Turn, whose: str) -> list[dict[str, Any]]:
+def _content(turn: Turn, direction: str) -> list[dict[str, Any]]:
     if not turn.parts:
-        return [_text(turn.text, whose)]
-    return [_part(part, whose) for part in turn.parts]
+        return [_text(turn.text, direction)]
+    return [_part(part, direction) for part in turn.parts]
 
 
-def _text(text: str, whose: str) -> dict[str, Any]:
-    told = {"type": f"{whose}_text", "text": text}
-    return told | {"annotations": []} if whose == "output" else told
+def _text(text: str, direction: str) -> dict[str, Any]:
+    item = {"type": f"{direction}_text", "text": text}
+    return item | {"annotations": []} if direction == "output" else item
 
 
-def _part(part: Mapping[str, Any], whose: str) -> dict[str, Any]:
+def _part(part: Mapping[str, Any], direction: str) -> dict[str, Any]:
     match part["type"]:
         case "text":
-            return _text(part["text"], whose)
+            return _text(part["text"], direction)
         case "image_url":
             image = part["image_url"]
             detail = image.get("detail", "auto")

@@ -23,12 +23,12 @@ from evenflow.fargate_handler.gateway.openai_responses.known_responses import (
     EarlierResponses,
     KnownResponse,
 )
-from evenflow.fargate_handler.gateway.openai_responses.refusals import unsupported, wrong
 from evenflow.fargate_handler.gateway.openai_responses.request import (
     ResponseCall,
     is_stored,
     read_call,
 )
+from evenflow.fargate_handler.gateway.openai_responses.request_errors import unsupported, wrong
 from evenflow.fargate_handler.gateway.openai_responses.submitting import submit
 from evenflow.fargate_handler.gateway.requests.submission import (
     leave_response,
@@ -60,7 +60,7 @@ from evenflow.stream_core.protocols.openai_responses.socket_session import CREAT
 from evenflow.stream_core.records.reader_record import ReaderFigures
 from evenflow.stream_core.tenants.charges import Caller
 
-_PROTOCOL = RESPONSES_WEBSOCKET.protocol
+_PROTOCOL = RESPONSES_WEBSOCKET.protocol.name
 _TRANSPORT_FIELDS = ("type", "stream", "generate", "stream_id")
 _MAX_WAITING = 8
 _MAX_UNSTORED = 64
@@ -69,17 +69,17 @@ _MAX_UNSTORED = 64
 class ResponsesSocket(SocketConnection):
     """The WebSocket of one client. Its responses are generated one after the other.
 
-    While the client is connected it can refer to its newest 64 responses that are not stored. They
+    While the client is connected, it can refer to its newest 64 responses that are not stored. They
     take memory like all ended responses.
     """
 
     __slots__ = (
         "_current",
         "_is_submitting",
+        "_message_queue",
         "_sender",
         "_serving",
         "_unstored",
-        "_waiting",
         "_writable",
         "caller",
     )
@@ -90,12 +90,12 @@ class ResponsesSocket(SocketConnection):
     def __init__(self, context: GatewayContext, sender: Sender, asked_at: float) -> None:
         check = partial(context.access.check_grant, sender.grant)
         session = ResponsesSession(context.limits, asked_at, check)
-        counted = context.access.sender(sender.tenant, sender.address)
-        super().__init__(context, session, asked_at, counted)
+        sender_key = context.access.sender(sender.tenant, sender.address)
+        super().__init__(context, session, asked_at, sender_key)
         self._sender = sender
         self.caller = caller_of(sender, context)
         """The caller that its handshake and its messages are charged to."""
-        self._waiting: asyncio.Queue[tuple[bytes, Reading]] = asyncio.Queue(_MAX_WAITING)
+        self._message_queue: asyncio.Queue[tuple[bytes, Reading]] = asyncio.Queue(_MAX_WAITING)
         # The ids of responses that are not stored, by their public ids, oldest first.
         self._unstored: OrderedDict[str, str] = OrderedDict()
         self._current: ResponseStream | None = None
@@ -107,12 +107,12 @@ class ResponsesSocket(SocketConnection):
     # -- called by the transport -------------------------------------------------------------------
 
     def block(self) -> None:
-        """The kernel takes no more frames."""
+        """Stop sending: the kernel accepts no more frames."""
         super().block()
         self._writable.clear()
 
     def unblock(self) -> None:
-        """The kernel takes frames again."""
+        """Resume sending: the kernel accepts frames again."""
         super().unblock()
         self._writable.set()
 
@@ -120,12 +120,12 @@ class ResponsesSocket(SocketConnection):
 
     @property
     def channel(self) -> Channel | None:
-        """The channel of the session whose token the client has."""
+        """The channel of the client's session token. None: it has none."""
         return self._sender.session
 
     @property
     def counted_as(self) -> Channel | None:
-        """The session whose connection places it takes. None: the client has no session's token."""
+        """The session that the connection counts for. None: the client has no session token."""
         return self._sender.session
 
     @property
@@ -145,7 +145,7 @@ class ResponsesSocket(SocketConnection):
 
     @property
     def watches(self) -> bool:
-        """False: opening it takes the right to write."""
+        """False: the connection needs the right to write."""
         return False
 
     @property
@@ -154,7 +154,7 @@ class ResponsesSocket(SocketConnection):
         return int(self._current is not None)
 
     def look_at_readers(self, now: float) -> None:
-        """Do nothing: a reader that is behind gets joined deltas, and none is kept for it."""
+        """Do nothing: a slow reader gets joined deltas, and nothing is buffered for it."""
 
     def let_go(self) -> None:
         """Close the connection: the node has no memory for what the client does not take."""
@@ -164,7 +164,7 @@ class ResponsesSocket(SocketConnection):
         """Do nothing: these are frames of another protocol."""
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
-        """The node is leaving: finish the running response, and take no more messages."""
+        """Finish the running response, and accept no more messages: the node is leaving."""
         self._do(self.session.drain())
         if self._current is None:
             self.close(CloseCode.GOING_AWAY, reason)
@@ -179,26 +179,26 @@ class ResponsesSocket(SocketConnection):
         """Queue a message."""
         if isinstance(received, Command):
             return
-        held = Reading(self.context.orchestrator.request_memory)
+        request_memory = Reading(self.context.orchestrator.request_memory)
         try:
-            held.grow_to(len(received.data))
-            self._waiting.put_nowait((received.data, held))
+            request_memory.grow_to(len(received.data))
+            self._message_queue.put_nowait((received.data, request_memory))
         except Overloaded as full:
-            self._refuse(full)
+            self._reject(full)
         except asyncio.QueueFull:
-            held.release()
+            request_memory.release()
             too_many = RateLimited(
                 "responses over one WebSocket are made one after the other, and too many "
                 "wait; send this again when one has ended",
                 code="session_in_flight",
                 retry_after_ms=1000,
             )
-            self._refuse(too_many, is_violation=True)
+            self._reject(too_many, is_violation=True)
 
     def _stop(self) -> None:
-        """Give up the responses that are not stored: no client can read them any more."""
-        while not self._waiting.empty():
-            self._waiting.get_nowait()[1].release()
+        """Release the responses that are not stored: no client can read them any more."""
+        while not self._message_queue.empty():
+            self._message_queue.get_nowait()[1].release()
         if self._serving is not None:
             self._serving.cancel()
         for response_id in self._unstored.values():
@@ -206,12 +206,12 @@ class ResponsesSocket(SocketConnection):
 
     @property
     def _is_busy(self) -> bool:
-        return super()._is_busy or self._is_submitting or not self._waiting.empty()
+        return super()._is_busy or self._is_submitting or not self._message_queue.empty()
 
-    def _refuse(self, error: EvenflowError, *, is_violation: bool = False) -> None:
+    def _reject(self, error: EvenflowError, *, is_violation: bool = False) -> None:
         is_violation |= isinstance(error, InvalidRequest | NotFound)
-        refusal = Refusal(error, CREATE, is_violation=is_violation)
-        self._do(self.session.refuse(refusal, self.context.monotonic()))
+        rejection = Refusal(error, CREATE, is_violation=is_violation)
+        self._do(self.session.refuse(rejection, self.context.monotonic()))
 
     # -- responses ---------------------------------------------------------------------------------
 
@@ -224,15 +224,15 @@ class ResponsesSocket(SocketConnection):
     async def _answer_next(self) -> None:
         """Wait for a message, and answer it. No reference to it is left afterwards."""
         try:
-            known = await self._submit(*await self._waiting.get())
-            self._current = known.stream
-            await self._write(known)
+            response = await self._submit(*await self._message_queue.get())
+            self._current = response.stream
+            await self._write(response)
         except EvenflowError as error:
-            self._refuse(error)
+            self._reject(error)
         finally:
             self._current = None
 
-    async def _submit(self, message: bytes, held: Reading) -> KnownResponse:
+    async def _submit(self, message: bytes, request_memory: Reading) -> KnownResponse:
         context = self.context
         context.metrics.labelled(HTTP_REQUESTS).count(_PROTOCOL)
         self._is_submitting = True
@@ -242,36 +242,36 @@ class ResponsesSocket(SocketConnection):
             line = reading_line(context, self._sender)
             context.work.check(line)
             context.work.count(line, len(message))
-            call = await context.work.read(line, message, _read, held.grow_to)
-            earlier = EarlierResponses(context, self._sender, held, self._unstored)
-            known, _ = await submit(context, self._sender, replace(call, kept=True), earlier)
+            call = await context.work.read(line, message, _read, request_memory.grow_to)
+            earlier = EarlierResponses(context, self._sender, request_memory, self._unstored)
+            response, _ = await submit(context, self._sender, replace(call, is_kept=True), earlier)
         finally:
             self._is_submitting = False
-            held.release()
-        if not is_stored(known.asked):
-            self._unstored[str(known.id)] = known.stream.response_id
+            request_memory.release()
+        if not is_stored(response.request):
+            self._unstored[str(response.id)] = response.stream.response_id
             if len(self._unstored) > _MAX_UNSTORED:
                 self._forget(self._unstored.popitem(last=False)[1])
-        return known
+        return response
 
     def _forget(self, response_id: str) -> None:
         stream = self.context.orchestrator.responses.held(response_id)
         if stream is not None:
             leave_response(self.context, stream)
 
-    async def _write(self, known: KnownResponse) -> None:
+    async def _write(self, response: KnownResponse) -> None:
         """Send the events of a response, to its end."""
-        context, stream = self.context, known.stream
-        events = ResponseEvents(about_response(context, known), JsonLines(), raises=True)
-        most = context.limits.frame_characters
-        encoder = BlockEncoder(events, stream, ResumePoint(0), most, SealingBlocks)
+        context, stream = self.context, response.stream
+        events = ResponseEvents(about_response(context, response), JsonLines(), raises=True)
+        max_characters = context.limits.frame_characters
+        encoder = BlockEncoder(events, stream, ResumePoint(0), max_characters, SealingBlocks)
         figures = ReaderFigures(stream, _PROTOCOL, WEBSOCKET, 0, context.monotonic())
         with reading(stream, WEBSOCKET, self._sender.user) as reader:
             try:
                 await self._send_all(encoder, reader)
             finally:
-                read, next_index = reader.stream, encoder.cursor.next_index
-                log_event(figures.left(read, next_index, context.monotonic()))
+                final_stream, next_index = reader.stream, encoder.cursor.next_index
+                log_event(figures.left(final_stream, next_index, context.monotonic()))
 
     async def _send_all(self, encoder: BlockEncoder, reader: WakingReader) -> None:
         """Send the encoder's events, to the end of the response."""
@@ -294,7 +294,7 @@ class ResponsesSocket(SocketConnection):
                 await reader.wait(context.limits.heartbeat_seconds)
 
     async def _send(self, events: bytes) -> None:
-        """Send each event as a frame, as fast as the client takes them."""
+        """Send each event as a frame, as fast as the client reads them."""
         for event in events.splitlines():
             await self._writable.wait()
             self._do(self.session.send(event))
@@ -304,7 +304,7 @@ def _read(message: bytes | bytearray) -> ResponseCall:
     """Read a message.
 
     Raises:
-        InvalidRequest: it is wrong, or asks for what is not served here.
+        InvalidRequest: it is wrong, or requests a function that is not served here.
     """
     try:
         body: Any = orjson.loads(message)

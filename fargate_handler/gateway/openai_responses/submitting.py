@@ -49,7 +49,7 @@ async def submit(
     earlier: EarlierResponses,
     key: str | None = None,
 ) -> Submitted:
-    """Submit a request, and return its response. A key that was used before gives the same one.
+    """Submit a request, and return its response. The same key returns the same response.
 
     Args:
         earlier: finds the responses that the request names.
@@ -64,14 +64,14 @@ async def submit(
     call = call.of_model(model)
     line = reading_line(context, sender)
     request = await _whole_request(context, line, call, earlier)
-    stays = call.kept or key is not None
+    stays = call.is_kept or key is not None
     digest = digest_of(key, sender) if key is not None else secrets.token_hex(20)
-    kept = UNKEYED_RESPONSE if key is None else RESPONSE
-    kind = BACKGROUND if call.background else kept if stays else COMPLETION
+    stored_kind = UNKEYED_RESPONSE if key is None else RESPONSE
+    kind = BACKGROUND if call.background else stored_kind if stays else COMPLETION
     channel = channel_of(sender, digest)
     terms = sender.named_in(call.terms)
     event = await context.work.run(
-        line, earlier.held_bytes, event_of, context, sender, channel, kind, request, terms
+        line, earlier.memory_bytes, event_of, context, sender, channel, kind, request, terms
     )
     earlier.check_size(event.text)
     stream = await submit_event(context, sender, event, stays=stays)
@@ -85,7 +85,7 @@ async def _whole_request(
     earlier_turns = await earlier.conversation(call.request.previous_response_id)
     items = [await earlier.item(item, f"input.{place}.") for place, item in enumerate(call.items)]
     request = await context.work.run(
-        line, earlier.held_bytes, _assemble, call, earlier_turns, items
+        line, earlier.memory_bytes, _assemble, call, earlier_turns, items
     )
     param = "previous_response_id" if earlier_turns else "input"
     check_turns(continued_turns(request), context.limits, param)
@@ -98,6 +98,6 @@ def _assemble(
     input_turns = InputTurns()
     for place, item in enumerate(items):
         input_turns.take(item, f"input.{place}.")
-    request = call.asked(earlier_turns, input_turns.turns)
+    request = call.whole_request(earlier_turns, input_turns.turns)
     check_answered(request.turns)
     return request

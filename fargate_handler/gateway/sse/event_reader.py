@@ -90,7 +90,7 @@ class EventReader(LiveReader):
         socket: EventSocket,
         deadline: Deadline,
         heartbeat: bytes = STILL_HERE,
-        protocol: str = EVENFLOW,
+        protocol: str = EVENFLOW.name,
         user: str | None = "",
         start: EncodeStart | None = None,
     ) -> None:

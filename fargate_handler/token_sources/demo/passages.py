@@ -34,10 +34,10 @@ _COMMON = frozenset(
 _ENDING = re.compile(r"(?<=..)(?:ing|ed|es|e|s)$")
 _LONGEST_PROSE_CHARACTERS = 420
 _LONGEST_ANSWER_CHARACTERS = 900
-# A passage answers a question if its heading has a word of it, and it has so much of all its words,
-# by their rarity. One page is made of questions and answers.
+# A passage answers a question if its heading has a word of it, and the passage has at least this
+# share of its words, weighted by their rarity. One page consists of questions and answers.
 _LEAST_SHARE = 0.6
-# The end of a question, which alone is looked up: megabytes of words took the event loop a minute.
+# Only this end of a question is searched for: megabytes of words took the event loop a minute.
 _SEARCHED_CHARACTERS = 4_096
 _QUESTIONS, _OF_QUESTIONS = "questions", 1.5
 NO_PASSAGE = """\
@@ -57,16 +57,16 @@ Evenflow: what it is, how it treats slow readers, or what happens when a tab is 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A paragraph or list in Markdown. `more` are the blocks after it, under the same heading."""
+    """A paragraph or list in Markdown, and the blocks after it under the same heading."""
 
     page: str
     heading: str
     text: str
-    more: tuple[str, ...] = ()
+    following_blocks: tuple[str, ...] = ()
 
 
-class Answer(NamedTuple):
-    """What the docs say. `source` names the page and the heading. Empty: they say nothing."""
+class PassageAnswer(NamedTuple):
+    """An answer from the docs. `source` is the page and the heading. Empty: no passage fits."""
 
     text: str
     source: str = ""
@@ -96,8 +96,8 @@ class Passages:
             ]
         )
 
-    def answer(self, question: str) -> Answer:
-        """The best passage in Markdown, with its source. Where none fits, what this model is."""
+    def answer(self, question: str) -> PassageAnswer:
+        """The best passage in Markdown, with its source. If none fits, a text about this model."""
         question_terms = frozenset(_terms(question[-_SEARCHED_CHARACTERS:]))
         least = _LEAST_SHARE * sum(self._rarity.get(term, self._rarest) for term in question_terms)
         scores = [
@@ -105,11 +105,11 @@ class Passages:
         ]
         best = max(scores, default=0.0)
         if best == 0.0:
-            return Answer(NO_PASSAGE)
+            return PassageAnswer(NO_PASSAGE)
         passage = self._passages[scores.index(best)]
         source = f"docs/{passage.page}.md, “{passage.heading}”"
         credit = f"*The demo model found this in {source}.*"
-        return Answer("\n\n".join([*_fitting(passage), credit]), source)
+        return PassageAnswer("\n\n".join([*_fitting(passage), credit]), source)
 
     def _score(self, question_terms: frozenset[str], least: float, number: int) -> float:
         """How well a passage answers. 0: it doesn't, or has less than `least` of the words."""
@@ -118,9 +118,9 @@ class Passages:
         if question_terms.isdisjoint(heading) or sum(self._rarity[term] for term in shared) < least:
             return 0.0
         # A frequent word means little more than one that comes twice.
-        found = sum(self._rarity[term] * terms[term] / (terms[term] + 1) for term in shared)
-        found *= _OF_QUESTIONS if self._passages[number].page == _QUESTIONS else 1.0
-        return found * (1 + 2 * len(question_terms & heading) / len(question_terms | heading))
+        score = sum(self._rarity[term] * terms[term] / (terms[term] + 1) for term in shared)
+        score *= _OF_QUESTIONS if self._passages[number].page == _QUESTIONS else 1.0
+        return score * (1 + 2 * len(question_terms & heading) / len(question_terms | heading))
 
 
 def split(page: str, markdown: str) -> list[Passage]:
@@ -150,10 +150,10 @@ def _is_code(block: str) -> bool:
 def _fitting(passage: Passage) -> list[str]:
     blocks = [_shortened(passage.text)]
     if blocks[0] == passage.text:
-        left = _LONGEST_ANSWER_CHARACTERS - len(blocks[0])
-        for block in passage.more:
-            left -= len(block)
-            if left < 0:
+        remaining_characters = _LONGEST_ANSWER_CHARACTERS - len(blocks[0])
+        for block in passage.following_blocks:
+            remaining_characters -= len(block)
+            if remaining_characters < 0:
                 break
             blocks.append(block)
     return blocks

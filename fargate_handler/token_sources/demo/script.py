@@ -53,15 +53,15 @@ _NO_DIRECTIVES = Directives()
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What the model says in one attempt, and its timing.
+    """The content of one attempt, and its timing.
 
     Args:
         tokens: the text.
-        before: what comes before the text: reasoning, and calls of the model's own tool.
-        follows: what comes after it: sources, and calls of the request's tools.
-        stops_after: after so much of all that (None: all) the model ends. It fails with `failure`,
-            hangs, or has finished for this `reason`.
-        asked: the directives of the message.
+        parts_before: the parts before the text: reasoning, and calls of the model's own tool.
+        parts_after: the parts after the text: sources, and calls of the request's tools.
+        stops_after: the number of tokens and parts after which the model ends (None: all). It fails
+            with `failure`, hangs, or has finished for this `reason`.
+        directives: the directives of the message.
     """
 
     tokens: list[str]
@@ -71,25 +71,25 @@ class Script:
     failure: UpstreamFailed | None = None
     hangs: bool = False
     reason: ModelEnd = "stop"
-    before: Sequence[Part] = ()
-    follows: Sequence[Part] = ()
-    asked: Directives = _NO_DIRECTIVES
+    parts_before: Sequence[Part] = ()
+    parts_after: Sequence[Part] = ()
+    directives: Directives = _NO_DIRECTIVES
 
     @property
     def contents(self) -> list[Content]:
-        """All that it says, in its order."""
-        return [*self.before, *self.tokens, *self.follows]
+        """All tokens and parts, in their order."""
+        return [*self.parts_before, *self.tokens, *self.parts_after]
 
     def bounded(self, longest: int | None, stops: Sequence[str]) -> Script:
         """The script cut to `longest` tokens (None: all), or before the first of `stops`."""
         tokens = self.tokens[:longest]
         text = "".join(tokens)
-        found = [place for stop in stops if (place := text.find(stop)) >= 0]
-        if not found and len(tokens) == len(self.tokens):
+        stop_places = [place for stop in stops if (place := text.find(stop)) >= 0]
+        if not stop_places and len(tokens) == len(self.tokens):
             return self
-        bounded = replace(self, tokens=tokens, follows=(), reason="length")
-        if found:
-            bounded = replace(self, tokens=_first_characters(tokens, min(found)))
+        bounded = replace(self, tokens=tokens, parts_after=(), reason="length")
+        if stop_places:
+            bounded = replace(self, tokens=_first_characters(tokens, min(stop_places)))
         if self.stops_after is not None and self.stops_after < len(bounded.contents):
             return bounded
         return replace(bounded, stops_after=None, failure=None, hangs=False)
@@ -110,15 +110,20 @@ class Script:
             length += len(self.tokens[skipped])
             skipped += 1
         # A delta may end inside a token.
-        rest = [text[len(prefix) : length]] if length > len(prefix) else []
-        said = len(self.before) + skipped - len(rest)
-        stops_after = None if self.stops_after is None else max(0, self.stops_after - said)
+        partial_tokens = [text[len(prefix) : length]] if length > len(prefix) else []
+        skipped_contents = len(self.parts_before) + skipped - len(partial_tokens)
+        stops_after = (
+            None if self.stops_after is None else max(0, self.stops_after - skipped_contents)
+        )
         return replace(
-            self, before=(), tokens=rest + self.tokens[skipped:], stops_after=stops_after
+            self,
+            parts_before=(),
+            tokens=partial_tokens + self.tokens[skipped:],
+            stops_after=stops_after,
         )
 
 
-class _Ending(TypedDict, total=False):
+class _ScriptEnding(TypedDict, total=False):
     stops_after: int
     failure: UpstreamFailed
     hangs: bool
@@ -147,7 +152,7 @@ def directed_script(text: str, attempt: int) -> Script:
     """
     words = text.split()[1:]
     try:
-        asked = Directives.model_validate(dict(word.split("=", 1) for word in words))
+        directives = Directives.model_validate(dict(word.split("=", 1) for word in words))
     except (ValidationError, ValueError) as error:
         raise ModelRefused(
             "the demo model takes `#demo name=value …` with "
@@ -155,18 +160,20 @@ def directed_script(text: str, attempt: int) -> Script:
             "does not know",
             code="model_refused",
         ) from error
-    if asked.refuse:
+    if directives.refuse:
         raise ModelRefused(
             "the demo model was told to refuse this message; nothing was generated",
             code="model_refused",
         )
-    random = Random(asked.seed)
+    random = Random(directives.seed)
     return Script(
-        demo_tokens(asked.seed, asked.tokens),
-        asked.first_token_ms,
-        _real_gaps(random) if asked.bursty else _steady_gaps(random, asked.gap_ms, asked.jitter_ms),
-        asked=asked,
-        **_ending(asked, attempt),
+        demo_tokens(directives.seed, directives.tokens),
+        directives.first_token_ms,
+        _real_gaps(random)
+        if directives.bursty
+        else _steady_gaps(random, directives.gap_ms, directives.jitter_ms),
+        directives=directives,
+        **_ending(directives, attempt),
     )
 
 
@@ -177,21 +184,21 @@ def answer_script(answer: str, random: Random) -> Script:
 
 def _first_characters(tokens: list[str], count: int) -> list[str]:
     """The tokens of the first `count` characters. The last one may be cut."""
-    kept: list[str] = []
+    first_tokens: list[str] = []
     for token in tokens:
         if count <= 0:
             break
-        kept.append(token[:count])
+        first_tokens.append(token[:count])
         count -= len(token)
-    return kept
+    return first_tokens
 
 
-def _ending(asked: Directives, attempt: int) -> _Ending:
-    if asked.fail_after is not None and attempt <= asked.fail_attempts:
+def _ending(directives: Directives, attempt: int) -> _ScriptEnding:
+    if directives.fail_after is not None and attempt <= directives.fail_attempts:
         failure = UpstreamFailed("the demo model was told to fail here", code="upstream_failed")
-        return {"stops_after": asked.fail_after, "failure": failure}
-    if asked.hang_after is not None:
-        return {"stops_after": asked.hang_after, "hangs": True}
+        return {"stops_after": directives.fail_after, "failure": failure}
+    if directives.hang_after is not None:
+        return {"stops_after": directives.hang_after, "hangs": True}
     return {}
 
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Tag, TypeAdapter
 
-from evenflow.stream_core.http.text_or_list import LIST, TEXT, TEXT_OR_LIST
+from evenflow.stream_core.http.http_contract import LIST, TEXT, TEXT_OR_LIST
 
 LONGEST_TOOL_NAME = 128
 _Number = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Given(BaseModel):
+class _AnthropicModel(BaseModel):
     # Fields that are not named here are left out: `cache_control` and the like.
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
@@ -34,14 +34,14 @@ _Content = Annotated[
 ]
 
 
-class GivenMessage(_Given):
+class GivenMessage(_AnthropicModel):
     """A message of the conversation. It is one text, or blocks."""
 
     role: Literal["user", "assistant", "system"]
     content: _Content
 
 
-class GivenTool(_Given):
+class GivenTool(_AnthropicModel):
     """A tool of the client's own. `input_schema` is a JSON schema of its arguments.
 
     Tools with another `type` are run by Anthropic, or known to its models alone, and are refused.
@@ -54,7 +54,7 @@ class GivenTool(_Given):
     strict: bool | None = None
 
 
-class GivenToolChoice(_Given):
+class GivenToolChoice(_AnthropicModel):
     """Whether the model calls tools. With `tool`, `name` is the one that it calls."""
 
     type: Literal["auto", "any", "tool", "none"]
@@ -62,7 +62,7 @@ class GivenToolChoice(_Given):
     disable_parallel_tool_use: bool = False
 
 
-class Thinking(_Given):
+class Thinking(_AnthropicModel):
     """Whether the answer has the model's thinking. `budget_tokens` says how much it may think."""
 
     type: Literal["enabled", "adaptive", "between_tools", "disabled"]
@@ -75,7 +75,7 @@ class Thinking(_Given):
         return self.type != "disabled" and self.display != "omitted"
 
 
-class OutputFormat(_Given):
+class OutputFormat(_AnthropicModel):
     """The form of the answer."""
 
     type: Literal["json_schema"]
@@ -83,14 +83,14 @@ class OutputFormat(_Given):
     wanted: Annotated[dict[str, Any], Field(alias="schema")]
 
 
-class OutputConfig(_Given):
+class OutputConfig(_AnthropicModel):
     """How hard the model tries, and the form of its answer."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: OutputFormat | None = None
 
 
-class MessageMetadata(_Given):
+class MessageMetadata(_AnthropicModel):
     """For whom the request is."""
 
     user_id: str | None = None
@@ -246,7 +246,7 @@ class MessageStop(BaseModel):
     type: Literal["message_stop"]
 
 
-class Ping(BaseModel):
+class MessagePing(BaseModel):
     """The server is still there."""
 
     type: Literal["ping"]

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from evenflow.stream_core.http import routes
 from evenflow.stream_core.http.http_contract import CHUNK_ID_PATTERN
-from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.http.operation import (
+    FIRST_TOKEN,
+    IDEMPOTENCY_KEY,
+    KEYS,
+    Answer,
+    Operation,
+    Parameter,
+    refusals,
+)
 from evenflow.stream_core.http.refusal_codes import ANY, BODY, COMPLETING, KEY
-from evenflow.stream_core.http.shared_parameters import FIRST_TOKEN, IDEMPOTENCY_KEY, KEYS
 from evenflow.stream_core.protocols.anthropic.bodies import (
     AnswerMessage,
     AnthropicError,
@@ -14,15 +21,15 @@ from evenflow.stream_core.protocols.anthropic.bodies import (
     ContentBlockStart,
     ContentBlockStop,
     MessageDelta,
+    MessagePing,
     MessagesRequest,
     MessageStart,
     MessageStop,
-    Ping,
 )
 
 _EVENTS = (
     *(MessageStart, ContentBlockStart, ContentBlockDelta, ContentBlockStop),
-    *(MessageDelta, MessageStop, Ping, AnthropicError),
+    *(MessageDelta, MessageStop, MessagePing, AnthropicError),
 )
 _MAKING = refusals(ANY, BODY, KEY, COMPLETING)
 

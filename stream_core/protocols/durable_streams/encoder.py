@@ -29,7 +29,7 @@ _MORE = b"}\n\n"
 _UP_TO_DATE = b',"upToDate":true}\n\n'
 
 
-class Chunk(NamedTuple):
+class MessageBatch(NamedTuple):
     """What a reader is given at once.
 
     Attributes:
@@ -48,7 +48,7 @@ class Chunk(NamedTuple):
         return self.has.end or not self.up_to_date
 
 
-def chunk_of(stream: ResponseStream, point: ResumePoint) -> Chunk:
+def chunk_of(stream: ResponseStream, point: ResumePoint) -> MessageBatch:
     """The messages from `point` on, as many as one chunk may have."""
     frames, messages, size = FrameEncoder(stream, point, 0), list[bytes](), 0
     while len(messages) < MOST_MESSAGES and size < MOST_BYTES and (frame := frames.take()):
@@ -56,7 +56,7 @@ def chunk_of(stream: ResponseStream, point: ResumePoint) -> Chunk:
         size += len(frame)
     has = EventId(frames.cursor.after, frames.epoch, frames.ended)
     up_to_date = frames.ended or not (frames.cursor.behind or stream.log.closed)
-    return Chunk(b"[%b]" % b",".join(messages), has, up_to_date)
+    return MessageBatch(b"[%b]" % b",".join(messages), has, up_to_date)
 
 
 def tail_of(stream: ResponseStream) -> EventId:

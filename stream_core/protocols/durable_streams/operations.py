@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
 from evenflow.stream_core.http import routes
-from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
+from evenflow.stream_core.http.operation import RESPONSE_ID, Answer, Operation, Parameter, refusals
 from evenflow.stream_core.http.refusal_codes import (
     ANY,
     LIVE,
@@ -12,9 +14,34 @@ from evenflow.stream_core.http.refusal_codes import (
     STREAMING,
     TOKEN,
 )
-from evenflow.stream_core.http.shared_parameters import RESPONSE_ID
-from evenflow.stream_core.protocols.durable_streams.bodies import StreamControl, StreamMessages
 from evenflow.stream_core.protocols.durable_streams.offsets import BEGINNING, NOW, OFFSET_PATTERN
+from evenflow.stream_core.protocols.evenflow.messages import (
+    ResponseCompleted,
+    ResponseDelta,
+    ResponseFailed,
+    ResponsePart,
+    ResponseRestarted,
+)
+
+StreamMessage = (
+    ResponseDelta | ResponsePart | ResponseRestarted | ResponseCompleted | ResponseFailed
+)
+
+
+class StreamMessages(RootModel[list[StreamMessage]]):
+    """Messages of a response: a frame for each entry, and at its end the frame that ends it."""
+
+
+class StreamControl(BaseModel):
+    """Where the reader is after the message before. No cursor comes with the end."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    next_offset: str = Field(alias="streamNextOffset")
+    cursor: str | None = Field(default=None, alias="streamCursor")
+    up_to_date: bool | None = Field(default=None, alias="upToDate")
+    closed: bool | None = Field(default=None, alias="streamClosed")
+
 
 _PLACE = ("Stream-Next-Offset", "Stream-Cursor", "Stream-Up-To-Date", "Stream-Closed")
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag, TypeAdapter, WithJsonSchema
 
 from evenflow.stream_core.base.agents import LONGEST_USER, Metadata, ServiceClass
-from evenflow.stream_core.http.text_or_list import LIST, TEXT, TEXT_OR_LIST
+from evenflow.stream_core.http.http_contract import LIST, TEXT, TEXT_OR_LIST
 from evenflow.stream_core.log.entries import MOST_CALLS, MOST_CHOICES
 
 ROLES = {
@@ -50,12 +50,12 @@ def class_of_tier(tier: object) -> ServiceClass | None:
     return ServiceClass.BATCH if tier == _FLEX else None
 
 
-class _Given(BaseModel):
+class _ChatModel(BaseModel):
     # Fields that are not named here go to the model unchanged.
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
 
-class ContentPart(_Given):
+class ContentPart(_ChatModel):
     """A part of a message: text, or something else that the model takes, such as an image."""
 
     type: str
@@ -67,14 +67,14 @@ _Content = Annotated[
 ]
 
 
-class CalledFunction(_Given):
+class CalledFunction(_ChatModel):
     """The function that the model called, with the arguments that it wrote."""
 
     name: _FunctionName
     arguments: str
 
 
-class RequestToolCall(_Given):
+class RequestToolCall(_ChatModel):
     """A call in an assistant's message."""
 
     id: Annotated[str, Field(min_length=1)]
@@ -82,7 +82,7 @@ class RequestToolCall(_Given):
     function: CalledFunction | None = None
 
 
-class RequestMessage(_Given):
+class RequestMessage(_ChatModel):
     """A message of the conversation.
 
     An assistant's may have `tool_calls`. A tool's answers the one named by `tool_call_id`. Further
@@ -102,7 +102,7 @@ class RequestMessage(_Given):
         return "".join(part.text or "" for part in self.content if part.type == "text")
 
 
-class OfferedFunction(_Given):
+class OfferedFunction(_ChatModel):
     """A function that the model may call. `parameters` is a JSON schema of its arguments."""
 
     name: _FunctionName
@@ -111,7 +111,7 @@ class OfferedFunction(_Given):
     strict: bool | None = None
 
 
-class OfferedTool(_Given):
+class OfferedTool(_ChatModel):
     """A tool that the model may call. Types other than `function` depend on the model's server."""
 
     type: str
@@ -142,13 +142,13 @@ ToolChoice = Annotated[
 ]
 
 
-class StreamOptions(_Given):
+class StreamOptions(_ChatModel):
     """What a stream has besides the answer."""
 
     include_usage: bool | None = None
 
 
-class CompletionRequest(_Given):
+class CompletionRequest(_ChatModel):
     """The parameters that Evenflow reads. All others go to the model unchanged.
 
     Without `model` it is the only one, else the first that the sender may use.
@@ -293,7 +293,7 @@ class CompletionChoice(BaseModel):
     finish_reason: _FinishReason
 
 
-class _Completion(BaseModel):
+class _CompletionBase(BaseModel):
     # Further fields, such as `system_fingerprint`, are the server's.
     model_config = ConfigDict(extra="allow")
 
@@ -302,7 +302,7 @@ class _Completion(BaseModel):
     model: str
 
 
-class Completion(_Completion):
+class Completion(_CompletionBase):
     """A whole answer. Without `usage` if the model doesn't count."""
 
     object: Literal["chat.completion"]
@@ -363,7 +363,7 @@ class ChunkChoice(BaseModel):
     finish_reason: _FinishReason | None
 
 
-class CompletionChunk(_Completion):
+class CompletionChunk(_CompletionBase):
     """A piece of an answer, or of several.
 
     With `include_usage` every chunk has `usage`: null, except in the last one, which has no choice.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from evenflow.stream_core.http import routes
 from evenflow.stream_core.http.http_contract import CHUNK_ID_PATTERN, ErrorBody
-from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
-from evenflow.stream_core.http.refusal_codes import ANY, BODY, COMPLETING, KEY
-from evenflow.stream_core.http.shared_parameters import (
+from evenflow.stream_core.http.operation import (
     FIRST_TOKEN,
     IDEMPOTENCY_KEY,
     KEYS,
     TIMEOUT,
+    Answer,
+    Operation,
+    Parameter,
+    refusals,
 )
+from evenflow.stream_core.http.refusal_codes import ANY, BODY, COMPLETING, KEY
 from evenflow.stream_core.protocols.openai_chat.bodies import (
     Completion,
     CompletionChunk,

@@ -32,26 +32,26 @@ _Input = Annotated[
 ]
 
 
-class _Given(BaseModel):
+class _ResponsesModel(BaseModel):
     # Fields that are not named here go to the model unchanged, or are refused by name.
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
 
-class ReasoningConfig(_Given):
+class ReasoningConfig(_ResponsesModel):
     """How the model reasons. A summary is what the model's server gives of its reasoning."""
 
     effort: str | None = None
     summary: str | None = None
 
 
-class TextConfig(_Given):
+class TextConfig(_ResponsesModel):
     """The form of the text. `format` is `text`, `json_object` or `json_schema`."""
 
     format: dict[str, Any] | None = None
     verbosity: str | None = None
 
 
-class ResponseRequest(_Given):
+class ResponseRequest(_ResponsesModel):
     """The parameters that Evenflow reads. Others go to the model unchanged.
 
     `timeout_ms` is Evenflow's own: the most milliseconds that the whole answer may take.

@@ -6,6 +6,10 @@ from dataclasses import replace
 
 from evenflow.stream_core.http import routes
 from evenflow.stream_core.http.operation import (
+    FIRST_TOKEN,
+    IDEMPOTENCY_KEY,
+    KEYS,
+    TIMEOUT,
     Answer,
     Codes,
     Operation,
@@ -13,12 +17,6 @@ from evenflow.stream_core.http.operation import (
     refusals,
 )
 from evenflow.stream_core.http.refusal_codes import ANY, BODY, COMPLETING, HANDSHAKE, KEY
-from evenflow.stream_core.http.shared_parameters import (
-    FIRST_TOKEN,
-    IDEMPOTENCY_KEY,
-    KEYS,
-    TIMEOUT,
-)
 from evenflow.stream_core.protocols.openai_responses.bodies import (
     DeletedResponse,
     InputItemList,

@@ -98,7 +98,7 @@ async def test_a_worker_that_is_named_no_more_while_it_says_what_it_can_still_an
     await asked.wait()
     names.hosts["a"] = ["127.0.0.2"]
     async with asyncio.timeout(20):
-        while not worker.left:  # noqa: ASYNC110 - the other side is what is tested
+        while not worker.is_removed:  # noqa: ASYNC110 - the other side is what is tested
             await asyncio.sleep(0.01)
     may_say.set()
     assert await answer == FINISH

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.token_sources.bedrock_parameters import _left_out
+from evenflow.fargate_handler.token_sources.bedrock_request import _left_out
 from tests.integration.answer import Frame
 from tests.integration.aws_models.events import MESSAGE_START, bedrock_end, tool_use
 from tests.integration.aws_models.model_server import ModelServer, model_server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenflow.fargate_handler.token_sources.demo.calls import demo_arguments
+from evenflow.fargate_handler.token_sources.demo.source import demo_arguments
 from tests.integration.answer import Frame
 
 TOOLS: list[Any] = [

@@ -12,10 +12,10 @@ from aws_lambda_powertools import Logger
 from evenflow.functions.http_api import HttpApiAnswer, HttpApiRequest, answer_event, json_answer
 from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
 from evenflow.stream_core.base.errors import AuthenticationFailed, HostNotAllowed, Overloaded
-from evenflow.stream_core.http.routes import NOT_SERVED, Route
+from evenflow.stream_core.http.routes import INDEX, Route
 from tests.integration.http_api_event import http_api_event
 
-ROUTE = Route("POST", "/things/{name}", NOT_SERVED)
+ROUTE = Route("POST", "/things/{name}", INDEX.terms)
 LOGGER = Logger(service="test")
 APP, NO_ORIGINS = "https://app.example.com", AllowedOrigins()
 
@@ -75,8 +75,8 @@ def test_a_route_matches_its_path_and_no_other(path: str, names: dict[str, str] 
 
 
 def test_a_route_without_names() -> None:
-    assert Route("POST", "/session", NOT_SERVED).match("/session") == {}
-    assert Route("POST", "/session", NOT_SERVED).match("/session/") is None
+    assert Route("POST", "/session", INDEX.terms).match("/session") == {}
+    assert Route("POST", "/session", INDEX.terms).match("/session/") is None
 
 
 def test_a_request_is_read() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.fargate_handler.gateway.connections.site import Site
-from evenflow.stream_core.base.forwarded import CalledUrl
+from evenflow.stream_core.base.client_address import CalledUrl
 
 
 @pytest.mark.parametrize(

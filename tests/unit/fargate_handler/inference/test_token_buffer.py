@@ -44,7 +44,7 @@ async def test_the_model_is_held_while_as_many_wait_as_may() -> None:
         paused.append(buffer.paused)
     assert paused == [False, False, True, True]
     assert await buffer.take() == ["a", "b", "c"]
-    assert (buffer.paused, len(buffer), buffer.taken) == (False, 1, 4)
+    assert (buffer.paused, len(buffer), buffer.tokens_received) == (False, 1, 4)
 
 
 async def test_a_model_that_gives_all_at_once_is_stopped_at_the_longest_answer() -> None:
@@ -55,7 +55,7 @@ async def test_a_model_that_gives_all_at_once_is_stopped_at_the_longest_answer()
         buffer.push("word")
     await buffer.take()
     buffer.push("word")
-    assert buffer.taken == 4
+    assert buffer.tokens_received == 4
 
 
 async def test_signs_of_life_are_told_at_most_once_a_second_and_tokens_at_once() -> None:
@@ -81,4 +81,4 @@ async def test_signs_of_life_are_told_at_most_once_a_second_and_tokens_at_once()
 async def test_a_sign_of_life_is_no_token() -> None:
     buffer = TokenBuffer(1, 1000, lambda: 100.0)
     buffer.alive()
-    assert (len(buffer), buffer.taken, buffer.paused) == (0, 0, False)
+    assert (len(buffer), buffer.tokens_received, buffer.paused) == (0, 0, False)

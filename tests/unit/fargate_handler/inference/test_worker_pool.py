@@ -120,5 +120,5 @@ def test_names_that_stand_for_others_now(pool: WorkerPool[str]) -> None:
         "the one that still answers is closed by its last answer"
     )
     assert [worker.connection for worker in pool.workers] == ["a by x", "d by x"]
-    assert (kept.left, busy.left) == (False, True)
+    assert (kept.is_removed, busy.is_removed) == (False, True)
     assert named(pool, "a") is kept

@@ -17,7 +17,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from evenflow.fargate_handler.token_sources.aws_failures import failure_of
+from evenflow.fargate_handler.token_sources.aws_client import failure_of
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
 from evenflow.stream_core.base.errors import (
     EvenflowError,

@@ -43,7 +43,7 @@ def answered(
     sink = RecordingSink()
     answer, tool = BedrockAnswer(sink), AnswerTool(name)
     for event in events:
-        if (told := tool.told(event)) is not None:
+        if (told := tool.rewrite(event)) is not None:
             answer.take(told)
     return sink.answer, answer.finish()
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-from evenflow.fargate_handler.token_sources import bedrock_parameters
-from evenflow.fargate_handler.token_sources.bedrock_parameters import (
+from evenflow.fargate_handler.token_sources import bedrock_request
+from evenflow.fargate_handler.token_sources.bedrock_request import (
     NEUTRAL,
     WITHOUT_EFFECT,
     check_passed,
@@ -68,7 +68,7 @@ def test_what_would_change_the_answer_is_refused_by_name(name: str, value: Any) 
 def test_what_says_nothing_about_the_answer_is_left_out_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bedrock_parameters._left_out.cache_clear()
+    bedrock_request._left_out.cache_clear()
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             check_passed(dict.fromkeys(WITHOUT_EFFECT, "x"))

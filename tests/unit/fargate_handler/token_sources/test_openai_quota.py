@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evenflow.fargate_handler.token_sources.openai_quota import quota_used_for, retry_after_of
+from evenflow.fargate_handler.token_sources.openai_failures import quota_used_for, retry_after_of
 
 
 @pytest.mark.parametrize(

@@ -94,4 +94,4 @@ def test_secrets_are_masked(
 def test_what_is_remembered_is_bounded(operator: OperatorLog) -> None:
     for number in range(1000):
         operator.error(f"line {number}")
-    assert len(operator._told) <= 32
+    assert len(operator._logged_lines) <= 32

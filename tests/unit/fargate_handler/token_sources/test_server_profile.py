@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.token_sources.error_objects import ErrorObject
+from evenflow.fargate_handler.token_sources.error_objects import UpstreamErrorObject
 from evenflow.fargate_handler.token_sources.model_refusals import ParametersRefused
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
@@ -22,7 +22,7 @@ from evenflow.fargate_handler.token_sources.port import (
 from evenflow.fargate_handler.token_sources.server_profile import (
     ServerProfile,
     is_about_a_value,
-    refused_parameters,
+    rejected_parameters,
 )
 from evenflow.stream_core.base.errors import (
     ModelRefused,
@@ -157,13 +157,13 @@ _NO_STREAM_OPTIONS = _mistral("stream_options", "include_usage")
     ],
 )  # fmt: skip
 def test_what_a_server_does_not_know_is_found_in_its_words(body: object, names: set[str]) -> None:
-    said = ErrorObject.of(body)
-    assert refused_parameters(said.details, said.param) == names
+    said = UpstreamErrorObject.of(body)
+    assert rejected_parameters(said.details, said.param) == names
 
 
 def test_a_value_that_is_not_known_says_nothing_of_other_requests() -> None:
     words = "Unsupported value: 'reasoning_effort' does not support 'xhigh' with this model."
-    refused = refused_parameters(words)
+    refused = rejected_parameters(words)
     assert "reasoning_effort" in refused
     assert is_about_a_value(refused)
 

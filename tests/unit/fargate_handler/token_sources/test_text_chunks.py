@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
+from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer, TextChunks
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
-from evenflow.fargate_handler.token_sources.text_chunks import TextChunks
 from evenflow.stream_core.base.errors import UpstreamFailed
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 

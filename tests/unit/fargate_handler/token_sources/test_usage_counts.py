@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.token_sources.usage_counts import checked_usage
+from evenflow.fargate_handler.token_sources.chunk_fields import checked_usage
 from evenflow.stream_core.base.answer import Usage
 
 _ANYTHING = st.one_of(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
-from evenflow.stream_core.base.client_address import Client, TrustedProxies
-from evenflow.stream_core.base.forwarded import CalledUrl
+from evenflow.stream_core.base.client_address import CalledUrl, Client, TrustedProxies
 
 _PROXIES = TrustedProxies("10.0.0.0/16")
 _NEAREST, _STRANGER = "10.0.0.1", "203.0.113.9"

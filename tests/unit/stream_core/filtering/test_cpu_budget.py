@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.stream_core.filtering.cpu_budget import CpuBudget
-from evenflow.stream_core.filtering.pattern import TooSlow
+from evenflow.stream_core.filtering.pattern import PatternTooSlow
 
 
 def _no_time() -> float:
@@ -36,5 +36,5 @@ def test_what_was_held_has_a_budget_of_its_own_and_fails_behind_it() -> None:
     budget.begin_last()
     budget.charge(1, 1.0)
     assert not budget.is_spent
-    with pytest.raises(TooSlow):
+    with pytest.raises(PatternTooSlow):
         budget.charge(1, 1.5)

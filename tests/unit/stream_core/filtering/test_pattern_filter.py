@@ -19,7 +19,7 @@ from evenflow.stream_core.filtering.pattern import (
     Expression,
     Pattern,
     Patterns,
-    TooSlow,
+    PatternTooSlow,
 )
 from evenflow.stream_core.filtering.pattern_filter import PatternFilter
 from evenflow.stream_core.filtering.port import FilterAction, StopAnswer
@@ -378,7 +378,7 @@ _HOSTILE = (
 @pytest.mark.parametrize("text", _HOSTILE)
 def test_each_character_is_searched_a_bounded_number_of_times(text: str, step: int) -> None:
     patterns = Patterns(patterns_of(GROUPS))
-    counting = patterns.any = Counting(patterns.any)
+    counting = patterns.any_of_all = Counting(patterns.any_of_all)
     filtered((text[first : first + step] for first in range(0, len(text), step)), patterns)
     assert counting.searched < 50 * len(text)
 
@@ -401,11 +401,11 @@ def test_a_pattern_that_takes_too_long_spends_the_budget_and_loses_nothing() -> 
     class Slow(Expression):
         def unmatched_until(self, text: str, position: int, seconds: float) -> int | None:
             if "slow" in text:
-                raise TooSlow
+                raise PatternTooSlow
             return super().unmatched_until(text, position, seconds)
 
     patterns = Patterns([Pattern("x", "x{3}")])
-    patterns.any = Slow("(x{3})")
+    patterns.any_of_all = Slow("(x{3})")
     budget = CpuBudget(_no_time)
     taking = PatternFilter(patterns, budget=budget)
     assert taking.push("a xx") == "a "

@@ -26,11 +26,13 @@ from evenflow.stream_core.protocols.openai_chat.encoder import ChunkEncoder
 from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
 from evenflow.stream_core.protocols.openai_responses.encoder import (
     NOTHING,
+    Rank,
     ResponseEvents,
     ServerSentEvents,
+    known_by,
+    number,
 )
 from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
-from evenflow.stream_core.protocols.openai_responses.sequence_numbers import Rank, known_by, number
 from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
 from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText

@@ -19,7 +19,7 @@ from evenflow.stream_core.base.errors import InvalidRequest
 def completion(**given: Any) -> ModelOptions:
     """The options of a request of chat completions."""
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **given}
-    return read_completion(orjson.dumps(body)).asked.options
+    return read_completion(orjson.dumps(body)).request.options
 
 
 def response(**given: Any) -> ModelOptions:

@@ -52,7 +52,7 @@ USER = {"role": "user", "content": "x"}
 def test_tools_are_given_as_they_came() -> None:
     options = call(
         tools=[ADD, function(description="Adds.", strict=True)], parallel_tool_calls=False
-    ).asked.options
+    ).request.options
     assert options.tools == (ADD, function(description="Adds.", strict=True))
     assert list(options.tools[0]["function"]["parameters"]["properties"]) == ["b", "a"]
     assert (options.tool_choice, options.parallel_tool_calls) == (None, False)
@@ -70,7 +70,7 @@ def test_tools_are_given_as_they_came() -> None:
     ],
 )
 def test_a_choice(choice: object) -> None:
-    assert call(tools=[ADD], tool_choice=choice).asked.options.tool_choice == choice
+    assert call(tools=[ADD], tool_choice=choice).request.options.tool_choice == choice
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_choice(choice: object) -> None:
     ],
 )
 def test_what_asks_for_no_tools(parameters: dict[str, object]) -> None:
-    assert call(**parameters).asked.options == ModelOptions()
+    assert call(**parameters).request.options == ModelOptions()
 
 
 @pytest.mark.parametrize(
@@ -119,11 +119,11 @@ def test_what_is_no_tool_is_named(tool: object, param: str) -> None:
     ],
 )
 def test_what_is_said_of_a_tool_is_for_the_model_s_server_to_judge(tool: dict[str, Any]) -> None:
-    assert call(tools=[tool]).asked.options.tools == (tool,)
+    assert call(tools=[tool]).request.options.tools == (tool,)
 
 
 def test_there_may_be_many() -> None:
-    assert len(call(tools=[ADD] * 300).asked.options.tools) == 300
+    assert len(call(tools=[ADD] * 300).request.options.tools) == 300
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_conversation_with_calls() -> None:
         gave("c3"),
     ]
     one, two, three = (ToolCall(name, "add", "{}") for name in ("c1", "c2", "c3"))
-    assert call(messages=messages).asked.turns == (
+    assert call(messages=messages).request.turns == (
         Turn("user", "x"),
         Turn("assistant", "", (one, two)),
         Turn("tool", "4", tool_call_id="c2"),
@@ -169,7 +169,7 @@ def test_a_conversation_with_calls() -> None:
 
 @pytest.mark.parametrize("content", ["", None])
 def test_beside_calls_no_text_and_an_empty_one_are_two_things(content: str | None) -> None:
-    turns = call(messages=[USER, made("c1", content=content), gave("c1")]).asked.turns
+    turns = call(messages=[USER, made("c1", content=content), gave("c1")]).request.turns
     assert openai_message(turns[1])["content"] == content
 
 
@@ -187,7 +187,7 @@ def test_what_a_server_gave_with_a_call_goes_back_to_it() -> None:
     fields = {"extra_content": {"google": {"thought_signature": "c2ln"}}, "n": 1}
     signed["tool_calls"][0] |= fields
     signed["tool_calls"][0]["function"]["part"] = 2
-    turn = call(messages=[USER, signed, gave("c1")]).asked.turns[1]
+    turn = call(messages=[USER, signed, gave("c1")]).request.turns[1]
     extra = fields | {"function": {"part": 2}}
     assert turn == Turn("assistant", "", (ToolCall("c1", "add", "{}", extra),))
     assert openai_message(turn)["tool_calls"] == signed["tool_calls"]
@@ -213,7 +213,7 @@ def test_calls_of_another_type_go_on_as_they_came() -> None:
         gave("c1"),
         gave("c2"),
     ]
-    assert call(messages=messages).asked.turns[1] == Turn(
+    assert call(messages=messages).request.turns[1] == Turn(
         "assistant", "", extra={"tool_calls": calls}
     )
 
@@ -233,7 +233,7 @@ def test_a_deprecated_call_of_the_history_goes_on_as_it_came() -> None:
         {"role": "assistant", "content": None, "function_call": called},
         {"role": "function", "name": "add", "content": "4"},
     ]
-    asked = call(messages=messages).asked
+    asked = call(messages=messages).request
     assert asked.turns[1:] == (
         Turn("assistant", "", extra={"function_call": called}),
         Turn("function", "4", extra={"name": "add"}),

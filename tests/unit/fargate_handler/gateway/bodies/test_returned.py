@@ -162,7 +162,7 @@ def _completion(message: dict[str, Any]) -> tuple[Turn, ...]:
         for call in message.get("tool_calls", ())
     ]
     asked = {"model": "m", "messages": [_USER, message, *results]}
-    return completion_request.read_call(orjson.dumps(asked)).asked.turns
+    return completion_request.read_call(orjson.dumps(asked)).request.turns
 
 
 def _by_whole_completion(stream: ResponseStream) -> tuple[Turn, ...]:
@@ -212,7 +212,7 @@ def _message(content: list[dict[str, Any]]) -> tuple[Turn, ...]:
     answered = {"role": "user", "content": results or "more"}
     messages = [_USER, {"role": "assistant", "content": content}, answered]
     asked = {"model": "m", "max_tokens": 9, "messages": messages}
-    return messages_request.read_call(orjson.dumps(asked)).asked.turns
+    return messages_request.read_call(orjson.dumps(asked)).request.turns
 
 
 def _by_whole_message(stream: ResponseStream) -> tuple[Turn, ...]:

@@ -19,8 +19,8 @@ def call(**parameters: object) -> CompletionCall:
 
 def test_the_shortest_request() -> None:
     understood = call()
-    assert understood.asked.turns == (Turn("user", "hello"),)
-    assert understood.asked.options == ModelOptions()
+    assert understood.request.turns == (Turn("user", "hello"),)
+    assert understood.request.options == ModelOptions()
     assert (
         understood.model,
         understood.stream,
@@ -53,31 +53,31 @@ def test_null_is_as_good_as_nothing() -> None:
 def test_what_the_answer_should_be_like() -> None:
     options = call(
         temperature=1, top_p=0.5, stop=["a", "b"], seed=-1, max_completion_tokens=3
-    ).asked.options
+    ).request.options
     assert options == ModelOptions(None, 3, 1, 0.5, ("a", "b"), -1)
-    assert call(stop="a").asked.options.stop == ("a",)
+    assert call(stop="a").request.options.stop == ("a",)
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:
-    options = call(max_tokens=10.0, seed=7.0).asked.options
+    options = call(max_tokens=10.0, seed=7.0).request.options
     assert (options.max_tokens, options.seed) == (10, 7)
     assert isinstance(options.max_tokens, int)
 
 
 def test_developers_speak_as_the_system() -> None:
     messages = [{"role": "developer", "content": "a"}, {"role": "system", "content": "b"}]
-    assert [turn.role for turn in call(messages=messages).asked.turns] == ["system", "system"]
+    assert [turn.role for turn in call(messages=messages).request.turns] == ["system", "system"]
 
 
 def test_parts_of_text_are_one_text() -> None:
     parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
-    assert call(messages=[{"role": "user", "content": parts}]).asked.turns == (
+    assert call(messages=[{"role": "user", "content": parts}]).request.turns == (
         Turn("user", "one two"),
     )
 
 
 def test_an_empty_text_is_a_text() -> None:
-    assert call(messages=[{"role": "assistant", "content": ""}]).asked.turns == (
+    assert call(messages=[{"role": "assistant", "content": ""}]).request.turns == (
         Turn("assistant", ""),
     )
 
@@ -123,7 +123,7 @@ CACHED = {"type": "text", "text": "long", "cache_control": {"type": "ephemeral"}
 )
 def test_parts_that_are_more_than_text_are_kept_as_they_came(part: dict[str, Any]) -> None:
     text = {"type": "text", "text": "see: "}
-    (turn,) = call(messages=[{"role": "user", "content": [text, part]}]).asked.turns
+    (turn,) = call(messages=[{"role": "user", "content": [text, part]}]).request.turns
     assert turn == Turn("user", "see: " + part.get("text", ""), parts=(text, part))
 
 
@@ -142,12 +142,14 @@ def test_further_fields_of_a_message_go_on_and_those_of_an_answer_do_not() -> No
         "function_call": None,
         "audio": None,
     }
-    (turn,) = call(messages=[{"role": "assistant", "content": "x"} | said | echoed]).asked.turns
+    (turn,) = call(messages=[{"role": "assistant", "content": "x"} | said | echoed]).request.turns
     assert turn == Turn("assistant", "x", extra=said)
 
 
 def test_an_assistant_may_have_refused_instead() -> None:
-    (turn,) = call(messages=[{"role": "assistant", "content": None, "refusal": "No."}]).asked.turns
+    (turn,) = call(
+        messages=[{"role": "assistant", "content": None, "refusal": "No."}]
+    ).request.turns
     assert turn == Turn("assistant", "", extra={"refusal": "No."})
 
 
@@ -181,8 +183,8 @@ PASSED: dict[str, Any] = {
 
 def test_all_other_parameters_are_passed_on_as_they_came() -> None:
     understood = call(**PASSED, audio=None)
-    assert understood.asked.options == ModelOptions(passed=PASSED)
-    assert list(understood.asked.options.passed["response_format"]["json_schema"]["schema"]) == [
+    assert understood.request.options == ModelOptions(passed=PASSED)
+    assert list(understood.request.options.passed["response_format"]["json_schema"]["schema"]) == [
         "b",
         "a",
     ]
@@ -192,11 +194,11 @@ def test_of_the_stream_s_options_one_is_ours() -> None:
     options = {"include_usage": True, "continuous_usage_stats": True}
     understood = call(stream=True, stream_options=options)
     assert understood.include_usage
-    assert understood.asked.options.passed == {"stream_options": {"continuous_usage_stats": True}}
+    assert understood.request.options.passed == {"stream_options": {"continuous_usage_stats": True}}
 
 
 def test_what_the_model_s_server_judges() -> None:
-    options = call(temperature=7, top_p=-1, stop=list("abcdefgh")).asked.options
+    options = call(temperature=7, top_p=-1, stop=list("abcdefgh")).request.options
     assert options == ModelOptions(temperature=7, top_p=-1, stop=tuple("abcdefgh"))
 
 
@@ -260,7 +262,7 @@ def test_what_asks_for_an_answer_that_is_not_carried_is_refused_by_name(
 
 
 def test_what_asks_for_text_is_passed_on() -> None:
-    assert call(modalities=["text"], functions=[]).asked.options.passed == {
+    assert call(modalities=["text"], functions=[]).request.options.passed == {
         "modalities": ["text"],
         "functions": [],
     }

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.gateway.openai_responses.places import resumed_after
+from evenflow.fargate_handler.gateway.openai_responses.endpoint import resumed_after
 from evenflow.stream_core.base.errors import Gone, InvalidRequest
 from evenflow.stream_core.log.response_log import ResumePoint
-from evenflow.stream_core.protocols.openai_responses.sequence_numbers import (
+from evenflow.stream_core.protocols.openai_responses.encoder import (
     Rank,
     closing_number,
     number,

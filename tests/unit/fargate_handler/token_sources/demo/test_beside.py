@@ -5,10 +5,9 @@ import json
 
 import pytest
 
-from evenflow.fargate_handler.token_sources.demo.beside import SEARCH
 from evenflow.fargate_handler.token_sources.demo.passages import Passages
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.fargate_handler.token_sources.demo.source import DemoModel
+from evenflow.fargate_handler.token_sources.demo.source import SEARCH, DemoModel
 from evenflow.fargate_handler.token_sources.port import ModelRequest
 from evenflow.stream_core.log.entries import Content, Kind, Part
 from evenflow.stream_core.session.conversation import Turn

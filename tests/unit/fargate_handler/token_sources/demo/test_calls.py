@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from evenflow.fargate_handler.token_sources.demo.beside import SEARCH
-from evenflow.fargate_handler.token_sources.demo.calls import demo_arguments
 from evenflow.fargate_handler.token_sources.demo.passages import Passages
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.fargate_handler.token_sources.demo.source import DemoModel
+from evenflow.fargate_handler.token_sources.demo.source import SEARCH, DemoModel, demo_arguments
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from evenflow.stream_core.base.errors import ModelRefused
 from evenflow.stream_core.log.entries import Content, Kind, Part

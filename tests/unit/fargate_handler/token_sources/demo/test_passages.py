@@ -103,7 +103,7 @@ def test_every_real_page_gives_passages_of_prose(page: Path) -> None:
     for passage in passages:
         assert passage.text
         assert not passage.text.startswith(("#", "|", "```", "<!--"))
-        assert all(block.count("```") in (0, 2) for block in passage.more)
+        assert all(block.count("```") in (0, 2) for block in passage.following_blocks)
 
 
 def test_the_docs_answer_what_happens_when_a_tab_is_closed() -> None:

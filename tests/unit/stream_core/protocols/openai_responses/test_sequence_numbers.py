@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.protocols.openai_responses.sequence_numbers import (
+from evenflow.stream_core.protocols.openai_responses.encoder import (
     MOST_CLOSING_ENTRIES,
-    Known,
     Rank,
+    ResumeIndex,
     closing_number,
     final_number,
     known_by,
@@ -31,7 +31,7 @@ def test_they_are_ordered_by_epoch_index_and_rank(
 
 @given(_INDEXES, _EPOCHS)
 def test_who_has_an_entry_s_last_event_has_the_entry(index: int, epoch: int) -> None:
-    assert known_by(number(index, epoch, Rank.DELTA)) == Known(index, epoch, begun=False)
+    assert known_by(number(index, epoch, Rank.DELTA)) == ResumeIndex(index, epoch, begun=False)
 
 
 @given(_INDEXES, _EPOCHS, st.integers(0, Rank.PART_ADDED))
@@ -39,7 +39,7 @@ def test_who_has_an_earlier_event_of_an_entry_has_begun_it(
     index: int, epoch: int, rank: int
 ) -> None:
     known = known_by(number(index, epoch, rank))
-    assert known == Known(max(-1, index - 1), epoch, begun=index >= 0)
+    assert known == ResumeIndex(max(-1, index - 1), epoch, begun=index >= 0)
 
 
 @given(_INDEXES, st.integers(0, 3 * 129 - 1))
@@ -51,4 +51,4 @@ def test_what_comes_behind_the_last_entry_is_larger(index: int, order: int) -> N
 
 @pytest.mark.parametrize("nothing", [-1, 0, 1])
 def test_who_has_only_the_beginning_has_no_entry(nothing: int) -> None:
-    assert known_by(nothing) == Known(-1, 1, begun=False)
+    assert known_by(nothing) == ResumeIndex(-1, 1, begun=False)

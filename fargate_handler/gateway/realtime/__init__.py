@@ -1,0 +1,1 @@
+"""Evenflow's protocol in the events of OpenAI's Realtime API."""
