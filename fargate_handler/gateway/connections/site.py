@@ -10,8 +10,12 @@ from typing import Self
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
 from evenflow.stream_core.auth.allowed_origins import AllowedOrigins, is_own_page
-from evenflow.stream_core.base.client_address import Client, TrustedProxies
-from evenflow.stream_core.base.forwarded import CalledUrl, RequestHeaders
+from evenflow.stream_core.base.client_address import (
+    CalledUrl,
+    Client,
+    RequestHeaders,
+    TrustedProxies,
+)
 
 _logger = logging.getLogger(__name__)
 

@@ -51,7 +51,7 @@ from evenflow.stream_core.protocols.openai_responses.encoder import (
     NOTHING,
     ResponseEvents,
     ServerSentEvents,
-    known_by,
+    resume_index_of,
 )
 from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
 
@@ -92,7 +92,7 @@ async def resumed_after(context: GatewayContext, stream: ResponseStream, number:
         Gone: what the client has is not on record.
         EvenflowError: as for `resume`.
     """
-    resume_index = known_by(number)
+    resume_index = resume_index_of(number)
     # If the entry has begun, its task may be lost before it is stored. Then it may differ.
     last = resume_index.last_index + resume_index.begun
     progress = Progress(last, resume_index.epoch, STARTING_AFTER)

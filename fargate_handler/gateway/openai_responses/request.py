@@ -219,7 +219,7 @@ class ResponseCall:
             return [{"type": "message", "role": "user", "content": items}]
         return items
 
-    def whole_request(
+    def incoming_message(
         self, earlier_turns: tuple[Turn, ...], new_turns: tuple[Turn, ...]
     ) -> WholeRequest:
         """The whole request to the model.

@@ -98,6 +98,6 @@ def _assemble(
     input_turns = InputTurns()
     for place, item in enumerate(items):
         input_turns.take(item, f"input.{place}.")
-    request = call.whole_request(earlier_turns, input_turns.turns)
+    request = call.incoming_message(earlier_turns, input_turns.turns)
     check_answered(request.turns)
     return request

@@ -75,7 +75,7 @@ class ResumeIndex(NamedTuple):
     begun: bool
 
 
-def known_by(sequence_number: int) -> ResumeIndex:
+def resume_index_of(sequence_number: int) -> ResumeIndex:
     """What a reader has that was given everything up to this number.
 
     For the events behind the last entry, `last_index` is up to `MOST_CLOSING_ENTRIES` too high. A

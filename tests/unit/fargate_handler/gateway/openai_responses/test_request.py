@@ -44,7 +44,7 @@ def _read(**given: object) -> ResponseCall:
 
 def _asked(**given: object) -> WholeRequest:
     call = _read(**given)
-    return WholeRequest.from_text(call.whole_request((), _turns(call.items)).to_text())
+    return WholeRequest.from_text(call.incoming_message((), _turns(call.items)).to_text())
 
 
 def _turns(items: list[dict[str, Any]]) -> tuple[Turn, ...]:
@@ -280,7 +280,7 @@ def test_a_response_tells_its_request_again() -> None:
 
 
 def test_instructions_are_not_continued_and_own_turns_are_told() -> None:
-    asked = _read(instructions="Be brief.").whole_request(
+    asked = _read(instructions="Be brief.").incoming_message(
         (Turn("user", "before"),), (Turn("user", "now"),)
     )
     assert [turn.text for turn in asked.turns] == ["Be brief.", "before", "now"]
