@@ -177,7 +177,8 @@ class Generation:
         """The time before which it may not begin, since its model's server throttles. Seconds."""
         if self.kind.is_told_at_once:
             return self._calls.held_until  # its sender decides when to ask again
-        return max(self._calls.held_until, self.upstream.ceiling.held_until(self.sender))
+        backoff = self.upstream.limiter.backoff
+        return max(self._calls.held_until, backoff.sender_paused_until(self.sender))
 
     def start(self, background: Background) -> None:
         """Begin: there is a place. `background` owns the task."""
@@ -282,7 +283,7 @@ class Generation:
             if not self._is_tried_again(outcome):
                 self._give_up(outcome)
                 return
-            self.upstream.prefills.fails(self.stream.response_id)
+            self.upstream.limiter.discard_latency(self.stream.response_id)
             await asyncio.sleep(_pause_before_retry(outcome))
             self._calls.goes_on()
             self._tools.drop_early()
@@ -317,7 +318,7 @@ class Generation:
         left_out = self._calls.shorten(outcome)
         if not left_out:
             return False
-        self.upstream.prefills.fails(self.stream.response_id)
+        self.upstream.limiter.discard_latency(self.stream.response_id)
         self.stream.drop_history(left_out, "model")
         self._last_attempt += 1  # the model has begun nothing: that costs none of the attempts
         self.stream.next_attempt()
@@ -362,7 +363,7 @@ class Generation:
         if self._throttled_since is None:
             self._throttled_since = now
         self._refused_calls += 1
-        refuses_all = self.upstream.refuses_since(own=1) < math.inf
+        refuses_all = self.upstream.limiter.rejecting_since(own=1) < math.inf
         self._refusals = self._refusals + 1 if refuses_all else 0
         names_it_wrongly = (
             outcome.retry_after_ms is not None
@@ -371,7 +372,7 @@ class Generation:
         )
         pause = (outcome.retry_after_ms or 0) / 1000
         begins_at = now + pause
-        for_a_place = outcome.retry_after_ms is None and self.upstream.answers_anybody
+        for_a_place = outcome.retry_after_ms is None and self.upstream.limiter.is_answering
         most_calls = _MOST_CALLS_FOR_A_PLACE if for_a_place else _MOST_REFUSED_CALLS
         return (
             not names_it_wrongly
@@ -386,7 +387,7 @@ class Generation:
         if not self.kind.is_told_at_once:
             return False
         # If the server only limits concurrent calls, one of them frees a slot soon.
-        is_soon = (refused.retry_after_ms or 0) <= _SOON_MS and self.upstream.answers_anybody
+        is_soon = (refused.retry_after_ms or 0) <= _SOON_MS and self.upstream.limiter.is_answering
         return self.kind.client_retries or not is_soon
 
     def _quota_by(self, since: float, own: int) -> float:
@@ -399,7 +400,7 @@ class Generation:
         wait_by = since + self._limits.queue_deadline_seconds
         if self.line.service_class is ServiceClass.BATCH:
             return wait_by
-        refused_since = max(since, self.upstream.refuses_since(own))
+        refused_since = max(since, self.upstream.limiter.rejecting_since(own))
         return min(wait_by, refused_since + _LONGEST_REFUSED_SECONDS)
 
     async def _next_turn(self) -> None:
