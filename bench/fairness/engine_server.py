@@ -93,9 +93,9 @@ class Model(ABC):
 class EngineLoop(Model):
     """Steps of the engine in the loop's time, as long as there is anything to do."""
 
-    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = monotonic, costs: Costs = Costs()) -> None:  # noqa: B008
         super().__init__(now)
-        self._engine = Engine(Costs())
+        self._engine = Engine(costs)
         self._callers: dict[Request, Caller] = {}
         self._loop = asyncio.get_running_loop()
         self._stepping = False

@@ -6,14 +6,14 @@ spread.
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from random import Random
 from selectors import DefaultSelector, SelectorKey
 from typing import Any, TypeVar
 
-from bench.fairness.engine import Request
+from bench.fairness.engine import Costs, Request
 from bench.fairness.engine_server import DIRECTIVE, EngineLoop, Fleet, Model, Refused, question
 from bench.fairness.load import Answered, Load, Order
 from bench.fairness.system import GRACE_SECONDS, Asking, Stretch
@@ -26,6 +26,7 @@ from evenflow.fargate_handler.token_sources.port import (
     TokenSink,
     TokenSource,
 )
+from evenflow.stream_core.base.agents import NO_TERMS, MessageTerms
 from evenflow.stream_core.base.answer import Usage as Counted
 from evenflow.stream_core.base.channel import Channel, MessageKind
 from evenflow.stream_core.base.errors import EvenflowError, RateLimited, UpstreamAnswered
@@ -33,6 +34,7 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.tenants.tenant import Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 
 T = TypeVar("T")
@@ -170,14 +172,14 @@ class VirtualTime(Load):
         """Seconds on the loop's clock."""
         return asyncio.get_running_loop().time()
 
-    async def ask(self, order: Order) -> _Asker:
+    async def ask(self, order: Order, terms: MessageTerms = NO_TERMS) -> _Asker:
         """Ask one of the tasks."""
         number = next(self._numbers)
         asker = _Asker(order, number, self.now())
         self._source.askers[number] = asker
         channel = Channel(order.tenant, "bench", f"s{number}")
         text = question(order.prompt, order.answer, number, order.preferred)
-        message = IncomingMessage(channel, "m", None, text, kind=_KIND)
+        message = IncomingMessage(channel, "m", None, text, terms=terms, kind=_KIND)
         try:
             task = self._random.choice(self._tasks)
             asker.stream = (await task.orchestrator.submit(message)).stream
@@ -206,13 +208,19 @@ class VirtualTime(Load):
 
 @asynccontextmanager
 async def system(
-    spread: Spread, tasks: int, places: int | None, fleet: bool = False
+    spread: Spread,
+    tasks: int,
+    places: int | None,
+    fleet: bool = False,
+    records: Sequence[Tenant] = RECORDS,
+    costs: Costs = Costs(),  # noqa: B008
 ) -> AsyncIterator[VirtualTime]:
     """As the system of processes. At the end its tasks are dropped with their loop."""
     shared = Shared()
     spread.selector.turn = shared.clock.turn
-    shared.tenants.replace(RECORDS)
-    source = _EngineSource((Fleet if fleet else EngineLoop)(shared.clock.monotonic))
+    shared.tenants.replace(records)
+    now = shared.clock.monotonic
+    source = _EngineSource(Fleet(now) if fleet else EngineLoop(now, costs))
     bounds = {} if places is None else {"generations_per_node": places // tasks}
     joined = []
     for number in range(tasks):

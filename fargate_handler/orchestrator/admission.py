@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
-from evenflow.stream_core.upstream.prefills import Prefills
+from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
 
 _CLOSED, _OPEN = -1.0, inf
 
@@ -31,19 +31,17 @@ class Kind(NamedTuple):
 class Admission:
     """Whether a generation may begin, as long as nothing else does.
 
-    Its model has to take calls, and to have a slot for it, where there is more than one tenant.
-    While several ask, and prompts are in prefill that would have a newcomer wait for long, or most
-    slots are taken, an answer begins only if its tenant stays the one that was given least. A
-    tenant has no more than its part of the slots, and one, while another waits that has less, here
-    or at another task: tasks hear of each other late, so many answers of one would begin at once,
-    and then none for long.
+    The concurrency limiter of its model has to allow it. While several tenants have sent requests
+    lately, and prompts in prefill would delay a newcomer, or only reserved calls are left, an
+    answer starts only if its tenant stays the least served one. A tenant has no more than its share
+    of the limit, and one, while another waits that has less, here or on another node: reports of
+    other nodes are late, so many answers of one would start at once, and then none for long.
 
     What holds for all messages of a tenant to a model is found out once, since thousands may wait,
     and what is compared with others only where it matters.
 
     Args:
         now: in seconds.
-        shared: whether there is more than one tenant.
         several: whether more than one has asked lately.
         most_prefills: how many answers of a tenant may have no token yet. None: any number.
         waiting: tenants of whom messages wait.
@@ -57,7 +55,6 @@ class Admission:
     def __init__(
         self,
         now: float,
-        shared: bool,
         several: bool,
         most_prefills: int | None,
         waiting: Collection[str],
@@ -67,7 +64,6 @@ class Admission:
         service_of: Callable[[Generation], float],
     ) -> None:
         self._now = now
-        self._shared = shared
         self._several = several
         self._most_prefills = most_prefills
         self._waiting = waiting
@@ -77,7 +73,7 @@ class Admission:
         self._service_of = service_of
         self._may_come: Sequence[str] | None = None
         self._least: tuple[str, float] | None = None
-        self._rooms: dict[tuple[str, Prefills], float] = {}
+        self._rooms: dict[tuple[str, ConcurrencyLimiter], float] = {}
 
     def __call__(self, generation: Generation) -> bool:
         """Whether it may begin."""
@@ -89,7 +85,7 @@ class Admission:
             return room > 0
         if self._service_of(generation) <= room:
             return True
-        self._note_waiting(kind.upstream.prefills)
+        self._note_waiting(kind.upstream.limiter)
         return False
 
     def closed(self, tenant: str, kind: Kind) -> bool:
@@ -100,19 +96,17 @@ class Admission:
         """The most service of an answer of this kind that may begin for a tenant."""
         upstream = kind.upstream
         if kind.goes_on:
-            takes = upstream.takes(self._now, self._shared, tenant, goes_on=True)
-            return _OPEN if takes else _CLOSED
-        room = self._rooms.get((tenant, upstream.prefills))
+            may_resume = upstream.limiter.may_start(tenant, self._now, resumes=True)
+            return _OPEN if may_resume else _CLOSED
+        room = self._rooms.get((tenant, upstream.limiter))
         if room is None:
-            room = self._rooms[tenant, upstream.prefills] = self._find_room(tenant, upstream)
+            room = self._rooms[tenant, upstream.limiter] = self._find_room(tenant, upstream.limiter)
         return room
 
-    def _find_room(self, tenant: str, upstream: Upstream) -> float:
-        prefills = upstream.prefills
-        if self._is_closed(tenant, upstream):
+    def _find_room(self, tenant: str, limiter: ConcurrencyLimiter) -> float:
+        if self._is_closed(tenant, limiter):
             return _CLOSED
-        crowded = prefills.crowded(upstream.ceiling.running)
-        if not self._several or not (prefills.full or crowded):
+        if not self._several or not (limiter.window_is_full or limiter.only_reserved):
             return _OPEN
         if self._may_come is None:
             self._may_come = self._find_may_come()
@@ -123,28 +117,28 @@ class Admission:
         least, room = self._least
         if least == tenant and room > 0:
             return room
-        self._note_waiting(prefills)
+        self._note_waiting(limiter)
         return _CLOSED
 
-    def _note_waiting(self, prefills: Prefills) -> None:
-        if prefills.full:  # otherwise the slots bound
-            prefills.keeps_waiting()
+    def _note_waiting(self, limiter: ConcurrencyLimiter) -> None:
+        if limiter.window_is_full:  # otherwise the concurrency limit bounds
+            limiter.window.note_waiting()
 
-    def _is_closed(self, tenant: str, upstream: Upstream) -> bool:
+    def _is_closed(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
         """Whether no answer of this tenant may begin, whoever else waits."""
         most = self._most_prefills
         return (
-            not upstream.takes(self._now, self._shared, tenant)
-            or (most is not None and upstream.prefills.of(tenant) >= most)
-            or (self._shared and self._has_its_part(tenant, upstream))
+            not limiter.may_start(tenant, self._now)
+            or (most is not None and limiter.prefills_of(tenant) >= most)
+            or self._has_its_share(tenant, limiter)
         )
 
-    def _has_its_part(self, tenant: str, upstream: Upstream) -> bool:
-        """Whether a tenant has its part of the slots, and another one waits that has not, or waits
-        at another task, for something as urgent.
+    def _has_its_share(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
+        """Whether a tenant has its share of the limit, and another one waits that has not, or waits
+        on another node, for something as urgent.
         """
-        slots, has = upstream.prefills.slots, upstream.calls_of
-        most = slots.most_of(tenant)
+        limit, has = limiter.limit, limiter.of_tenants
+        most = limit.share_of(tenant)
         if most is None or has[tenant] < most:
             return False
 
@@ -153,5 +147,5 @@ class Admission:
         def is_as_urgent(other: str) -> bool:
             return other != tenant and self._urgency_of(other) <= urgency
 
-        here = (it for it in self._waiting if has[it] < (slots.most_of(it) or 0))
-        return any(map(is_as_urgent, here)) or slots.elsewhere.any_waits(is_as_urgent)
+        here = (it for it in self._waiting if has[it] < (limit.share_of(it) or 0))
+        return any(map(is_as_urgent, here)) or limit.on_other_nodes.any_waits(is_as_urgent)

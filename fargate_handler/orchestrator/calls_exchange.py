@@ -12,7 +12,7 @@ from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.upstream import Upstreams
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from evenflow.stream_core.upstream.task_calls import (
     KEPT_SECONDS,
     CallsOfTasks,
@@ -121,15 +121,15 @@ class CallsExchange:
         wanted = self._generations.wanted()
         calls = {}
         for name, upstream in self._upstreams.by_name.items():
-            running, prefills = upstream.ceiling.running, upstream.prefills
-            if running or wanted[name]:
+            limiter = upstream.limiter
+            if limiter.running or wanted[name]:
                 calls[name] = ModelCalls(
-                    running=running,
-                    answered=upstream.answered,
-                    prompts=prefills.tokens,
+                    running=limiter.running,
+                    answered=limiter.answered,
+                    prompts=limiter.prompt_tokens,
                     wanted=dict(wanted[name].most_common(_TENANTS_TOLD)),
-                    delay=prefills.window.slope or 0.0,
-                    slots=prefills.slots.told,
+                    delay=limiter.window.slope or 0.0,
+                    slots=limiter.limit.published,
                 )
         questions = self._generations.charges.recent.here(self._monotonic())
         return TaskCalls(task=self._task, asked=questions, calls=calls)
@@ -140,13 +140,13 @@ class CallsExchange:
         others = [row for row in rows if row.task != self._task]
         if own == self._idle:  # the rows were not read
             for upstream in self._upstreams.by_name.values():
-                upstream.prefills.learn(CallsElsewhere(tasks=self._other_tasks + 1), now)
+                upstream.limiter.learn(CallsOnOtherNodes(nodes=self._other_tasks + 1), now)
             return
         self._other_tasks = len(others)
         for name, upstream in self._upstreams.by_name.items():
             asked_before = now - self._asked_since.get(name, now) >= _EACH_SECONDS
-            elsewhere = CallsElsewhere.of(name, own, others, self._weight_of, asked_before)
-            upstream.prefills.learn(elsewhere, now)
+            on_other_nodes = CallsOnOtherNodes.of(name, own, others, self._weight_of, asked_before)
+            upstream.limiter.learn(on_other_nodes, now)
         self._generations.charges.recent.ask_elsewhere(self._new_questions(others), now)
         self._generations.fill()
 

@@ -103,7 +103,6 @@ class Dispatcher:
         self._monotonic = context.monotonic
         self._quotas = context.quotas
         self._traces = context.traces
-        self._tenants = context.tenants
         self._filters = context.filters
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
         self._failures = context.metrics.labelled(catalogue.UPSTREAM_FAILURES)
@@ -111,7 +110,7 @@ class Dispatcher:
         self.upstreams = Upstreams(model.source, context.limits)
         """The models that were asked."""
         context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self.upstreams.breakers_open)
-        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self.upstreams.lowest_ceiling)
+        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self.upstreams.lowest_limit)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
@@ -130,10 +129,10 @@ class Dispatcher:
         self._tenants.check_valid(channel.tenant, terms.key)
         upstream = self.upstreams.of(self._requests.model(channel, terms, kind))
         sender = upstream_sender(event.line, terms.user)
-        ceiling, now = upstream.ceiling, self._monotonic()
-        closed_for = ceiling.opens_in(now)
+        backoff, now = upstream.limiter.backoff, self._monotonic()
+        closed_for = backoff.paused_for(now)
         if not kind.is_told_at_once:
-            closed_for = max(closed_for, ceiling.held_until(sender) - now)
+            closed_for = max(closed_for, backoff.sender_paused_until(sender) - now)
         if closed_for > self._limits.queue_deadline_seconds:
             raise RateLimited(
                 "the model's server takes no calls for now; the message was not accepted, send it "

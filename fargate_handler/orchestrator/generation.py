@@ -162,7 +162,8 @@ class Generation:
         """The time before which it may not begin, since its model's server throttles. Seconds."""
         if self.kind.is_told_at_once:
             return self._calls.held_until  # its sender decides when to ask again
-        return max(self._calls.held_until, self.upstream.ceiling.held_until(self.sender))
+        backoff = self.upstream.limiter.backoff
+        return max(self._calls.held_until, backoff.sender_paused_until(self.sender))
 
     def start(self, background: Background) -> None:
         """Begin: there is a place. `background` owns the task."""
@@ -267,7 +268,7 @@ class Generation:
             if not self._retries.should_retry(outcome):
                 self._give_up(outcome)
                 return
-            self.upstream.prefills.fails(self.stream.response_id)
+            self.upstream.limiter.discard_latency(self.stream.response_id)
             await asyncio.sleep(pause_before_retry(outcome))
             self._calls.goes_on()
             self._tools.drop_early()
@@ -302,7 +303,7 @@ class Generation:
         left_out = self._calls.shorten(outcome)
         if not left_out:
             return False
-        self.upstream.prefills.fails(self.stream.response_id)
+        self.upstream.limiter.discard_latency(self.stream.response_id)
         self.stream.drop_history(left_out, "model")
         self._retries.grant_attempt()
         self.stream.next_attempt()

@@ -225,8 +225,7 @@ class Generations:
 
     def _idle_at_a_full_server(self) -> Generation | None:
         """The one whose readers pause for longest, of those that keep others from a server."""
-        shared = self.charges.shared
-        return next((it for it in self._idle.values() if it.upstream.full(shared)), None)
+        return next((it for it in self._idle.values() if it.upstream.limiter.is_full), None)
 
     def _take_next(self) -> Generation | None:
         if self._places.full and (greedy := self._places.greedy) is not None:
@@ -268,7 +267,6 @@ class Generations:
             self._leave_place(closing)  # it was abandoned, and its model isn't closed yet
         self._running[stream.response_id] = generation
         self._places.add(generation.line.sender)
-        generation.upstream.ceiling.begin(generation.sender)
         self._starts.note(self._monotonic(), waited=from_queue)
         stream.leave_queue()
         self.charges.starts(generation)
@@ -303,7 +301,7 @@ class Generations:
     def _look_when_open(self, generation: Generation) -> None:
         """Look again when the model takes calls, if it doesn't now. One look is enough for all."""
         now = self._monotonic()
-        closed_until = now + generation.upstream.ceiling.opens_in(now)
+        closed_until = now + generation.upstream.limiter.backoff.paused_for(now)
         opens_at = max(closed_until, generation.held_until)
         if opens_at > now and not now < self._looks_at <= opens_at:
             self._looks_at = opens_at
@@ -377,7 +375,6 @@ class Generations:
         self._batch.pop(generation.stream.response_id, None)
         self.charges.leaves(generation)
         self._places.remove(generation.line.sender)
-        generation.upstream.ceiling.end(generation.sender)
 
 
 def _displaced() -> Overloaded:

@@ -44,7 +44,7 @@ from evenflow.stream_core.log.entries import NotAPart
 from evenflow.stream_core.session.token_estimate import estimated_tokens
 from evenflow.stream_core.session.tool_steps import ToolSteps, tool_steps
 from evenflow.stream_core.upstream.circuit_breaker import Call, CircuitOpen, Sender
-from evenflow.stream_core.upstream.refused_questions import Question
+from evenflow.stream_core.upstream.rejection_backoff import Question
 
 _logger = logging.getLogger(__name__)
 
@@ -212,8 +212,7 @@ class ModelCalls:
             if not is_over() and (isinstance(outcome, ModelFinish) or not self.is_late):
                 tell(call, outcome, self._monotonic(), gave_tokens=self.gave_tokens)
             if isinstance(outcome, ModelFinish):
-                upstream.ceiling.taken(self._began_at)
-                upstream.ceiling.answered()
+                upstream.limiter.backoff.accepted(self._began_at)
             elif not (is_over() or (self.is_late and self.delivered)):
                 # Cut off by its own time, an answer with text is complete.
                 self._failed(outcome)
@@ -264,7 +263,7 @@ class ModelCalls:
             after = error.retry_after_ms
             seconds = None if after is None else after / 1000
             now = self._monotonic()
-            pause = self._upstream.throttled(now, self._began_at, seconds, self._question)
+            pause = self._upstream.limiter.rejected(now, self._began_at, seconds, self._question)
             self._throttles += 1
             doublings = self._throttles - _THROTTLES_WITHOUT_BACKOFF
             backoff = _FIRST_BACKOFF_SECONDS * 2**doublings if doublings > 0 else 0.0
@@ -325,7 +324,7 @@ class ModelCalls:
 
     def _request(self) -> ModelRequest:
         stream, asked, observer = self._stream, self._asked, self._stream.observer
-        ceiling, steps, options = self._upstream.ceiling, self._steps, asked.options
+        backoff, steps, options = self._upstream.limiter.backoff, self._steps, asked.options
         if steps.turns:
             # With a required choice the model would call tools for ever.
             options = replace(options, tool_choice=None)
@@ -341,7 +340,7 @@ class ModelCalls:
             traceparent=asked.traceparent if observer is None else observer.traceparent,
             # Only chat completions have the model's names of parameters.
             translated=bool(asked.echo) or not self._kind.read_by_program,
-            on_quota_used=lambda seconds: ceiling.pause(self._monotonic(), seconds),
+            on_quota_used=lambda seconds: backoff.pause(self._monotonic(), seconds),
         )
 
     @property

@@ -51,7 +51,8 @@ class QueuePlaces:
             position, generation = self._untold.popleft()
             if self._waits(generation):
                 held_for = generation.held_until - self._now
-                closed_for = max(generation.upstream.ceiling.opens_in(self._now), held_for)
+                backoff = generation.upstream.limiter.backoff
+                closed_for = max(backoff.paused_for(self._now), held_for)
                 expected = self._starts.expected_seconds(position, self._now, closed_for)
                 generation.stream.tell_place(QueuePlace(position, expected))
         if self._untold:

@@ -124,7 +124,7 @@ class RetryPolicy:
         if self.throttled_since is None:
             self.throttled_since = now
         self._throttled_calls += 1
-        rejects_all = self._upstream.refuses_since(own=1) < math.inf
+        rejects_all = self._upstream.limiter.rejecting_since(own=1) < math.inf
         rejected = self._calls_of_rejecting_server
         self._calls_of_rejecting_server = rejected + 1 if rejects_all else 0
         names_it_wrongly = (
@@ -133,7 +133,7 @@ class RetryPolicy:
             and now >= self.throttled_since + _REJECTED_SECONDS
         )
         pause = (outcome.retry_after_ms or 0) / 1000
-        for_a_slot = outcome.retry_after_ms is None and self._upstream.answers_anybody
+        for_a_slot = outcome.retry_after_ms is None and self._upstream.limiter.is_answering
         most_calls = _MOST_CALLS_FOR_A_SLOT if for_a_slot else _MOST_THROTTLED_CALLS
         return (
             not names_it_wrongly
@@ -153,7 +153,7 @@ class RetryPolicy:
         deadline = since + self._limits.queue_deadline_seconds
         if service_class is ServiceClass.BATCH:
             return deadline
-        rejecting_since = max(since, self._upstream.refuses_since(own_calls))
+        rejecting_since = max(since, self._upstream.limiter.rejecting_since(own_calls))
         return min(deadline, rejecting_since + _LONGEST_REJECTED_SECONDS)
 
     def _is_for_client(self, throttle: EvenflowError) -> bool:
@@ -162,7 +162,7 @@ class RetryPolicy:
             return False
         # If the server only limits concurrent calls, one of them frees a slot soon.
         is_short = (throttle.retry_after_ms or 0) <= _SHORT_THROTTLE_MS
-        is_soon = is_short and self._upstream.answers_anybody
+        is_soon = is_short and self._upstream.limiter.is_answering
         return self._kind.client_retries or not is_soon
 
 

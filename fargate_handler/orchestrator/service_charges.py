@@ -94,7 +94,6 @@ class ServiceCharges:
 
         return Admission(
             now,
-            self.shared,
             self.recent.several(now),
             self._most_prefills,
             waiting,
@@ -145,34 +144,29 @@ class ServiceCharges:
         """A generation gets a place."""
         tenant = generation.line.tenant
         self._of_tenant[tenant] += 1
-        generation.upstream.calls_of[tenant] += 1
-        # Of one that was taken over nobody notes when its first token comes.
-        if not generation.stream.tokens and generation.stream.first_delta_at is None:
-            generation.upstream.prefills.begin(
-                generation.stream.response_id,
-                tenant,
-                generation.meter.input_tokens,
-                self._monotonic(),
-                generation.upstream.ceiling.running - 1,
-            )
+        stream = generation.stream
+        # The first token of one that was taken over is not observed.
+        is_new = not stream.tokens and stream.first_delta_at is None
+        generation.upstream.limiter.acquire(
+            stream.response_id,
+            tenant,
+            generation.sender,
+            self._monotonic(),
+            generation.meter.input_tokens if is_new else None,
+        )
         self._charge(generation, goes_on=True)
 
     def first_token(self, generation: Generation) -> None:
         """The first token of an answer came."""
-        upstream, response_id = generation.upstream, generation.stream.response_id
-        if (began_at := upstream.prefills.began_at(response_id)) is not None:
-            upstream.ceiling.taken(began_at)
-        upstream.prefills.first_token(response_id, self._monotonic(), upstream.ceiling.running)
+        now = self._monotonic()
+        generation.upstream.limiter.first_token(generation.stream.response_id, now)
 
     def leaves(self, generation: Generation) -> None:
         """A generation gives its place back."""
         tenant = generation.line.tenant
         self._of_tenant[tenant] -= 1
-        calls_of = generation.upstream.calls_of
-        calls_of[tenant] -= 1
-        if not calls_of[tenant]:
-            del calls_of[tenant]
-        generation.upstream.prefills.end(generation.stream.response_id)
+        response_id = generation.stream.response_id
+        generation.upstream.limiter.release(response_id, tenant, generation.sender)
         if not self._of_tenant[tenant]:
             del self._of_tenant[tenant]
         self._charge(generation, goes_on=False)

@@ -8,7 +8,7 @@ from typing import Any
 from evenflow.fargate_handler.orchestrator.admission import Admission
 from evenflow.fargate_handler.orchestrator.upstream import Upstreams
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
 FULL = 5_000  # more than the first window
@@ -22,24 +22,23 @@ class Waiting:
         ahead: int,
         may_come: list[str],
         least: tuple[str, float],
-        shared: bool = True,
         several: bool = True,
     ) -> None:
         self.upstream = Upstreams(ControlledSource(), Limits(prefill_delay_ms=20)).of("m")
-        self.ceiling, self.prefills = self.upstream.ceiling, self.upstream.prefills
-        self.prefills.begin("running", "busy", ahead, now=0.0)
+        self.limiter = self.upstream.limiter
+        self.limiter.acquire("prefill", "busy", "sender", 0.0, ahead)
+        self.limiter.running -= 1  # the tests count those that have a token
         self.asked: list[str] = []
-        self._answers = may_come, least, shared, several
+        self._answers = may_come, least, several
         self.tenants: tuple[str, ...] = ()
         self.urgency: dict[str, int] = {}
         self.admits = self.again()
 
     def again(self) -> Admission:
         """Find out anew."""
-        may_come, least, shared, several = self._answers
+        may_come, least, several = self._answers
         return Admission(
             1.0,
-            shared,
             several,
             None,
             self.tenants,
@@ -48,6 +47,10 @@ class Waiting:
             lambda: self._told("least", least),
             lambda generation: generation.meter.input_tokens,
         )
+
+    def start(self) -> None:
+        """Another call starts, and has a token."""
+        self.limiter.acquire("", "busy", "sender", 0.0, None)
 
     def message(
         self, tenant: str, service: int = 10, tokens: int = 0, held_until: float = 0.0
@@ -91,69 +94,64 @@ def test_where_only_the_tenant_itself_may_come_it_waits_for_nobody() -> None:
 
 def test_the_last_fifth_of_the_slots_is_for_who_was_given_least() -> None:
     waiting = Waiting(ahead=0, may_come=["quiet"], least=("few", 50.0))
-    waiting.prefills.slots.limit = 5
+    waiting.limiter.limit.limit = 5
     for _ in range(4):
         assert waiting.admits(waiting.message("busy"))
-        waiting.ceiling.begin()
+        waiting.start()
         waiting.admits = waiting.again()
     assert not waiting.admits(waiting.message("busy"))
     assert waiting.admits(waiting.message("few"))
-    waiting.ceiling.begin()
+    waiting.start()
     assert not waiting.again()(waiting.message("few"))
 
 
 def test_all_slots_are_for_those_that_wait_where_nobody_else_may_come() -> None:
     waiting = Waiting(ahead=0, may_come=[], least=("few", 50.0))
-    waiting.prefills.slots.limit = 5
+    waiting.limiter.limit.limit = 5
     for _ in range(4):
-        waiting.ceiling.begin()
+        waiting.start()
     assert waiting.admits(waiting.message("busy"))
 
 
 def test_the_window_doesn_t_grow_for_those_that_wait_for_a_slot() -> None:
     waiting = Waiting(ahead=0, may_come=["quiet"], least=("few", 50.0))
-    waiting.prefills.slots.limit = 5
+    waiting.limiter.limit.limit = 5
     for _ in range(4):
-        waiting.ceiling.begin()
+        waiting.start()
     for number in range(200):
+        waiting.limiter.limit.limit = 5  # it doesn't grow either
         assert not waiting.again()(waiting.message("busy"))
-        waiting.prefills.begin(str(number), "few", 500, now=number)
-        waiting.prefills.first_token(str(number), now=number + 0.05)
-    waiting.prefills.begin("long", "busy", 2_000, now=200.0)
-    assert waiting.prefills.full
+        waiting.limiter.acquire(str(number), "few", "sender", number, 500)
+        waiting.limiter.first_token(str(number), now=number + 0.05)
+        waiting.limiter.release(str(number), "few", "sender")
+    waiting.limiter.acquire("long", "busy", "sender", 200.0, 2_000)
+    assert waiting.limiter.window_is_full
 
 
 def test_while_one_tenant_asks_prompts_are_not_bounded_and_slots_are_for_the_next_one() -> None:
     waiting = Waiting(FULL, may_come=["quiet"], least=("quiet", 1.0), several=False)
-    waiting.prefills.slots.limit = 8
+    waiting.limiter.limit.limit = 8
     for _ in range(8):
         assert waiting.again()(waiting.message("busy"))
-        waiting.ceiling.begin()
+        waiting.start()
     assert not waiting.again()(waiting.message("busy"))
-
-
-def test_where_there_is_one_tenant_nothing_is_bounded() -> None:
-    waiting = Waiting(FULL, ["quiet"], ("quiet", 1.0), shared=False, several=False)
-    waiting.prefills.slots.limit = 1
-    waiting.ceiling.begin()
-    assert waiting.admits(waiting.message("busy"))
 
 
 def test_an_answer_that_goes_on_waits_for_its_model_alone() -> None:
     waiting = Waiting(FULL, may_come=["quiet"], least=("few", 50.0))
     assert waiting.admits(waiting.message("busy", tokens=1))
-    waiting.ceiling.pause(now=1.0, seconds=5.0)
+    waiting.limiter.backoff.pause(now=1.0, seconds=5.0)
     assert not waiting.admits(waiting.message("busy", tokens=1))
     assert not waiting.admits(waiting.message("few"))
 
 
 def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has_less() -> None:
     waiting = Waiting(ahead=0, may_come=[], least=("few", 50.0))
-    slots, calls_of = waiting.prefills.slots, waiting.upstream.calls_of
-    slots.refused(12, began_at=0.0, now=0.5)
+    slots, calls_of = waiting.limiter.limit, waiting.limiter.of_tenants
+    slots.rejected(12, began_at=0.0, now=0.5)
     wanted = {"a": {"long": 9, "short": 9}, "b": {"long": 9, "short": 9}}
-    slots.elsewhere = CallsElsewhere(running=9, task="a", wanted=wanted)
-    assert [slots.most_of(tenant) for tenant in ("long", "short", "new")] == [4, 4, None]
+    slots.on_other_nodes = CallsOnOtherNodes(running=9, node="a", wanted=wanted)
+    assert [slots.share_of(tenant) for tenant in ("long", "short", "new")] == [4, 4, None]
     calls_of["long"] = 4
     waiting.tenants = ("long", "new")
     assert waiting.again()(waiting.message("long")), "nobody waits that has less than its part"
@@ -170,13 +168,13 @@ def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has
 
 def test_a_tenant_has_its_part_and_one_too_while_another_waits_at_another_task() -> None:
     waiting = Waiting(ahead=0, may_come=[], least=("few", 50.0))
-    slots = waiting.prefills.slots
-    slots.refused(12, began_at=0.0, now=0.5)
-    waiting.upstream.calls_of["long"], waiting.tenants = 4, ("long",)
+    slots = waiting.limiter.limit
+    slots.rejected(12, began_at=0.0, now=0.5)
+    waiting.limiter.of_tenants["long"], waiting.tenants = 4, ("long",)
 
     def may_begin(running: int, **elsewhere: int) -> bool:
         wanted = {"a": {"long": 9, "short": 3}, "b": {"long": 9, **elsewhere}}
-        slots.elsewhere = CallsElsewhere(running=running, task="a", wanted=wanted)
+        slots.on_other_nodes = CallsOnOtherNodes(running=running, node="a", wanted=wanted)
         return waiting.again()(waiting.message("long"))
 
     assert may_begin(6, short=6), "all that the others want may run"

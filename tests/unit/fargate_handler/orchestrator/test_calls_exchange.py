@@ -13,8 +13,8 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics.metric_catalogue import EXCHANGE_FAILURES
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.tenant import Tenant
+from evenflow.stream_core.upstream.aimd_limit import AIMDLimit
 from evenflow.stream_core.upstream.memory_calls import MemoryCallsOfTasks
-from evenflow.stream_core.upstream.server_slots import ServerSlots
 from evenflow.stream_core.upstream.task_calls import TaskCalls
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle
@@ -83,10 +83,10 @@ class Tasks:
             self.tasks[0].clock.turn(1.0)
             await settle()
 
-    def slots(self, task: Task) -> ServerSlots:
+    def slots(self, task: Task) -> AIMDLimit:
         """What the task has found of its model's server."""
         (upstream,) = task.cluster._calls._upstreams.by_name.values()
-        return upstream.prefills.slots
+        return upstream.limiter.limit
 
     async def leave(self) -> None:
         for task in self.tasks:
@@ -113,7 +113,7 @@ async def test_what_begins_at_several_tasks_at_once_is_known_to_all_within_half_
     for _ in range(10):
         tasks.tasks[0].clock.turn(0.05)
         await settle()
-    told = [tasks.slots(task).elsewhere.running for task in tasks.tasks]
+    told = [tasks.slots(task).on_other_nodes.running for task in tasks.tasks]
     assert told == [6, 6, 6]
     await tasks.leave()
 
@@ -153,7 +153,7 @@ async def test_a_tenant_that_is_alone_at_its_task_has_no_more_than_others_elsewh
     await tasks.send(one, "greedy", times=12)
     await tasks.pass_seconds(3)
     # Half of an equal part is a task's, though its one tenant has a fifth of the twelve.
-    assert [tasks.slots(task).part for task in (one, other)] == [3, 11]
+    assert [tasks.slots(task).share for task in (one, other)] == [3, 11]
     await tasks.leave()
 
 
@@ -164,11 +164,11 @@ async def test_until_idle_tasks_have_told_something_again_each_has_an_equal_part
         await tasks.end(task, times=8)
     for seconds in (3, 120):
         await tasks.pass_seconds(seconds)
-        assert tasks.slots(one).part == 6
+        assert tasks.slots(one).share == 6
     await tasks.send(one, "greedy")
     tasks.slots(one).limit = 12  # long ago it would be forgotten
     await tasks.pass_seconds(2)
-    assert tasks.slots(one).part == 12, "the other one is still idle"
+    assert tasks.slots(one).share == 12, "the other one is still idle"
     await tasks.leave()
 
 
@@ -245,10 +245,10 @@ async def test_a_store_that_does_not_answer_is_logged_once_and_counted_and_what_
 ) -> None:
     tasks = await two_busy_tasks()
     slots = tasks.slots(tasks.tasks[1])
-    assert slots.part == 6
+    assert slots.share == 6
     tasks.store.ill = True
     await tasks.pass_seconds(20)
-    assert slots.part == 6
+    assert slots.share == 6
     warning = "which calls other tasks make is not known (no answer)"
     assert sum(message.startswith(warning) for message in caplog.messages) == 2, "one a task"
     failures = [task.count(EXCHANGE_FAILURES) for task in tasks.tasks]
@@ -257,5 +257,5 @@ async def test_a_store_that_does_not_answer_is_logged_once_and_counted_and_what_
     tasks.slots(tasks.tasks[0]).limit = 8
     await tasks.pass_seconds(3)
     assert [task.count(EXCHANGE_FAILURES) for task in tasks.tasks] == failures
-    assert slots.part == 4
+    assert slots.share == 4
     await tasks.leave()

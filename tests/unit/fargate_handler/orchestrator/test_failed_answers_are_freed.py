@@ -28,9 +28,8 @@ from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import Turn
-from evenflow.stream_core.upstream.adaptive_ceiling import AdaptiveCeiling
 from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker
-from evenflow.stream_core.upstream.prefills import Prefills
+from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
 from tests.unit.stream_core.delivery.test_response_stream import new_stream
@@ -83,9 +82,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         kind=CHAT,
         line=Line("public"),
         asked=WholeRequest((Turn("user", text),)),
-        upstream=Upstream(
-            "model", source, CircuitBreaker(10, 10.0), AdaptiveCeiling(), Prefills(delay=0.02)
-        ),
+        upstream=Upstream("model", source, CircuitBreaker(10, 10.0), ConcurrencyLimiter(0.02)),
         clock=clock.delivery,
         limits=Limits(),
         grace_seconds=30.0,

@@ -41,10 +41,9 @@ from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Rest
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import Turn
-from evenflow.stream_core.upstream.adaptive_ceiling import AdaptiveCeiling
 from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker
-from evenflow.stream_core.upstream.prefills import Prefills
-from evenflow.stream_core.upstream.refused_questions import Question
+from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
+from evenflow.stream_core.upstream.rejection_backoff import Question
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
@@ -103,8 +102,7 @@ class Bench:
                 "model",
                 self.source,
                 CircuitBreaker(10, 10.0),
-                AdaptiveCeiling(),
-                Prefills(delay=0.02),
+                ConcurrencyLimiter(0.02),
             ),
             clock=self.clock.delivery,
             limits=self.limits,
@@ -337,13 +335,15 @@ async def test_reasoning_that_a_reader_has_is_never_followed_by_the_fallback() -
 
 async def test_a_failed_attempt_is_no_measure_of_how_soon_the_model_answers() -> None:
     bench = Bench()
-    prefills = bench.generation.upstream.prefills
-    prefills.begin("rsp_1", "public", 10, now=0.0)
+    limiter = bench.generation.upstream.limiter
+    limiter.acquire("rsp_1", "public", "sender", 0.0, 10)
     call = await bench.start()
     call.fail(BROKEN)
     await settle()
-    assert (len(bench.source.calls), prefills.of("public")) == (2, 1), "it has no token still"
-    assert not prefills._of["rsp_1"].measured
+    assert (len(bench.source.calls), limiter.prefills_of("public")) == (2, 1), (
+        "it has no token still"
+    )
+    assert not limiter._prefills["rsp_1"].measured
     bench.source.calls[1].finish()
     await settle()
 
@@ -527,16 +527,16 @@ async def test_a_server_that_refuses_everybody_is_waited_for_as_long_as_a_person
 
 async def test_a_server_that_answers_another_call_is_waited_for_longer() -> None:
     bench = Bench()
-    ceiling = bench.generation.upstream.ceiling
+    limiter = bench.generation.upstream.limiter
     for _ in range(2):
-        ceiling.begin()  # this one, and another that goes on
+        limiter.acquire("", "public", "sender", 0.0, None)  # this one, and another that goes on
     (await bench.start()).fail(TOO_MANY)
     await settle()
-    ceiling.end()
+    limiter.release("", "public", "sender")
     await bench.pass_time(30)
     assert bench.ended == []
-    ceiling.end()
-    ceiling.taken(began_at=0.0)
+    limiter.release("", "public", "sender")
+    limiter.backoff.accepted(began_at=0.0)
     await bench.pass_time(1)
     assert bench.ended == [], "a place has just become free"
     bench.generation.cancel()
@@ -545,9 +545,11 @@ async def test_a_server_that_answers_another_call_is_waited_for_longer() -> None
 
 async def test_a_server_that_throttles_without_end_is_asked_five_times() -> None:
     bench = Bench()
-    ceiling = bench.generation.upstream.ceiling
+    limiter = bench.generation.upstream.limiter
     for _ in range(2):
-        ceiling.begin()  # this one, and another that goes on: it doesn't refuse all
+        limiter.acquire(
+            "", "public", "sender", 0.0, None
+        )  # this one, and another that goes on: it doesn't refuse all
     call = await bench.start()
     while not bench.ended:
         call.fail(TOO_MANY)
@@ -580,7 +582,9 @@ async def test_nor_does_it_wait_for_a_place_that_another_call_leaves(
 ) -> None:
     bench = Bench(kind=COMPLETION.model_copy(update={"client_retries": retries}))
     for _ in range(2):
-        bench.generation.upstream.ceiling.begin()  # this one, and another that has a token
+        bench.generation.upstream.limiter.acquire(
+            "", "t", "sender", 0.0, None
+        )  # this one, and another that has a token
     no_time = UpstreamAnswered("no", code="upstream_throttled", status=429)
     (await bench.start()).fail(no_time)
     await settle()
@@ -594,12 +598,11 @@ async def test_a_held_sender_waits_unless_it_decides_itself_when_to_ask_again(
     kind: MessageKind, held: bool
 ) -> None:
     bench = Bench(kind=kind)
-    generation, ceiling = bench.generation, bench.generation.upstream.ceiling
+    generation, limiter = bench.generation, bench.generation.upstream.limiter
     for text in ("one", "another"):
-        ceiling.begin()
-        question = Question(generation.sender, text, text)
-        ceiling.throttled(0.0, 0.0, 5.0, question=question)
-        ceiling.end()
+        limiter.acquire(text, "public", "sender", 0.0, None)
+        limiter.rejected(0.0, 0.0, 5.0, Question(generation.sender, text, text))
+        limiter.release(text, "public", "sender")
     assert (generation.held_until > 0) is held
 
 

@@ -16,7 +16,7 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
+from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from tests.unit.fargate_handler.orchestrator.controlled_source import SourceCall
 from tests.unit.fargate_handler.orchestrator.test_orchestrator import Node
 from tests.unit.recording_reader import AssembledText, RecordingReader
@@ -62,13 +62,13 @@ async def test_after_a_throttle_as_many_run_as_the_server_took_and_nobody_is_tol
     None
 ):
     node = Node(LIMITS)
-    streams = await ask(node, 10)
-    await throttle(node, 7, seconds=1)
-    assert (len(running(node)), node.orchestrator.queued) == (3, 7)
+    streams = await ask(node, 8)
+    await throttle(node, 5, seconds=1)
+    assert (len(running(node)), node.orchestrator.queued) == (3, 5)
     await node.clock.pass_time(0.9)
     assert len(running(node)) == 3
     await node.clock.pass_time(1.0)
-    assert (len(running(node)), node.orchestrator.queued) == (3, 7)
+    assert (len(running(node)), node.orchestrator.queued) == (3, 5)
     at_once = list[int]()
     while calls := running(node):
         at_once.append(len(calls))
@@ -77,9 +77,9 @@ async def test_after_a_throttle_as_many_run_as_the_server_took_and_nobody_is_tol
             call.finish()
         await settle()
     # One more each time that as many as it took were answered.
-    assert at_once == [3, 4, 3]
-    assert [stream.log.text for stream in streams] == ["Here."] * 10
-    assert node.count(catalogue.UPSTREAM_THROTTLES) == 7
+    assert at_once == [3, 4, 1]
+    assert [stream.log.text for stream in streams] == ["Here."] * 8
+    assert node.count(catalogue.UPSTREAM_THROTTLES) == 5
     assert node.count(catalogue.GENERATION_RETRIES) == 0
 
 
@@ -228,7 +228,7 @@ async def test_it_waits_too_where_other_tasks_are_answered() -> None:
     node = Node(LIMITS)
     await ask_once(node)
     (upstream,) = node.orchestrator._dispatcher.upstreams.by_name.values()
-    upstream.prefills.slots.elsewhere = CallsElsewhere(running=1, answered=1)
+    upstream.limiter.limit.on_other_nodes = CallsOnOtherNodes(running=1, answered=1)
     running(node)[0].fail(throttled(0))
     await settle()
     waits = node.orchestrator.answering
@@ -240,7 +240,7 @@ async def test_where_others_take_each_place_it_is_asked_ever_less_often_and_then
     node = Node(LIMITS)
     stream = await ask_once(node)
     (upstream,) = node.orchestrator._dispatcher.upstreams.by_name.values()
-    upstream.prefills.slots.elsewhere = CallsElsewhere(running=1, answered=1)
+    upstream.limiter.limit.on_other_nodes = CallsOnOtherNodes(running=1, answered=1)
     no_time = UpstreamAnswered("busy", code="upstream_throttled", status=429)
     while stream.error is None:
         for call in running(node):

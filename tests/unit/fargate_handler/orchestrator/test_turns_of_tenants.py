@@ -435,7 +435,7 @@ async def test_while_all_are_left_to_other_tasks_none_of_those_that_wait_begins(
     begun = await node.send("greedy", tokens=LONG_PROMPT)
     waiting = [await node.send("greedy", tokens=LONG_PROMPT) for _ in range(3)]
     generations = node.task.workload.generations
-    next(iter(generations)).upstream.prefills.end(begun.response_id)
+    next(iter(generations)).upstream.limiter._end_prefill(begun.response_id)
     generations.hand_over_all()
     assert [stream.state for stream in waiting] == [ResponseState.QUEUED] * 3
     await node.task.leave()

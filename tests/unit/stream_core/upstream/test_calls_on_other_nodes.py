@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
-from evenflow.stream_core.upstream.division import max_min
+from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes, max_min
 from evenflow.stream_core.upstream.task_calls import ModelCalls, TaskCalls
 
 
@@ -19,32 +18,32 @@ def row(task: str, slots: int | None = None, **wanted: int) -> TaskCalls:
     return TaskCalls(task=task, calls={"m": calls})
 
 
-def of(own: TaskCalls, rows: list[TaskCalls]) -> CallsElsewhere:
-    return CallsElsewhere.of("m", own, rows)
+def of(own: TaskCalls, rows: list[TaskCalls]) -> CallsOnOtherNodes:
+    return CallsOnOtherNodes.of("m", own, rows)
 
 
 def parts(
     slots: int, rows: list[TaskCalls], weight_of: Callable[[str], float] = lambda _: 1.0
 ) -> list[int]:
-    return [CallsElsewhere.of("m", each, rows, weight_of).divide(slots).part for each in rows]
+    return [CallsOnOtherNodes.of("m", each, rows, weight_of).divide(slots).calls for each in rows]
 
 
 def test_a_task_that_is_alone_has_all_of_them() -> None:
-    assert CallsElsewhere().divide(32).part == 32
+    assert CallsOnOtherNodes().divide(32).calls == 32
     assert parts(32, [row("a", t=500)]) == [32]
 
 
 def test_until_tasks_have_told_something_each_has_an_equal_part() -> None:
-    assert CallsElsewhere(tasks=3).divide(32).part == 10
-    assert CallsElsewhere(tasks=50).divide(32).part == 1
+    assert CallsOnOtherNodes(nodes=3).divide(32).calls == 10
+    assert CallsOnOtherNodes(nodes=50).divide(32).calls == 1
 
 
 def test_in_its_first_second_a_task_does_not_take_others_for_idle() -> None:
     """They may have begun in the same one, and their rows say what was before."""
     own, other = row("a", t=500), TaskCalls(task="b")
-    first = CallsElsewhere.of("m", own, [other], asked_before=False)
-    assert first.divide(32).part == 16
-    assert CallsElsewhere.of("m", own, [other]).divide(32).part == 32
+    first = CallsOnOtherNodes.of("m", own, [other], called_before=False)
+    assert first.divide(32).calls == 16
+    assert CallsOnOtherNodes.of("m", own, [other]).divide(32).calls == 32
 
 
 def test_tasks_that_want_more_than_there_are_have_equal_parts_and_all_of_them_together() -> None:
@@ -69,7 +68,7 @@ def test_a_heavy_tenant_has_more_wherever_it_asks() -> None:
 def test_a_task_whose_tenants_want_little_has_room_for_who_comes() -> None:
     assert parts(32, [row("a", t=500), row("b", t=1)]) == [31, 8]
     assert parts(32, [row("a", t=3), row("b", t=1)]) == [31, 29], "what nobody wants is for all"
-    assert of(row("a"), [row("b", t=500)]).divide(32).part == 8
+    assert of(row("a"), [row("b", t=500)]).divide(32).calls == 8
 
 
 def test_a_task_has_one_slot_at_least() -> None:
@@ -79,16 +78,16 @@ def test_a_task_has_one_slot_at_least() -> None:
 def test_other_models_and_the_task_s_own_row_do_not_count() -> None:
     other_model = TaskCalls(task="b", calls={"other": ModelCalls(running=9, slots=2)})
     own = row("a", slots=3, t=9)
-    assert of(own, [own, other_model]) == CallsElsewhere()
-    assert of(TaskCalls(task="a"), [own, other_model]) == CallsElsewhere(tasks=2)
+    assert of(own, [own, other_model]) == CallsOnOtherNodes()
+    assert of(TaskCalls(task="a"), [own, other_model]) == CallsOnOtherNodes(nodes=2)
 
 
 def test_the_calls_of_others_are_added_and_their_fewest_slots_count() -> None:
     rows = [row("a", t=1), row("b", slots=30, t=7), row("c", slots=28, t=7), row("d", t=1)]
     found = of(rows[1], rows)
-    assert (found.running, found.answered, found.prompts, found.slots) == (9, 3, 27, 28)
-    assert of(rows[2], rows).slots == 30
-    assert of(rows[0], rows[:1]).slots is None
+    assert (found.running, found.answered, found.prompts, found.limit) == (9, 3, 27, 28)
+    assert of(rows[2], rows).limit == 30
+    assert of(rows[0], rows[:1]).limit is None
 
 
 def test_the_delay_is_the_mean_of_all_tasks_so_that_one_that_errs_is_of_little_account() -> None:
@@ -135,14 +134,14 @@ def test_an_equal_part_is_of_all_and_all_parts_are_all() -> None:
     rows = [row(task, t=9) for task in "abc"]
     assert [of(each, rows).equal_part(3) for each in rows] == [1, 1, 1]
     assert [of(each, rows).equal_part(2) for each in rows] == [0, 1, 1]
-    assert CallsElsewhere(tasks=3).equal_part(7) == 2
+    assert CallsOnOtherNodes(nodes=3).equal_part(7) == 2
 
 
 def test_who_wants_more_than_its_share_of_all_tasks_wants_much() -> None:
     rows = [row("a", greedy=20, quiet=2), row("b", greedy=9, other=15)]
-    assert of(rows[0], rows).divide(32).want_much == {"greedy"}
-    assert of(rows[0], rows).divide(24).want_much == {"greedy", "other"}
-    assert not CallsElsewhere().divide(1).want_much
+    assert of(rows[0], rows).divide(32).heavy == {"greedy"}
+    assert of(rows[0], rows).divide(24).heavy == {"greedy", "other"}
+    assert not CallsOnOtherNodes().divide(1).heavy
 
 
 def test_what_a_tenant_has_it_has_at_the_tasks_that_it_asks() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from evenflow.stream_core.upstream.calls_elsewhere import CallsElsewhere
-from evenflow.stream_core.upstream.prefills import Prefills
+from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
+from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
 
 DELAY = 0.02
 A_TOKEN = 0.0001  # seconds, of an engine that computes one prompt after the other
@@ -18,7 +18,7 @@ PROMPTS = (200, 1_600, 700, 3_000, 500)
 class Engine:
     """Prompts that are given to a model as far as the window allows, and sometimes beyond it."""
 
-    def __init__(self, prefills: Prefills, seed: int = 1) -> None:
+    def __init__(self, prefills: ConcurrencyLimiter, seed: int = 1) -> None:
         self.prefills = prefills
         self._random = random.Random(seed)
         self._prompts = self._cycle()
@@ -50,16 +50,16 @@ class Engine:
     def _begin_some(self) -> list[tuple[str, int]]:
         given: list[tuple[str, int]] = []
         # A tenant that comes is not bound by the window: one more at times.
-        while not given or (len(given) < 50 and not self.prefills.full):
+        while not given or (len(given) < 50 and not self.prefills.window_is_full):
             given.append(self._begin())
-        self.prefills.keeps_waiting()
+        self.prefills.window.note_waiting()
         if self._random.random() < 0.3:
             given.append(self._begin())
         return given
 
     def _begin(self) -> tuple[str, int]:
         name, tokens = next(self._prompts)
-        self.prefills.begin(name, "busy", tokens, self.now)
+        self.prefills.acquire(name, "busy", "sender", self.now, tokens)
         return name, tokens
 
     def _cycle(self) -> Iterator[tuple[str, int]]:
@@ -70,80 +70,88 @@ class Engine:
 
 
 def test_where_prompts_wait_for_each_other_one_at_a_time_is_given() -> None:
-    engine = Engine(Prefills(DELAY))
+    engine = Engine(ConcurrencyLimiter(DELAY))
     engine.one_after_the_other(50)
     assert engine.one_after_the_other(200) <= 2 * max(PROMPTS), "one, and who came besides"
 
 
 def test_a_longer_delay_lets_more_of_them_begin() -> None:
-    engine = Engine(Prefills(delay=1.0))
+    engine = Engine(ConcurrencyLimiter(prefill_delay=1.0))
     engine.one_after_the_other(50)
     assert 8_000 <= engine.one_after_the_other(200) <= 1.0 / A_TOKEN + 3 * max(PROMPTS)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_where_they_are_computed_side_by_side_nothing_is_bounded(seed: int) -> None:
-    engine = Engine(Prefills(DELAY), seed)
+    engine = Engine(ConcurrencyLimiter(DELAY), seed)
     engine.side_by_side(100)
     assert engine.side_by_side(50) >= 50
 
 
 def test_a_model_that_has_moved_to_more_machines_is_found_out() -> None:
-    engine = Engine(Prefills(DELAY))
+    engine = Engine(ConcurrencyLimiter(DELAY))
     engine.one_after_the_other(100)
     engine.side_by_side(300)
     assert engine.side_by_side(50) >= 50
 
 
 def test_and_one_that_has_moved_to_fewer() -> None:
-    engine = Engine(Prefills(DELAY))
+    engine = Engine(ConcurrencyLimiter(DELAY))
     engine.side_by_side(100)
     engine.one_after_the_other(20)
     assert engine.one_after_the_other(200) <= 2 * max(PROMPTS)
 
 
 def test_a_task_that_is_not_certain_goes_by_what_others_have_found() -> None:
-    alone, among_others = Prefills(DELAY), Prefills(DELAY)
-    among_others.learn(CallsElsewhere(delay=A_TOKEN), now=0.0)
+    alone, among_others = ConcurrencyLimiter(DELAY), ConcurrencyLimiter(DELAY)
+    among_others.learn(CallsOnOtherNodes(delay=A_TOKEN), now=0.0)
     for prefills in (alone, among_others):
-        prefills.begin("first", "busy", 500, now=0.0)
+        prefills.acquire("first", "busy", "sender", 0.0, 500)
         prefills.first_token("first", now=0.05)
-        prefills.begin("next", "busy", 300, now=0.1)
-    assert (alone.full, among_others.full) == (False, True)
+        prefills.acquire("next", "busy", "sender", 0.1, 300)
+    assert (alone.window_is_full, among_others.window_is_full) == (False, True)
 
 
 def test_nothing_is_learned_of_what_nobody_waits_for() -> None:
-    prefills = Prefills(DELAY)
+    prefills = ConcurrencyLimiter(DELAY)
     for number in range(200):
-        prefills.begin(str(number), "alone", 500, now=number)
+        prefills.acquire(str(number), "alone", "sender", number, 500)
         prefills.first_token(str(number), now=number + 0.05)
-    prefills.begin("long", "busy", 2_000, now=200.0)
-    assert prefills.full
+    prefills.acquire("long", "busy", "sender", 200.0, 2_000)
+    assert prefills.window_is_full
 
 
 def test_a_call_that_failed_teaches_nothing_when_the_next_one_answers() -> None:
-    taught, untaught = Prefills(DELAY), Prefills(DELAY)
+    taught, untaught = ConcurrencyLimiter(DELAY), ConcurrencyLimiter(DELAY)
     for number in range(40):
         for prefills in (taught, untaught):
             for name in ("first", "second"):
-                prefills.begin(f"{name} {number}", "busy", 500, now=number)
+                prefills.acquire(f"{name} {number}", "busy", "sender", number, 500)
         for prefills in (taught, untaught):
             if prefills is untaught:
-                prefills.fails(f"second {number}")
+                prefills.discard_latency(f"second {number}")
             prefills.first_token(f"first {number}", now=number + 0.05)
             prefills.first_token(f"second {number}", now=number + 0.1)
     for prefills in (taught, untaught):
-        prefills.begin("one", "busy", 600, now=50.0)
-    assert (taught.full, untaught.full) == (True, False)
+        prefills.acquire("one", "busy", "sender", 50.0, 600)
+    assert (taught.window_is_full, untaught.window_is_full) == (True, False)
 
 
 def test_what_has_no_token_is_counted_by_tenant_until_it_has_one_or_ends() -> None:
-    prefills = Prefills(DELAY)
+    prefills = ConcurrencyLimiter(DELAY)
     for name, tenant in (("1", "a"), ("2", "a"), ("3", "b")):
-        prefills.begin(name, tenant, 600, now=0.0)
-    assert (prefills.of("a"), prefills.of("b"), prefills.full) == (2, 1, True)
+        prefills.acquire(name, tenant, "sender", 0.0, 600)
+    assert (prefills.prefills_of("a"), prefills.prefills_of("b"), prefills.window_is_full) == (
+        2,
+        1,
+        True,
+    )
     prefills.first_token("1", now=1.0)
-    prefills.end("3")
+    prefills._end_prefill("3")
     for name in ("1", "3", "unknown"):
-        prefills.end(name)
-    assert (prefills.of("a"), prefills.of("b"), prefills.full) == (1, 0, False)
+        prefills._end_prefill(name)
+    assert (prefills.prefills_of("a"), prefills.prefills_of("b"), prefills.window_is_full) == (
+        1,
+        0,
+        False,
+    )

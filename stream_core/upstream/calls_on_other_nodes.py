@@ -1,0 +1,176 @@
+"""How several nodes divide an upstream's concurrency limit, each by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import floor
+from typing import NamedTuple, Self, TypeVar
+
+from evenflow.stream_core.upstream.task_calls import ModelCalls, TaskCalls
+
+K = TypeVar("K")
+
+_NO_CALLS = ModelCalls()
+# Sums of fractions that should be whole may be a little less.
+_ROUNDING = 1e-6
+# The least share of a node whose tenants want little, as a part of an equal share: for requests
+# that come before all nodes know of them.
+_LEAST_OF_EQUAL = 0.5
+
+
+def _equal(_tenant: str) -> float:
+    return 1.0
+
+
+def max_min(
+    amount: float, wanted: Mapping[K, float], weight_of: Callable[[K], float] = lambda _: 1.0
+) -> dict[K, float]:
+    """Divide an amount by weighted max-min fairness: unused shares go to the others."""
+    weights = {key: weight_of(key) for key in wanted}
+    left = sum(weights.values())
+    shares = {}
+    for key in sorted(wanted, key=lambda key: wanted[key] / weights[key]):
+        shares[key] = min(wanted[key], amount * weights[key] / left) if left > 0 else 0.0
+        amount, left = amount - shares[key], left - weights[key]
+    return shares
+
+
+class NodeShare(NamedTuple):
+    """One node's share of a concurrency limit.
+
+    `calls`: in all, one at least. `of_tenants`: of each tenant with requests there. `heavy`: the
+    tenants that want more than their share, on all nodes together.
+    """
+
+    calls: int
+    of_tenants: Mapping[str, float] = {}
+    heavy: Collection[str] = ()
+
+
+def divide_limit(
+    limit: int,
+    node: str,
+    wanted: Mapping[str, Mapping[str, int]],
+    weight_of: Callable[[str], float],
+) -> NodeShare:
+    """Divide a concurrency limit among tenants, and each tenant's share among the nodes it uses.
+
+    So a tenant has no more calls for using a node that others don't use.
+
+    Args:
+        node: the node whose share is found.
+        wanted: by node and tenant, how many calls run or wait. The node has its own there.
+        weight_of: a tenant's weight.
+    """
+    of_all = Counter[str]()
+    for of_tenants in wanted.values():
+        of_all.update(of_tenants)
+    shares = max_min(limit, of_all, weight_of)
+    by_node = {name: dict[str, float]() for name in sorted(wanted)}
+    for tenant, share in shares.items():
+        demand = {name: wants[tenant] for name, wants in wanted.items() if wants.get(tenant)}
+        for name, calls in max_min(share, demand).items():
+            by_node[name][tenant] = calls
+    # So that the nodes' whole numbers add up to the limit.
+    before = sum(sum(of.values()) for name, of in by_node.items() if name < node) + _ROUNDING
+    own = floor(before + sum(by_node[node].values())) - floor(before)
+    spare = floor(limit - sum(shares.values()) + _ROUNDING)
+    return NodeShare(
+        max(1, own + spare, int(_LEAST_OF_EQUAL * limit / len(wanted))),
+        by_node[node],
+        {tenant for tenant, share in shares.items() if share < of_all[tenant]},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CallsOnOtherNodes:
+    """The calls of one model on other nodes, as they reported them last.
+
+    Args:
+        running: calls that have not ended.
+        answered: those of them that have a token.
+        prompts: tokens of the prompts of those that have none.
+        delay: of a first token, by each token of a prompt ahead of it, in seconds: the mean of all
+            nodes, with this one. A node that is not certain counts as 0, so one wrong node of many
+            changes little.
+        limits: the concurrency limits of the nodes that have learned one.
+        node: this one.
+        wanted: by node and tenant, how many calls run or wait, this node's too. Empty: no other
+            node calls the model.
+        weight_of: a tenant's weight.
+        nodes: how many there are, with this one, where others may call the model and have not
+            reported it yet. 1: all have reported.
+    """
+
+    running: int = 0
+    answered: int = 0
+    prompts: int = 0
+    delay: float = 0.0
+    limits: tuple[int, ...] = ()
+    node: str = ""
+    wanted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    weight_of: Callable[[str], float] = _equal
+    nodes: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        model: str,
+        own: TaskCalls,
+        rows: Iterable[TaskCalls],
+        weight_of: Callable[[str], float] = _equal,
+        called_before: bool = True,
+    ) -> Self:
+        """Add up the reported calls of a model.
+
+        Args:
+            own: this node's report, which is left out of `rows`.
+            called_before: whether this node has had calls of the model for a second. Otherwise
+                others may not have reported yet how many they want.
+        """
+        others = [row for row in rows if row.task != own.task]
+        found = [(row.task, row.calls[model]) for row in others if model in row.calls]
+        if not found:
+            # The next model may be called by all nodes at once.
+            alone = called_before and model in own.calls
+            return cls() if alone else cls(nodes=len(others) + 1)
+        calls = [calls for _, calls in found]
+        return cls(
+            sum(it.running for it in calls),
+            sum(it.answered for it in calls),
+            sum(it.prompts for it in calls),
+            sum(it.delay for it in calls) / (len(found) + 1),
+            tuple(it.slots for it in calls if it.slots is not None),
+            own.task,
+            {own.task: own.calls.get(model, _NO_CALLS).wanted}
+            | {node: it.wanted for node, it in found},
+            weight_of,
+            1 if called_before else len(others) + 1,
+        )
+
+    @property
+    def limit(self) -> int | None:
+        """The lowest limit that any of them has learned. None: none has."""
+        return min(self.limits, default=None)
+
+    def divide(self, limit: int) -> NodeShare:
+        """This node's share of a concurrency limit."""
+        equal = max(1, limit // self.nodes)
+        if not self.wanted:
+            return NodeShare(equal)
+        share = divide_limit(limit, self.node, self.wanted, self.weight_of)
+        return share._replace(calls=min(equal, share.calls))
+
+    def any_waits(self, counts: Callable[[str], bool]) -> bool:
+        """Whether tenants that count wait on other nodes: they want more calls than run there."""
+        wants = (of.items() for node, of in self.wanted.items() if node != self.node)
+        return sum(n for of in wants for tenant, n in of if counts(tenant)) > self.running
+
+    def equal_part(self, amount: int) -> int:
+        """This node's part of an amount that all divide equally. All parts together are all."""
+        if not self.wanted:
+            return max(1, amount // self.nodes)
+        place, nodes = sorted(self.wanted).index(self.node), len(self.wanted)
+        return amount * (place + 1) // nodes - amount * place // nodes

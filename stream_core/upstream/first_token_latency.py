@@ -1,0 +1,126 @@
+"""When first tokens are late: as long as an engine has a free slot they come as they usually do."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+
+from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
+
+# An engine's step takes as long as about this number of tokens of a prompt.
+_TOKENS_OF_A_STEP = 256
+# First tokens of calls beside few others: how many are remembered, the fewest that tell the usual
+# latency, and the percentile that is usual.
+_REMEMBERED, _FEWEST, _USUAL_PERCENTILE = 64, 5, 0.9
+# Late is more than twice the usual, and either more than a second or six times the usual. Less than
+# a quarter of a second is always in time.
+_LATE_TIMES, _LATE_SECONDS, _CLEARLY_LATE_TIMES, _IN_TIME_SECONDS = 2.0, 1.0, 6.0, 0.25
+_PEAK_DECAY = 0.98  # with each first token
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """The first token of an answer.
+
+    Args:
+        here, on_other_nodes: calls that ran when its own started.
+        tokens, tokens_on_other_nodes: of its prompt and of others that were to be computed.
+        seconds: from the start of its call.
+    """
+
+    here: int
+    on_other_nodes: int
+    tokens: int
+    tokens_on_other_nodes: int
+    seconds: float
+
+    @property
+    def concurrent(self) -> int:
+        """Calls that ran when its own started."""
+        return self.here + self.on_other_nodes
+
+    @property
+    def pace(self) -> float:
+        """Seconds for each token, with those of a step."""
+        return self.seconds / (_TOKENS_OF_A_STEP + self.tokens + self.tokens_on_other_nodes)
+
+
+class FirstTokenLatency:
+    """Learns the usual time to first token from calls beside few others.
+
+    Usual is the 90th percentile of calls that started beside at most half as many as were lately
+    answered at once, by the tokens of prompts that were to be computed.
+    """
+
+    __slots__ = ("_few", "_unreported", "peak")
+
+    def __init__(self) -> None:
+        self.peak = 0.0
+        """The most calls answered at once, with a decay."""
+        # First tokens of calls beside few others.
+        self._few: deque[FirstToken] = deque(maxlen=_REMEMBERED)
+        # Those for which other nodes have still to report their calls.
+        self._unreported: deque[FirstToken] = deque(maxlen=_REMEMBERED)
+
+    def judge(
+        self, token: FirstToken, answered: int, on_other_nodes: CallsOnOtherNodes
+    ) -> tuple[FirstToken, bool | None]:
+        """Learn from a first token.
+
+        Args:
+            answered: calls of all nodes that run and have a token, with this one.
+
+        Returns:
+            It, with what others have reported, and whether it is late. None: it isn't clear.
+        """
+        token = _with_prompts(token, on_other_nodes)
+        self.peak = max(answered, self.peak * _PEAK_DECAY)
+        late = self._is_late(token)
+        if on_other_nodes.nodes > 1 or on_other_nodes.wanted:
+            self._unreported.append(token)
+        else:
+            self._remember(token, on_other_nodes)
+        return token, late
+
+    def reported(self, on_other_nodes: CallsOnOtherNodes) -> None:
+        """Take the reports of other nodes."""
+        while self._unreported:
+            self._remember(self._unreported.popleft(), on_other_nodes)
+
+    def forget(self) -> None:
+        """Forget the usual latency."""
+        self._few.clear()
+
+    def _remember(self, token: FirstToken, on_other_nodes: CallsOnOtherNodes) -> None:
+        """Keep it, if it started beside few calls, as far as others have reported by now."""
+        token = _with_prompts(token, on_other_nodes)
+        running = max(token.on_other_nodes, on_other_nodes.running)
+        token = replace(token, on_other_nodes=running)
+        if token.concurrent <= self.peak / 2 or len(self._few) < _FEWEST:
+            self._few.append(token)
+
+    def _is_late(self, token: FirstToken) -> bool | None:
+        """None: it isn't clear."""
+        if token.seconds < _IN_TIME_SECONDS:
+            return False
+        usual = self._usual_pace()
+        if usual is None or token.pace <= _LATE_TIMES * usual:
+            return False
+        clear = token.seconds > _LATE_SECONDS or token.pace > _CLEARLY_LATE_TIMES * usual
+        return True if clear else None
+
+    def _usual_pace(self) -> float | None:
+        """None: too few first tokens have come."""
+        few = [it for it in self._few if it.concurrent <= self.peak / 2]
+        if len(few) < _FEWEST:
+            few = nsmallest(_FEWEST, self._few, key=lambda it: it.concurrent)
+        if len(few) < _FEWEST:
+            return None
+        return sorted(it.pace for it in few)[int(_USUAL_PERCENTILE * (len(few) - 1))]
+
+
+def _with_prompts(token: FirstToken, on_other_nodes: CallsOnOtherNodes) -> FirstToken:
+    # Reports are a second old: they may be of just before or after.
+    prompts = max(token.tokens_on_other_nodes, on_other_nodes.prompts)
+    return replace(token, tokens_on_other_nodes=prompts)
