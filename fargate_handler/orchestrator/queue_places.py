@@ -53,6 +53,6 @@ class QueuePlaces:
                 held_for = generation.held_until - self._now
                 closed_for = max(generation.upstream.ceiling.opens_in(self._now), held_for)
                 expected = self._starts.expected_seconds(position, self._now, closed_for)
-                generation.stream.tell_place(QueuePlace(position, expected))
+                generation.stream.publish_place(QueuePlace(position, expected))
         if self._untold:
             self._clock.put_after(self, 0.0)

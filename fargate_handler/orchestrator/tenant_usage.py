@@ -186,16 +186,16 @@ class TenantUsage:
         self._held[stream.response_id] = held
         if held.expected.output_tokens is None:
             grow = partial(self._grow, store, stream)
-            stream.on_allowance = lambda: self._background.run(grow())
+            stream.allowance.call_when_low(lambda: self._background.run(grow()))
             self._allow(stream, held)
         elif held.bounds:
             # Its server may ignore the length that it is sent.
-            stream.limit(held.expected.output_tokens)
+            stream.allowance.limit_call(held.expected.output_tokens)
 
     def _allow(self, stream: ResponseStream, held: _Held) -> None:
         allowed = self._step * (held.reservation.step + 1)
         # The next step is asked for while there is something left, so that nobody waits for it.
-        stream.allow(allowed, allowed - self._step // 4)
+        stream.reserve_tokens(allowed, allowed - self._step // 4)
 
     async def _grow(self, store: UsageStore, stream: ResponseStream) -> None:
         """Reserve one more step for an answer that has used nearly all that it may."""
@@ -205,7 +205,7 @@ class TenantUsage:
         if await self._reserve_more(store, stream, held, input_tokens=0):
             self._allow(stream, held)
         elif not stream.log.closed:
-            stream.allow_no_more()
+            stream.stop_reserving()
 
     async def reserve_call(self, stream: ResponseStream, input_tokens: int) -> bool:
         """Reserve the cost of one more call of the model, for the next step of an answer.
@@ -283,7 +283,7 @@ class TenantUsage:
             StoreUnavailable: the store can't be reached.
         """
         await self.settle_record(usage_record(stream, ended_at, self.prices))
-        stream.on_allowance = None
+        stream.allowance.call_when_low(None)
         self._held.pop(stream.response_id, None)
         self._warn_of_excess(stream)
 

@@ -127,8 +127,7 @@ class RecordingReader:
         """Take nothing until `resume`."""
         if not self.paused:
             self.paused = True
-            self._stream.paused_readers += 1
-            self._stream.hold_or_release()
+            self._stream.backpressure.pause_reader()
 
     def resume(self) -> None:
         """Go on, at once."""
@@ -144,5 +143,4 @@ class RecordingReader:
 
     def _end_pause(self) -> None:
         self.paused = False
-        self._stream.paused_readers -= 1
-        self._stream.hold_or_release()
+        self._stream.backpressure.resume_reader()

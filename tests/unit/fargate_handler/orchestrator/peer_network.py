@@ -191,7 +191,7 @@ class PeerNetwork:
         if of_all:
             orchestrator.presence.listen(stream, hearing, for_task=True)
         else:
-            stream.listen(hearing)
+            stream.readers.listen(stream.response_id, hearing)
         try:
             while not (hearing.lost or stream.log.closed):
                 if response.address in self._unreachable:
