@@ -123,11 +123,11 @@ class PacedCursor(Cursor):
         """Remove the limit: it may take everything from now on."""
         self._until = None
 
-    def take(self, until: int | None = None) -> LogEntry | None:
+    def next_entry(self, until: int | None = None) -> LogEntry | None:
         """The next entry, joined. None without news or without credit."""
         if self._until is None:
-            return super().take()
-        taken = super().take(self._until)
+            return super().next_entry()
+        taken = super().next_entry(self._until)
         if isinstance(taken, str):
             self._byte += len(taken.encode())
         elif isinstance(taken, Restart) and taken.withdraws:

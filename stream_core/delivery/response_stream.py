@@ -145,7 +145,7 @@ class ResponseStream:
             self.allowance,
             self.backpressure,
             clock,
-            clock.intervals.of(channel.tenant),
+            clock.intervals.interval_of(channel.tenant),
             limits,
             kind,
             monotonic,

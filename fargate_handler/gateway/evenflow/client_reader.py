@@ -248,7 +248,7 @@ class ClientReader(LiveReader):
     def _give_all(self) -> None:
         self._outbox.flush()
         cursor = self._paced
-        while (taken := cursor.take()) is not None:
+        while (taken := cursor.next_entry()) is not None:
             if isinstance(taken, str):
                 self._send(self._encoder.delta(taken, cursor.first, cursor.last))
             elif isinstance(taken, Part):

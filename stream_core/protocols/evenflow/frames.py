@@ -84,7 +84,7 @@ class FrameEncoder:
         if self._restarted is not None:
             return self._replace_everything(self._restarted)
         cursor = self.cursor
-        taken = cursor.take()
+        taken = cursor.next_entry()
         if isinstance(taken, str):
             self.kind, self.last = _DELTA, cursor.last
             return self.deltas.delta(taken, cursor.first, cursor.last)

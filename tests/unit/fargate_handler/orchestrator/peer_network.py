@@ -234,7 +234,7 @@ class PeerNetwork:
 def _taken(stream: ResponseStream, cursor: Cursor) -> list[PeerEvent]:
     """Every new entry as an event, and the response's end."""
     events: list[PeerEvent] = []
-    while (taken := cursor.take()) is not None:
+    while (taken := cursor.next_entry()) is not None:
         if isinstance(taken, Restart):
             events.append(restart_frame(stream, taken, cursor.last))
         elif isinstance(taken, Part):
