@@ -144,7 +144,7 @@ class ContentFilters:
             budget = CpuBudget(thread_time, _log_budget_spent)
             stages = self._stages(sink, standing, self._matches.count, budget)
             return FilteredAttempt(stages[0], stages, None)
-        stream.takes_back = True
+        stream.show_unfiltered()
         checked = CheckedSink(stream, sink)
 
         def take_back(name: str) -> None:

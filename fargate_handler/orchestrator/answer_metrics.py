@@ -37,7 +37,7 @@ class AnswerMetrics:
             _reason(stream),
         )
         gaps = metrics.divided(catalogue.TOKEN_GAP)
-        for seconds, tokens in stream.take_gaps().counted():
+        for seconds, tokens in stream.delivery.take_gaps().counted():
             gaps.record_of(model, seconds * 1000, tokens)
         metrics.counter(_OUTCOMES[stream.state]).value += 1
         metrics.counter(catalogue.GENERATIONS_DEGRADED).value += stream.degraded

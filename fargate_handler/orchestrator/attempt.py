@@ -15,7 +15,8 @@ from evenflow.stream_core.base.errors import (
     is_upstreams_fault,
 )
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream, tokens_in
+from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
+from evenflow.stream_core.delivery.token_allowance import tokens_in
 from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Kind, Part, is_of_call
 from evenflow.stream_core.session.tool_steps import ToolSteps
 from evenflow.stream_core.upstream.circuit_breaker import Call
@@ -33,7 +34,7 @@ class ReplacingSink:
     @property
     def paused(self) -> bool:
         """Whether the source should not read its model."""
-        return self._stream.paused
+        return self._stream.backpressure.paused
 
     def push(self, token: str) -> None:
         """Take a token. The first one replaces what was delivered before.
@@ -139,7 +140,7 @@ class CountingSink:
         stream = self._stream
         if stream.is_full:
             raise ResponseFull
-        counted = stream.counted + tokens
+        counted = stream.allowance.counted + tokens
         push()
         stream.count_to(counted)
 
@@ -188,7 +189,7 @@ class ClientCalls:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._stream.begin_step()
+            self._stream.delivery.start_step()
 
     def _free_id(self, call_id: str) -> str:
         free, number = call_id, 2

@@ -121,7 +121,7 @@ class ClusterPresence:
         watched = self._watched.get(stream)
         if watched is None:
             watched = self._watched[stream] = _Watched(self._context, stream)
-            stream.listen(watched)
+            stream.readers.listen(stream.response_id, watched)
             self._hear(watched)
         watched.presence.listen(listener, bounded=not for_task, shared=shared)
 

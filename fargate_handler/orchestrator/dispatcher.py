@@ -219,7 +219,7 @@ class Dispatcher:
             # can't be repeated is already there: it reads once there is something, and stops the
             # model if it leaves.
             is_there = not kind.repeatable and not inherited
-            stream.unread_since = None if is_there else self._monotonic()
+            stream.readers.count_unread_from(None if is_there else self._monotonic())
         workload.request_memory.begin(
             stream,
             turns,
@@ -277,8 +277,10 @@ class Dispatcher:
     ) -> None:
         """Note what a response's trace, log line, limit and usage need."""
         if self._traces is not None:
-            stream.observer = self._traces.begin(
-                stream, terms.traceparent, asked.model, since, taken_over=inherited
+            stream.observe(
+                self._traces.begin(
+                    stream, terms.traceparent, asked.model, since, taken_over=inherited
+                )
             )
         traced = terms.traceparent if stream.observer is None else stream.observer.traceparent
         figures = stream.figures
@@ -289,7 +291,7 @@ class Dispatcher:
         figures.media_tokens = most_media_tokens(asked.turns)
         figures.longest = asks.bounded(self._longest).output_tokens
         if self._longest is not None:
-            stream.limit(self._longest * asks.choices)
+            stream.allowance.limit_call(self._longest * asks.choices)
         if self._tenants.is_known(stream.channel.tenant):
             self._note_for_usage(stream, asks, terms, inherited=inherited)
 

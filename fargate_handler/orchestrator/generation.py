@@ -144,7 +144,7 @@ class Generation:
             monotonic=monotonic,
         )
         self._turn: asyncio.Future[None] | None = None
-        stream.on_unread = self._look_again
+        stream.readers.call_when_unread(self._look_again)
         self._look_later()
 
     @property
@@ -177,7 +177,7 @@ class Generation:
     def go_on(self) -> None:
         """Go on: there is a place again."""
         self.waits_since = None
-        self.stream.unpark()
+        self.stream.backpressure.unpark()
         if self._turn is not None and not self._turn.done():
             self._turn.set_result(None)
 
@@ -229,7 +229,7 @@ class Generation:
         # The clock has this object until its next look, seconds later: not with a request of
         # megabytes.
         self._calls.forget()
-        self.stream.on_unread = None
+        self.stream.readers.call_when_unread(None)
         self._on_end(self)
         if self.stream.observer is not None:
             self.stream.observer.generated()
@@ -377,8 +377,7 @@ class Generation:
         if is_explained or not self._fallback_text or self._calls.delivered:
             self.stream.fail(error.to_object())
             return
-        self.stream.error = error.to_object()
-        self.stream.substitute(self._fallback_text)
+        self.stream.substitute(self._fallback_text, error.to_object())
         self.stream.complete("stop", None)
 
     # -- timers ------------------------------------------------------------------------------------
@@ -388,8 +387,8 @@ class Generation:
         stream = self.stream
         if slot != self._look_slot or self._over:
             return
-        now = self._monotonic()
-        if stream.unread_since is not None and now - stream.unread_since >= self._grace:
+        now, unread_since = self._monotonic(), stream.readers.unread_since
+        if unread_since is not None and now - unread_since >= self._grace:
             # A client with a request that can't be repeated cancels it by hanging up.
             self.cancel("abandoned" if self.kind.repeatable else "cancelled")
             return
@@ -437,8 +436,8 @@ class Generation:
             now + _LOOK_SECONDS,
             self._calls.due if self.waits_since is None else self._place_by,
         ]
-        if self.stream.unread_since is not None:
-            times.append(self.stream.unread_since + self._grace)
+        if self.stream.readers.unread_since is not None:
+            times.append(self.stream.readers.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)
 
 

@@ -187,7 +187,7 @@ class Generations:
             if place.get(stream.response_id) is generation:
                 del place[stream.response_id]
         self.charges.ended(generation)
-        stream.on_pause = stream.on_first_delta = stream.parked_at = None
+        stream.detach_generation()
         self._on_end(generation)
         if stream.state.terminal:
             self._ended_answers.count(stream)
@@ -270,7 +270,7 @@ class Generations:
         self._starts.note(self._monotonic(), waited=from_queue)
         stream.leave_queue()
         self.charges.starts(generation)
-        stream.on_first_delta = partial(self._first_token, generation)
+        stream.delivery.call_on_first_delta(partial(self._first_token, generation))
         if generation.line.service_class is ServiceClass.BATCH:
             self._batch[stream.response_id] = generation
             if self._queue.waits(ServiceClass.INTERACTIVE):
@@ -283,7 +283,7 @@ class Generations:
             generation.line.service_class, waited * 1000
         )
         generation.start(self._background)
-        stream.on_pause = partial(self._paused, generation)
+        stream.backpressure.call_on_pause(partial(self._paused, generation))
 
     def _first_token(self, generation: Generation) -> None:
         self.charges.first_token(generation)
@@ -341,7 +341,7 @@ class Generations:
     def _park(self, generation: Generation) -> None:
         self._leave_place(generation)
         self._parked[generation.stream.response_id] = generation
-        generation.stream.park()
+        generation.stream.backpressure.park()
         if len(self._parked) > self._limits.parked_responses:
             longest = next(iter(self._parked))
             self._parked.pop(longest).interrupt(_paused_too_long())
@@ -365,7 +365,7 @@ class Generations:
         """Let a generation wait for a place again. Its model isn't read meanwhile."""
         self._leave_place(generation)
         self._held.add(generation.stream.response_id)
-        generation.stream.park()
+        generation.stream.backpressure.park()
         self._wait(generation)
         self._metrics.counter(catalogue.ANSWERS_HELD).value += 1
 

@@ -184,7 +184,7 @@ class ModelCalls:
     def begin_step(self, steps: ToolSteps) -> None:
         """Continue after these steps: they are kept, and the model receives their results."""
         self._steps, self._prefix = steps, ""
-        self._stream.keep(steps.last_index)
+        self._stream.keep_step(steps.last_index)
 
     def forget(self) -> None:
         """Let go of the request, which may have megabytes. No call follows."""
@@ -228,7 +228,7 @@ class ModelCalls:
         try:
             return await self._try(is_over, on_begin)
         except ResponseFull:
-            return ModelFinish(self._stream.cut_by, None)
+            return ModelFinish(self._stream.allowance.cut_by, None)
         except ContentFiltered:
             return ModelFinish("content_filter", None)
         except EvenflowError as error:

@@ -54,6 +54,6 @@ class QueuePlaces:
                 backoff = generation.upstream.limiter.backoff
                 closed_for = max(backoff.paused_for(self._now), held_for)
                 expected = self._starts.expected_seconds(position, self._now, closed_for)
-                generation.stream.tell_place(QueuePlace(position, expected))
+                generation.stream.publish_place(QueuePlace(position, expected))
         if self._untold:
             self._clock.put_after(self, 0.0)

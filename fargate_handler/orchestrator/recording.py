@@ -80,7 +80,7 @@ class Recording:
         """Since when entries wait to be sent. None if none do."""
         self.writing_since = now
         """Since when the entries wait that have been sent."""
-        stream.note_stored(self.stored_bytes)
+        stream.backpressure.record_stored(self.stored_bytes)
         self.end_reported = False
         """Whether its end is on record, and was told."""
         self.failures = self.errors = 0
@@ -94,7 +94,7 @@ class Recording:
     @property
     def is_unread(self) -> bool:
         """Whether it is still generated, and nobody reads it here."""
-        return self.stream.unread_since is not None and not self.stream.state.terminal
+        return self.stream.readers.unread_since is not None and not self.stream.state.terminal
 
     @property
     def missing(self) -> int:
@@ -184,7 +184,7 @@ class Recording:
         self.failures = self.errors = 0
         self.written = self.sent
         self.stored_bytes = self.sent_bytes
-        self.stream.note_stored(self.stored_bytes)
+        self.stream.backpressure.record_stored(self.stored_bytes)
 
     def _send(self) -> Sequence[LogEntry]:
         log = self.stream.log

@@ -135,8 +135,9 @@ class ReplicatedResponses:
     def sweep(self, now: float, wanted: Container[ResponseStream] = ()) -> None:
         """Stop following what nobody reads, unless it is wanted otherwise."""
         for stream, run in tuple(self._runs.items()):
-            unread = stream.unread_since is not None and now - stream.unread_since > _UNREAD_SECONDS
-            unwanted = unread and stream not in wanted
+            since = stream.readers.unread_since
+            is_unread = since is not None and now - since > _UNREAD_SECONDS
+            unwanted = is_unread and stream not in wanted
             if unwanted or self._responses.held(stream.response_id) is not stream:
                 self._responses.drop(stream)
                 run.cancel()
@@ -177,7 +178,7 @@ class ReplicatedResponses:
         stream = self._new_stream(
             head.response_id, head.message_id, Channel(*head.channel.split(":"))
         )
-        stream.via = "store"
+        stream.read_from("store")
         return ResponseReplication(
             self._context, self._others, stream, head, pause=self._pause, take_over=self._take_over
         )

@@ -121,7 +121,7 @@ class ResponseRecorder:
             stream, lease, written, now, look_at=now + self._look_every, kind=kind
         )
         self._recordings[stream.response_id] = recording
-        stream.on_urgent = partial(self._begun_or_ended, recording)
+        stream.delivery.call_when_urgent(partial(self._begun_or_ended, recording))
         self._hurry(recording)
 
     def is_writing(self, response_id: str) -> bool:
@@ -420,7 +420,7 @@ class ResponseRecorder:
 
     def _forget(self, recording: Recording) -> None:
         stream = recording.stream
-        stream.on_urgent = None
+        stream.delivery.call_when_urgent(None)
         if self._is_ours(recording):
             self._count(recording, 0)
             del self._recordings[stream.response_id]
@@ -443,7 +443,8 @@ class ResponseRecorder:
             return
         if head.polls > recording.polls:
             recording.polls = head.polls
-            if stream.unread_since is not None:
+            if stream.readers.unread_since is not None:
                 # A poll counts when it begins, and may wait so long. The grace period begins after
                 # that.
-                stream.unread_since = self._monotonic() + self._limits.poll_timeout_max_ms / 1000
+                patience = self._limits.poll_timeout_max_ms / 1000
+                stream.readers.count_unread_from(self._monotonic() + patience)

@@ -167,11 +167,11 @@ class ResponseReplication:
             self._keeper.address,
         )
         self.owner_at = address
-        self.stream.place = None  # the owner tells it, if it waits
+        self.stream.clear_place()
         try:
             async with aclosing(self._peers.events(there, log.next_index - 1)) as stream:
                 async for events in stream:
-                    self.stream.via = "peer"
+                    self.stream.read_from("peer")
                     self._cut_off = False
                     self._add(events)
                     self.filled.set()
@@ -215,7 +215,7 @@ class ResponseReplication:
                 epoch = event.epoch
         self.stream.follow(entries)
         if place is not None and place.position:
-            self.stream.tell_place(place)
+            self.stream.publish_place(place)
         elif place is not None:
             self.stream.leave_queue()
 
@@ -275,7 +275,7 @@ class ResponseReplication:
         if any(start < log.next_index for epoch, start in head.starts.items() if epoch > known):
             raise Diverged
         self._head = head
-        self.stream.via = "store"
+        self.stream.read_from("store")
         self.stream.follow(read.entries)
         if head.ending is not None and log.next_index >= head.ending.next_index:
             self._end_as(head.ending)
@@ -287,5 +287,5 @@ class ResponseReplication:
             usage=Usage(**ending.usage) if ending.usage else None,
             error=dict(ending.error) if ending.error else None,
             degraded=ending.degraded,
+            ended_at=self._monotonic() - max(0.0, self._wall_time() - ending.ended_at),
         )
-        self.stream.ended_at = self._monotonic() - max(0.0, self._wall_time() - ending.ended_at)

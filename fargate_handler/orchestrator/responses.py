@@ -130,7 +130,7 @@ class Responses:
             if excess <= 0:
                 break
             excess -= _running_bytes(stream)
-            shortened += stream.shorten()
+            shortened += stream.allowance.shorten()
         return shortened
 
     def readers(self) -> Counter[str]:
@@ -154,7 +154,7 @@ class Responses:
             response_id, (stream, _size, since) = next(iter(ended.items()))
             if now - since < self._held_seconds:
                 return
-            if stream.readers or stream.on_urgent is not None:
+            if stream.readers or stream.delivery.is_recorded:
                 ended.move_to_end(response_id)
             else:
                 self._forget(stream)

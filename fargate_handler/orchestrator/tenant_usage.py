@@ -216,16 +216,16 @@ class TenantUsage:
         self._reservations[stream.response_id] = growing
         if growing.expected.output_tokens is None:
             grow = partial(self._grow, store, stream)
-            stream.on_allowance = lambda: self._background.run(grow())
+            stream.allowance.call_when_low(lambda: self._background.run(grow()))
             self._allow(stream, growing)
         elif growing.bounds:
             # Its server may ignore the length.
-            stream.limit(growing.expected.output_tokens)
+            stream.allowance.limit_call(growing.expected.output_tokens)
 
     def _allow(self, stream: ResponseStream, growing: _GrowingReservation) -> None:
         allowed = self._step * (growing.reservation.step + 1)
         # The next step is reserved while some of this one is left: the answer need not wait.
-        stream.allow(allowed, allowed - self._step // 4)
+        stream.reserve_tokens(allowed, allowed - self._step // 4)
 
     async def _grow(self, store: UsageStore, stream: ResponseStream) -> None:
         """Reserve one more step for an answer that has nearly used up its reservation."""
@@ -235,7 +235,7 @@ class TenantUsage:
         if await self._reserve_more(store, stream, growing, input_tokens=0):
             self._allow(stream, growing)
         elif not stream.log.closed:
-            stream.allow_no_more()
+            stream.stop_reserving()
 
     async def reserve_call(self, stream: ResponseStream, input_tokens: int) -> bool:
         """Reserve the cost of one more call of the model, for the next step of an answer.
@@ -317,7 +317,7 @@ class TenantUsage:
             StoreUnavailable: the store can't be reached.
         """
         await self.settle_record(usage_record(stream, ended_at, self.prices))
-        stream.on_allowance = None
+        stream.allowance.call_when_low(None)
         self._reservations.pop(stream.response_id, None)
         self._warn_of_excess(stream)
 

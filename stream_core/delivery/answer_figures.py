@@ -1,21 +1,103 @@
-"""What is noted of an answer while it is given, for its line in the log."""
+"""What is measured of an answer while it is given: its figures, token gaps, and an observer."""
 
 from __future__ import annotations
 
-from evenflow.stream_core.delivery.token_gaps import GapSummary
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import NamedTuple, Protocol
+
+from evenflow.stream_core.delivery.paced_cursor import Reader
+
+STALL_SECONDS = 1.0
+"""A longer silence within an answer is a stall."""
+
+GAP_BOUNDS = [0.001 * 2 ** (step / 4) for step in range(64)]
+"""Seconds: from 1 ms to 55 s, each 19 % above the one before."""
+
+
+class GapSummary(NamedTuple):
+    """The time between tokens, in seconds. `p50` and `p95` are at most 19 % too long."""
+
+    p50: float
+    p95: float
+    longest: float
+    stalls: int
+
+
+class TokenGaps:
+    """Counts the seconds between tokens, in a few logarithmic buckets.
+
+    Tokens that are delivered together are taken to have come evenly since the delivery before. So
+    a token costs nothing, only a delivery does.
+
+    Args:
+        tokens: how many tokens there were at the first delivery.
+
+    Attributes:
+        tokens: how many there were at the last delivery.
+        counts: how many came after a gap in each of `GAP_BOUNDS`, and after longer ones.
+    """
+
+    __slots__ = ("_longest", "_notable", "_stalls", "counts", "tokens")
+
+    def __init__(self, tokens: int) -> None:
+        self.counts = [0] * (len(GAP_BOUNDS) + 1)
+        self.tokens = tokens
+        self._notable = 0.0  # a longer gap is the longest so far, or a stall
+        self._longest = 0.0
+        self._stalls = 0
+
+    def record_delivery(self, gap: float, tokens: int) -> None:
+        """Count a delivery.
+
+        Args:
+            gap: seconds since the delivery before.
+            tokens: how many tokens there are by now.
+        """
+        new, self.tokens = tokens - self.tokens, tokens
+        self.counts[bisect_left(GAP_BOUNDS, gap / (new or 1))] += new
+        if gap > self._notable:
+            self._record_silence(gap)
+
+    def skip_delivery(self, tokens: int) -> None:
+        """Leave a gap out in which the model was paused: it says nothing about the model."""
+        self.tokens = tokens
+
+    def _record_silence(self, gap: float) -> None:
+        self._longest = max(self._longest, gap)
+        self._stalls += gap > STALL_SECONDS
+        self._notable = min(self._longest, STALL_SECONDS)
+
+    def counted(self) -> Iterator[tuple[float, int]]:
+        """Each gap in seconds, at most 19 % too long, and how many tokens came after it."""
+        for seconds, count in zip((*GAP_BOUNDS, self._longest), self.counts, strict=True):
+            if count:
+                yield seconds, count
+
+    def summary(self) -> GapSummary | None:
+        """The percentiles, the longest gap and the stalls. None where nothing was counted."""
+        seen = list(accumulate(self.counts))
+        if not seen[-1]:
+            return None
+        bounds, longest = (*GAP_BOUNDS, self._longest), self._longest
+        p50, p95 = (
+            min(longest, bounds[bisect_left(seen, seen[-1] * share)]) for share in (0.5, 0.95)
+        )
+        return GapSummary(p50, p95, longest, self._stalls)
 
 
 class AnswerFigures:
-    """Counts of one copy of an answer. The one of the task that ends it makes the line.
+    """Counts of one copy of an answer, for its line in the log and its usage record.
 
     Attributes:
         model: the model's name at its server. Empty: not known.
-        user, key: whom it is for, and the id of the key that its message came with. Empty: none.
+        user, key: the user of its message, and the id of the tenant's key. Empty: none.
         input_estimate: about how many tokens its model is given.
         media_tokens: the most tokens that the media of one call of the model can be.
         longest: the most tokens of output that one call was to give. None: it had no length.
         calls: calls of the model, each of which follows the results of the one before.
-        cache_written: how many of these its server wrote to its cache, by the server's count.
+        cache_written: input tokens that the server wrote to its cache, by the server's count.
         trace: the id of the trace that it is part of. Empty: of none.
         began_at: when its generation began at this task, in seconds on the monotonic clock.
         gaps: the time between its tokens, when it has ended. None: there were too few.
@@ -58,8 +140,8 @@ class AnswerFigures:
         self._last_transport: str | None = None
         self.transport_changes = 0
 
-    def note_reader(self, protocol: str, transport: str) -> str | None:
-        """Note a reader. Returns the transport of the one before if that is another one."""
+    def record_reader(self, protocol: str, transport: str) -> str | None:
+        """Record a reader. Returns the transport of the one before if that is another one."""
         before, self._last_transport = self._last_transport, transport
         if self.first_reader is None:
             self.first_reader = protocol, transport
@@ -67,3 +149,37 @@ class AnswerFigures:
             return None
         self.transport_changes += 1
         return before
+
+
+class AnswerObserver(Protocol):
+    """Follows one response at the task that owns it, for example as a trace.
+
+    Nothing is called for a token. What has a time in the response is read there. No method may wait
+    or raise.
+    """
+
+    @property
+    def traceparent(self) -> str:
+        """The trace that is sent to the model, as W3C Trace Context has it."""
+
+    def started(self) -> None:
+        """The response has left the queue: the model is called."""
+
+    def first_token(self) -> None:
+        """The model of this task has given its first token."""
+
+    def generated(self) -> None:
+        """The response has ended or is another task's now, and the model is closed."""
+
+    def attached(self, reader: Reader) -> None:
+        """A reader has come."""
+
+    def detached(self, reader: Reader) -> None:
+        """A reader has left."""
+
+    def recorded(self, since: float) -> None:
+        """Nothing more of it is written to the store.
+
+        Args:
+            since: when the first write was due, in seconds on the monotonic clock.
+        """

@@ -1,4 +1,4 @@
-"""The port of readers, batches of tokens, and cursors that credit can limit."""
+"""The port of readers, and a cursor that credit can limit."""
 
 from __future__ import annotations
 
@@ -47,28 +47,6 @@ class Reader(Protocol):
 
     def lost(self) -> None:
         """This copy is lost: find the response again and resume. Must not wait or raise."""
-
-
-class Batcher:
-    """Tokens of one response that wait for the end of their interval."""
-
-    __slots__ = ("_most", "_tokens")
-
-    def __init__(self, most_tokens: int) -> None:
-        self._tokens: list[str] = []
-        self._most = most_tokens
-
-    def add(self, token: str) -> bool:
-        """Take a token. Returns whether the batch is full and must be cut now."""
-        self._tokens.append(token)
-        return len(self._tokens) >= self._most
-
-    def cut(self) -> str:
-        """Empty the batch. Returns its text, which is empty when no token waits."""
-        tokens = self._tokens
-        text = tokens[0] if len(tokens) == 1 else "".join(tokens)
-        tokens.clear()
-        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +123,11 @@ class PacedCursor(Cursor):
         """Remove the limit: it may take everything from now on."""
         self._until = None
 
-    def take(self, until: int | None = None) -> LogEntry | None:
+    def next_entry(self, until: int | None = None) -> LogEntry | None:
         """The next entry, joined. None without news or without credit."""
         if self._until is None:
-            return super().take()
-        taken = super().take(self._until)
+            return super().next_entry()
+        taken = super().next_entry(self._until)
         if isinstance(taken, str):
             self._byte += len(taken.encode())
         elif isinstance(taken, Restart) and taken.withdraws:

@@ -73,7 +73,7 @@ class AppendedContents:
                 cursor.first = cursor.last = index
                 cursor.next_index = head
                 return only
-        while (taken := cursor.take(self._stands_until())) is not None:
+        while (taken := cursor.next_entry(self._stands_until())) is not None:
             if isinstance(taken, str | Part) and (new := self._beyond(taken)) is not None:
                 return new
         return None

@@ -305,9 +305,9 @@ class Cursor:
         self.began_at = next_index
         self.next_index = next_index
         self.first = next_index
-        """The first index of what `take` returned last."""
+        """The first index of what `next_entry` returned last."""
         self.last = next_index - 1
-        """The last index of what `take` returned last."""
+        """The last index of what `next_entry` returned last."""
 
     @property
     def after(self) -> int:
@@ -329,7 +329,7 @@ class Cursor:
         """Whether the response has ended and the reader was given everything."""
         return self._log.closed and self.behind == 0
 
-    def take(self, until: int = sys.maxsize) -> LogEntry | None:
+    def next_entry(self, until: int = sys.maxsize) -> LogEntry | None:
         """The next entry, or several joined. None when there is nothing new.
 
         Takes nothing at or after index `until`. Joins neighbours that join, up to `most`

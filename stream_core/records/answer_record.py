@@ -148,7 +148,7 @@ def given_up_record(head: ResponseHead, entries: int, error: str) -> AnswerRecor
 def _tokens(stream: ResponseStream, prices: ModelPrices) -> dict[str, Any]:
     usage = stream.usage
     if usage is None:
-        return {"output_tokens": stream.counted, "tokens_counted_by": "pieces"}
+        return {"output_tokens": stream.allowance.counted, "tokens_counted_by": "pieces"}
     cost = prices.cost(
         stream.figures.model,
         usage.prompt_tokens,

@@ -24,7 +24,7 @@ def pieces_used(stream: ResponseStream) -> tuple[int, int]:
     asked = stream.figures.began_at is not None
     if stream.state is ResponseState.ERROR and not stream.tokens:
         asked = asked and stream.error is not None and stream.error["code"] in _TIMEOUTS
-    return (stream.figures.input_estimate if asked else 0), stream.counted
+    return (stream.figures.input_estimate if asked else 0), stream.allowance.counted
 
 
 def charged_usage(stream: ResponseStream) -> Usage | None:
@@ -53,12 +53,12 @@ def _most_input(stream: ResponseStream) -> int:
 
 
 def _most_output(stream: ResponseStream, reported: int) -> int:
-    figures, allowance = stream.figures, stream.allowance
+    figures, tokens = stream.figures, stream.allowance.reserved
     if figures.longest is not None:
         reserved = figures.longest * figures.calls
     else:
-        reserved = reported if allowance is None else allowance + 1
-    return max(reserved, stream.counted)
+        reserved = reported if tokens is None else tokens + 1
+    return max(reserved, stream.allowance.counted)
 
 
 def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -> UsageRecord:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
+from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.records.event_record import EventRecord, milliseconds
-
-if TYPE_CHECKING:
-    from evenflow.stream_core.delivery.response_stream import ResponseStream
 
 
 class Left(StrEnum):
@@ -88,7 +86,7 @@ class ReaderFigures:
     def __init__(
         self, stream: ResponseStream, protocol: str, transport: str, next_index: int, now: float
     ) -> None:
-        self._before = stream.figures.note_reader(protocol, transport)
+        self._before = stream.figures.record_reader(protocol, transport)
         self.lags = 0
         self.too_slow = False
         self._protocol = protocol

@@ -139,7 +139,7 @@ class Client:
         if self._cursor is None or self._copy is None:
             return
         for _ in range(most_frames):
-            taken = self._cursor.take()
+            taken = self._cursor.next_entry()
             if taken is None:
                 return
             # Each index once: what it holds goes up to the one before.

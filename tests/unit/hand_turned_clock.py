@@ -6,7 +6,7 @@ import asyncio
 
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock
-from evenflow.stream_core.delivery.divided_control import DividedControl
+from evenflow.stream_core.delivery.tenant_intervals import TwoIntervalControl
 from tests.unit.settle import settle
 
 # So far into a slot, no rounding can place a moment in the slot before.
@@ -23,8 +23,8 @@ class HandTurnedClock:
 
     def hold_interval(self, slots: int) -> None:
         """From now on this is the interval, whatever the load."""
-        self.delivery.intervals._control = DividedControl(slots, slots, slots)
-        self.delivery.intervals._tell()
+        self.delivery.intervals._control = TwoIntervalControl(slots, slots, slots)
+        self.delivery.intervals._update_intervals()
 
     def monotonic(self) -> float:
         """Seconds, as `time.monotonic` would say."""

@@ -47,7 +47,7 @@ class AssembledText:
 
     def drain(self, cursor: Cursor) -> None:
         """Take all that there is."""
-        while (taken := cursor.take()) is not None:
+        while (taken := cursor.next_entry()) is not None:
             self.take(taken, cursor.first, cursor.last)
 
 
@@ -102,7 +102,7 @@ class RecordingReader:
         if self.paused:
             return
         taken_now: list[LogEntry] = []
-        while (taken := self._cursor.take()) is not None:
+        while (taken := self._cursor.next_entry()) is not None:
             self.held.take(taken, self._cursor.first, self._cursor.last)
             taken_now.append(taken)
         if taken_now:
@@ -127,8 +127,7 @@ class RecordingReader:
         """Take nothing until `resume`."""
         if not self.paused:
             self.paused = True
-            self._stream.paused_readers += 1
-            self._stream.hold_or_release()
+            self._stream.backpressure.pause_reader()
 
     def resume(self) -> None:
         """Go on, at once."""
@@ -144,5 +143,4 @@ class RecordingReader:
 
     def _end_pause(self) -> None:
         self.paused = False
-        self._stream.paused_readers -= 1
-        self._stream.hold_or_release()
+        self._stream.backpressure.resume_reader()

@@ -121,7 +121,7 @@ class WakingReader:
         Raises:
             RateLimited: the response has as many readers as allowed.
         """
-        self.stream.check_readers()
+        self.stream.readers.check_limit()
         self.left_behind = False
         self.stream.attach(self)
 

@@ -223,7 +223,7 @@ class ClientReader(LiveReader):
 
     def look(self, now: float) -> FlowEvent | None:
         """Tell the client if it lags. Returns EXCEED when it must go, also after a long pause."""
-        if self._flow.end_long_pause(now, self.stream.parked_at):
+        if self._flow.end_long_pause(now, self.stream.backpressure.parked_at):
             self._stop_holding()
             self._exceeded()
             return FlowEvent.EXCEED
@@ -248,7 +248,7 @@ class ClientReader(LiveReader):
     def _give_all(self) -> None:
         self._outbox.flush()
         cursor = self._paced
-        while (taken := cursor.take()) is not None:
+        while (taken := cursor.next_entry()) is not None:
             if isinstance(taken, str):
                 self._send(self._encoder.delta(taken, cursor.first, cursor.last))
             elif isinstance(taken, Part):
@@ -282,8 +282,7 @@ class ClientReader(LiveReader):
         unread = 0 if self._paced.credit is None else self._paced.unread_bytes
         if self._flow.pause(now, self._log.text_bytes - unread):
             self._flows = False
-            self.stream.paused_readers += 1
-            self.stream.hold_or_release()
+            self.stream.backpressure.pause_reader()
             self._watch()
 
     def _go_on(self, now: float) -> None:
@@ -308,8 +307,7 @@ class ClientReader(LiveReader):
         return True
 
     def _stop_holding(self) -> None:
-        self.stream.paused_readers -= 1
-        self.stream.hold_or_release()
+        self.stream.backpressure.resume_reader()
 
     def _finish(self) -> None:
         self._client.tell(terminal_frame(self.stream))

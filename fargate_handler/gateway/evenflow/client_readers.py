@@ -41,13 +41,13 @@ class ClientReaders(dict[str, ClientReader]):
         Raises:
             RateLimited: the response has as many readers as allowed.
         """
-        stream.check_readers(shared=client.session.claims.shared)
+        stream.readers.check_limit(shared=client.session.claims.shared)
         replay = cost_of_answer(stream.log.bytes_from(point.next_index))
         client.context.calls.add(client.caller, replay, client.context.monotonic())
         dialect, channel = client.session.dialect, client.channel
         numbered = self._numbered
         number = numbered if dialect.numbers_responses else None
-        encoder = stream.encoder(
+        encoder = stream.readers.encoder(
             (dialect.name, number),
             lambda: dialect.encoder(channel.session, stream.response_id, numbered),
         )

@@ -134,7 +134,7 @@ class MessageEndpoint:
         stream, point = await requested_resumption(
             request, self._context, progress, timeout_ms / 1000
         )
-        stream.polls += 1
+        stream.record_poll()
         figures = ReaderFigures(
             stream, EVENFLOW.name, "poll", point.next_index, self._context.monotonic()
         )

@@ -80,7 +80,7 @@ class PresenceEndpoint:
         of = request.query.get(READERS_OF_TASK)
         listener, presence = _Listener(), self._context.orchestrator.presence
         if of == "here":
-            stream.listen(listener)
+            stream.readers.listen(stream.response_id, listener)
         else:
             shared = claims_of(request).shared
             presence.listen(stream, listener, for_task=of is not None, shared=shared)

@@ -307,5 +307,5 @@ async def requested_resumption(
     response_id = request.match_info["response_id"]
     found = await resume(context, response_id, claims.channel, progress, patience)
     if claims.shared:
-        found.stream.check_readers(shared=True)
+        found.stream.readers.check_limit(shared=True)
     return found

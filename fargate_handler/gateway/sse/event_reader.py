@@ -118,7 +118,7 @@ class EventReader(LiveReader):
         Raises:
             RateLimited: the response has as many readers as allowed.
         """
-        self.stream.check_readers()
+        self.stream.readers.check_limit()
         self._put_timer()
         self.stream.attach(self)
 

@@ -136,7 +136,7 @@ class StreamEvents(FrameEvents):
 
     def _writer(self, stream: ResponseStream, epoch: int) -> EntryEncoder:
         cursor = self._cursor
-        return stream.encoder(
+        return stream.readers.encoder(
             (_EntryEvents, epoch, cursor), lambda: _EntryEvents(stream, epoch, cursor)
         )
 

@@ -47,7 +47,7 @@ def entry_range(stream: ResponseStream, epoch: int, first: int, last: int, most:
     cursor = Cursor(log, first, most)
     deltas = V1Encoder(stream.channel.session, stream.response_id)
     frames = []
-    while (taken := cursor.take(last + 1)) is not None:
+    while (taken := cursor.next_entry(last + 1)) is not None:
         if isinstance(taken, str):
             frames.append(deltas.delta(taken, cursor.first, cursor.last))
         elif isinstance(taken, Part):

@@ -84,7 +84,7 @@ class FrameEncoder:
         if self._restarted is not None:
             return self._replace_everything(self._restarted)
         cursor = self.cursor
-        taken = cursor.take()
+        taken = cursor.next_entry()
         if isinstance(taken, str):
             self.kind, self.last = _DELTA, cursor.last
             return self.deltas.delta(taken, cursor.first, cursor.last)
@@ -280,7 +280,7 @@ class EventEncoder(FrameEvents):
         return b"event: error\n%bdata: %b\n\n" % (self._frames.place, frame) if frame else b""
 
     def _writer(self, stream: ResponseStream, epoch: int) -> EntryEncoder:
-        return stream.encoder((DeltaEvents, epoch), lambda: DeltaEvents(stream, epoch))
+        return stream.readers.encoder((DeltaEvents, epoch), lambda: DeltaEvents(stream, epoch))
 
     def _write(self, frame: bytes) -> bytes:
         return b"event: %b\nid: %b\ndata: %b\n\n" % (

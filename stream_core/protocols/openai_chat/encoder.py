@@ -153,7 +153,7 @@ class ChunkEncoder:
     def _shared_on(self, stream: ResponseStream) -> DeltaEncoder:
         """Writes single deltas for all readers of this copy whose chunks are the same."""
         objects = self._objects
-        return stream.encoder(objects.text_key, lambda: objects)
+        return stream.readers.encoder(objects.text_key, lambda: objects)
 
     def _end(self) -> bytes:
         if self.ended or not self._contents.cursor.at_end:

@@ -252,7 +252,7 @@ def read_over_socket(
         reader.said, reader.next_index, reader.epoch = [], 0, point.restarted.epoch
     cursor = Cursor(log, point.next_index, most)
     for _ in range(frames):
-        if (taken := cursor.take()) is not None:
+        if (taken := cursor.next_entry()) is not None:
             reader.take(taken, cursor.first, cursor.last)
 
 

@@ -126,7 +126,7 @@ async def test_the_first_credit_of_an_answer_without_one_sets_the_pace() -> None
     client.send("credit", response_id=response_id, n=1)
     push(gateway, *"cd")
     assert client.heard() == "abc"
-    assert gateway.stream(client).paused_readers == 1
+    assert gateway.stream(client).backpressure.paused_readers == 1
 
 
 async def test_a_pause_holds_whatever_credit_there_is() -> None:
@@ -242,7 +242,7 @@ async def test_a_reader_without_credit_for_too_long_is_let_go() -> None:
     assert client.transport.close[0] == 4008
     assert client.transport.close[1] is not None
     assert f"resume {response_id} after -1" in client.transport.close[1]
-    assert gateway.stream(client).paused_readers == 0
+    assert gateway.stream(client).backpressure.paused_readers == 0
 
 
 async def test_a_socket_that_takes_nothing_costs_no_credit() -> None:
@@ -375,4 +375,4 @@ async def test_never_more_than_was_granted_and_nothing_is_lost(
     assert client.heard() == here.written
     assert client.frames[-1]["type"] == "final"
     assert not client.transport.of_type("error")
-    assert (stream.readers, stream.paused_readers) == ({}, 0)
+    assert (stream.readers, stream.backpressure.paused_readers) == ({}, 0)

@@ -191,7 +191,7 @@ class PeerNetwork:
         if of_all:
             orchestrator.presence.listen(stream, hearing, for_task=True)
         else:
-            stream.listen(hearing)
+            stream.readers.listen(stream.response_id, hearing)
         try:
             while not (hearing.lost or stream.log.closed):
                 if response.address in self._unreachable:
@@ -234,7 +234,7 @@ class PeerNetwork:
 def _taken(stream: ResponseStream, cursor: Cursor) -> list[PeerEvent]:
     """Every new entry as an event, and the response's end."""
     events: list[PeerEvent] = []
-    while (taken := cursor.take()) is not None:
+    while (taken := cursor.next_entry()) is not None:
         if isinstance(taken, Restart):
             events.append(restart_frame(stream, taken, cursor.last))
         elif isinstance(taken, Part):

@@ -183,5 +183,5 @@ def test_whom_there_is_to_deliver_to_is_counted_by_tenant() -> None:
         stream.attach(RecordingReader(stream, clock, AssembledText()))
     end(responses, ended)
     assert responses.readers() == {"mine": 3, "other": 1 + 2}, "one where nobody reads"
-    mine.park()
+    mine.backpressure.park()
     assert responses.readers() == {"other": 3}

@@ -150,20 +150,20 @@ async def test_what_filters_keep_back_or_join_counts_piece_by_piece(mode: Filter
     filters = ContentFilters(mode, Tenants(), Metrics(), lambda: 0.0)
     bench = Bench(filters=filters)
     call = await bench.start()
-    bench.stream.limit(LONGEST)
+    bench.stream.allowance.limit_call(LONGEST)
     # Each might be the beginning of a key, so none is cleared.
     for piece in ("AKIA", *"123456789012345678901234567890"):
         if not call.end.done():
             call.push(piece)
     await settle()
     assert bench.stream.finish_reason == "length"
-    assert bench.stream.counted == len(call.pushed) == LONGEST + 1
+    assert bench.stream.allowance.counted == len(call.pushed) == LONGEST + 1
 
 
 async def test_a_filtered_attempt_that_begins_again_has_the_whole_length() -> None:
     bench = Bench(filters=ContentFilters(Filtering.HOLD, Tenants(), Metrics(), lambda: 0.0))
     call = await bench.start()
-    bench.stream.limit(LONGEST)
+    bench.stream.allowance.limit_call(LONGEST)
     call.push(*["x"] * (LONGEST - 1))
     call.fail(BROKEN)
     await settle()
@@ -171,7 +171,7 @@ async def test_a_filtered_attempt_that_begins_again_has_the_whole_length() -> No
     again.push(*["y"] * LONGEST)
     again.finish()
     await settle()
-    assert (bench.stream.finish_reason, bench.stream.counted) == ("stop", LONGEST)
+    assert (bench.stream.finish_reason, bench.stream.allowance.counted) == ("stop", LONGEST)
 
 
 # -- tools of the client ---------------------------------------------------------------------------

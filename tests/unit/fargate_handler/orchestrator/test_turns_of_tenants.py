@@ -244,8 +244,8 @@ async def test_an_answer_whose_readers_pause_keeps_nobody_from_a_slot() -> None:
     stream = await node.send("quiet")
     assert len(node.asked) == 18
     running = next(it for it in node.streams if it.tokens and not it.state.terminal)
-    assert running.on_pause is not None
-    running.on_pause(True)
+    assert running.backpressure._on_pause is not None
+    running.backpressure._on_pause(True)
     await settle()
     assert node.asked[18:] == ["quiet"]
     assert not stream.state.terminal
@@ -261,8 +261,8 @@ async def test_where_there_is_one_tenant_none_gives_its_place_up_for_a_slot() ->
     for _ in range(2):
         await node.send("alone")
     assert (len(node.asked), node.task.workload.generations.queued) == (21, 1)
-    assert node.streams[0].on_pause is not None
-    node.streams[0].on_pause(True)
+    assert node.streams[0].backpressure._on_pause is not None
+    node.streams[0].backpressure._on_pause(True)
     await settle()
     assert node.task.metrics._gauges[catalogue.GENERATIONS_PARKED.name]() == 0
     await node.task.leave()
@@ -371,7 +371,7 @@ async def test_one_that_is_held_and_read_by_nobody_goes_on_too() -> None:
     batch = await node.send("later")
     call = node.source.calls[0]
     await node.send("urgent")
-    batch.note_stored(0)
+    batch.backpressure.record_stored(0)
     assert await node.end() == "urgent"
     assert not call.sink.paused
     await node.task.leave()

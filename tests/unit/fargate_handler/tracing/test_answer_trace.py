@@ -43,7 +43,7 @@ class Traced:
         self.trace = AnswerTraces(self.finished.spans, "bedrock", "claude").begin(
             self.stream, caller, "", self.clock.now - 1, taken_over=epoch > 1
         )
-        self.stream.observer = self.trace
+        self.stream.observe(self.trace)
 
     @property
     def followed(self) -> AnswerTrace:

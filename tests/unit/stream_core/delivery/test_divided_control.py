@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
-from evenflow.stream_core.delivery.divided_control import DividedControl
 from evenflow.stream_core.delivery.interval_control import FULL, IntervalControl
+from evenflow.stream_core.delivery.tenant_intervals import TwoIntervalControl
 
 CALM, USUAL, LONGEST = 0, 5, 20
 ROOMY = 0.80
@@ -27,7 +27,7 @@ class Work:
     others: float
     gap: int = 0
 
-    def wanted(self, control: DividedControl) -> float:
+    def wanted(self, control: TwoIntervalControl) -> float:
         """The share of the core that it wants."""
         return self.at(control.over, control.others)
 
@@ -40,19 +40,19 @@ class Work:
         )
 
 
-def step(control: DividedControl, work: Work) -> tuple[int, int]:
+def step(control: TwoIntervalControl, work: Work) -> tuple[int, int]:
     wanted = work.wanted(control)
     control.measured(min(wanted, 1.0), min(1.0, 1 / max(wanted, 0.01)))
     return control.over, control.others
 
 
-def live(control: DividedControl, work: Work, windows: int) -> list[tuple[int, int]]:
+def live(control: TwoIntervalControl, work: Work, windows: int) -> list[tuple[int, int]]:
     """The slots of those over their share and of the others, after each of so many windows."""
     return [step(control, work) for _ in range(windows)]
 
 
-def new_control(*, divided: bool = True) -> DividedControl:
-    control = DividedControl(CALM, USUAL, LONGEST)
+def new_control(*, divided: bool = True) -> TwoIntervalControl:
+    control = TwoIntervalControl(CALM, USUAL, LONGEST)
     if divided:
         control.divide(0.0, 1, 1)
     return control

@@ -29,23 +29,23 @@ def paced(
 def test_without_credit_it_is_a_plain_cursor() -> None:
     cursor = paced(log_of("a", "b", "c"), None)
     assert (cursor.credit, cursor.starved) == (None, False)
-    assert cursor.take() == "abc"
+    assert cursor.next_entry() == "abc"
     assert (cursor.credit, cursor.starved, cursor.at_end) == (None, False, False)
 
 
 def test_a_credit_of_one_is_one_entry() -> None:
     cursor = paced(log_of("a", "b", "c"), 1)
-    assert cursor.take() == "a"
+    assert cursor.next_entry() == "a"
     assert (cursor.first, cursor.last, cursor.credit, cursor.starved) == (0, 0, 0, True)
-    assert cursor.take() is None
+    assert cursor.next_entry() is None
     cursor.grant(1)
-    assert cursor.take() == "b"
-    assert cursor.take() is None
+    assert cursor.next_entry() == "b"
+    assert cursor.next_entry() is None
 
 
 def test_joined_entries_each_cost_one() -> None:
     cursor = paced(log_of("a", "b", "c", "d"), 3)
-    assert cursor.take() == "abc"
+    assert cursor.next_entry() == "abc"
     assert (cursor.first, cursor.last, cursor.credit) == (0, 2, 0)
 
 
@@ -54,11 +54,11 @@ def test_a_restart_marker_is_an_entry() -> None:
     log.restart(-1, attempt=2)
     log.append("b")
     cursor = paced(log, 2)
-    assert cursor.take() == "a"
-    assert cursor.take() == Restart(-1, 2)
-    assert cursor.take() is None
+    assert cursor.next_entry() == "a"
+    assert cursor.next_entry() == Restart(-1, 2)
+    assert cursor.next_entry() is None
     cursor.grant(1)
-    assert cursor.take() == "b"
+    assert cursor.next_entry() == "b"
 
 
 def test_no_credit_at_all_holds_everything_and_the_end_is_reached_only_with_the_last_entry() -> (
@@ -67,30 +67,30 @@ def test_no_credit_at_all_holds_everything_and_the_end_is_reached_only_with_the_
     log = log_of("a")
     log.close(ResponseState.COMPLETED)
     cursor = paced(log, 0)
-    assert cursor.take() is None
+    assert cursor.next_entry() is None
     assert (cursor.starved, cursor.at_end) == (True, False)
     cursor.grant(1)
-    assert cursor.take() == "a"
+    assert cursor.next_entry() == "a"
     assert (cursor.starved, cursor.at_end) == (True, True)
 
 
 def test_the_first_grant_counts_from_where_the_cursor_is() -> None:
     log = log_of("a", "b")
     cursor = paced(log, None)
-    cursor.take()
+    cursor.next_entry()
     for text in ("c", "d", "e"):
         log.append(text)
     cursor.grant(2)
-    assert cursor.take() == "cd"
+    assert cursor.next_entry() == "cd"
     assert cursor.starved
 
 
 def test_lifted_it_takes_everything() -> None:
     cursor = paced(log_of("a", "b", "c"), 1)
-    cursor.take()
+    cursor.next_entry()
     cursor.lift()
     assert (cursor.credit, cursor.starved) == (None, False)
-    assert cursor.take() == "bc"
+    assert cursor.next_entry() == "bc"
 
 
 @pytest.mark.parametrize("first", [None, 0, 5, MOST_CREDIT])
@@ -107,7 +107,7 @@ def test_what_was_taken_may_be_granted_again() -> None:
     cursor = paced(log_of("a", "b", "c"), MOST_CREDIT)
     with pytest.raises(InvalidRequest):
         cursor.grant(1)
-    cursor.take()
+    cursor.next_entry()
     cursor.grant(3)
     assert cursor.credit == MOST_CREDIT
     with pytest.raises(InvalidRequest):
@@ -179,7 +179,7 @@ class Pacing(RuleBasedStateMachine):
 
     @rule()
     def take(self) -> None:
-        taken = self.cursor.take()
+        taken = self.cursor.next_entry()
         reach = (
             self.log.next_index if self.granted is None else min(self.granted, self.log.next_index)
         )
@@ -219,10 +219,10 @@ TestPacing = Pacing.TestCase
 def test_what_was_taken_back_before_it_was_read_is_not_unread() -> None:
     log = log_of("a", "b" * 50)
     cursor = paced(log, 5)
-    assert cursor.take() == "a" + "b" * 50
+    assert cursor.next_entry() == "a" + "b" * 50
     log.append("c" * 50)
     log.restart(-1, attempt=1, withdraws=True)
     log.append("de")
     while not cursor.at_head:
-        cursor.take()
+        cursor.next_entry()
     assert cursor.unread_bytes == 0

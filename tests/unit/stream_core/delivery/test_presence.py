@@ -49,7 +49,7 @@ def test_who_asks_is_told_at_once_who_reads_how_and_since_when() -> None:
     come(stream, clock, "ann")
     clock.turn(3)
     come(stream, clock, "")
-    stream.listen(listening)
+    stream.readers.listen(stream.response_id, listening)
     (told,) = listening.told
     assert [tuple(each) for each in told.readers] == [
         ("ann", "http", came_at),
@@ -61,7 +61,7 @@ def test_who_asks_is_told_at_once_who_reads_how_and_since_when() -> None:
 def test_changes_are_told_soon_and_those_within_a_second_together() -> None:
     clock = HandTurnedClock()
     stream, listening = new_stream(clock), Listening()
-    stream.listen(listening)
+    stream.readers.listen(stream.response_id, listening)
     first = come(stream, clock, "ann")
     clock.turn(0.05)
     assert listening.counts == [0, 1]
@@ -80,7 +80,7 @@ def test_what_stays_as_it_was_told_at_first_is_not_told_again() -> None:
     clock = HandTurnedClock()
     stream, listening = new_stream(clock), Listening()
     come(stream, clock, "ann")
-    stream.listen(listening)
+    stream.readers.listen(stream.response_id, listening)
     leaves = come(stream, clock, "bob")
     stream.detach(leaves)
     clock.turn(2)
@@ -91,7 +91,7 @@ def test_who_came_and_left_within_a_second_is_not_told() -> None:
     clock = HandTurnedClock()
     stream, listening = new_stream(clock), Listening()
     stays = come(stream, clock, "ann")
-    stream.listen(listening)
+    stream.readers.listen(stream.response_id, listening)
     come(stream, clock, "bob")
     clock.turn(2)
     leaves = come(stream, clock, "eve")
@@ -107,7 +107,7 @@ def test_what_reads_for_no_client_is_not_told() -> None:
     clock = HandTurnedClock()
     stream, listening = new_stream(clock), Listening()
     come(stream, clock, None)
-    stream.listen(listening)
+    stream.readers.listen(stream.response_id, listening)
     come(stream, clock, None)
     clock.turn(2)
     assert set(listening.counts) == {0}
@@ -118,7 +118,7 @@ def test_the_first_are_named_and_all_are_counted() -> None:
     stream, listening = new_stream(clock), Listening()
     for number in range(MOST_NAMED + 30):
         come(stream, clock, f"user {number}")
-    stream.listen(listening)
+    stream.readers.listen(stream.response_id, listening)
     (told,) = listening.told
     assert told.count == MOST_NAMED + 30
     assert [each.user for each in told.readers] == [f"user {n}" for n in range(MOST_NAMED)]
@@ -127,8 +127,8 @@ def test_the_first_are_named_and_all_are_counted() -> None:
 def test_who_left_is_told_nothing_and_everybody_else_each_change() -> None:
     clock = HandTurnedClock()
     stream, leaves, stays = new_stream(clock), Listening(), Listening()
-    stream.listen(leaves)
-    stream.listen(stays)
+    stream.readers.listen(stream.response_id, leaves)
+    stream.readers.listen(stream.response_id, stays)
     presence = stream.readers.presence
     assert presence is not None
     come(stream, clock, "ann")
@@ -141,9 +141,9 @@ def test_who_left_is_told_nothing_and_everybody_else_each_change() -> None:
 def test_who_asks_while_a_change_waits_keeps_it_from_nobody() -> None:
     clock = HandTurnedClock()
     stream, early, late = new_stream(clock), Listening(), Listening()
-    stream.listen(early)
+    stream.readers.listen(stream.response_id, early)
     come(stream, clock, "ann")
-    stream.listen(late)
+    stream.readers.listen(stream.response_id, late)
     clock.turn(0.05)
     assert (early.counts[-1], late.counts[-1]) == (1, 1)
 
@@ -173,7 +173,7 @@ def test_the_readers_of_several_copies_are_told_together_the_first_named() -> No
 def test_when_the_copy_is_lost_each_is_told_once() -> None:
     clock = HandTurnedClock()
     stream, listening = new_stream(clock), Listening()
-    stream.listen(listening)
+    stream.readers.listen(stream.response_id, listening)
     stream.lose()
     stream.lose()
     assert listening.lost == ["rsp_1"]
@@ -184,13 +184,13 @@ def test_where_nobody_asks_nothing_is_put_on_the_clock() -> None:
     stream, listening = new_stream(clock), Listening()
     come(stream, clock, "ann")
     assert stream.readers.presence is None
-    stream.listen(listening)
+    stream.readers.listen(stream.response_id, listening)
     presence = stream.readers.presence
     assert presence is not None
     presence.leave(listening)
     come(stream, clock, "bob")
     clock.turn(2)
-    stream.listen(listening)
+    stream.readers.listen(stream.response_id, listening)
     assert listening.counts == [1, 2]
 
 

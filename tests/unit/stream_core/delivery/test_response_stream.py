@@ -250,7 +250,7 @@ def test_nothing_is_lost_or_given_twice_whatever_comes_between(
         assert visitor.held.indexes == list(range(stream.log.next_index))
         assert visitor.held.text == stream.log.text
     assert not stream.readers
-    assert (stream.paused_readers, stream.paused) == (0, False)
+    assert (stream.backpressure.paused_readers, stream.paused) == (0, False)
 
 
 @given(
@@ -475,18 +475,18 @@ def test_a_restart_replaces_what_was_delivered_and_drops_what_waited() -> None:
 def test_it_is_unread_from_the_beginning_until_the_first_reader_and_from_the_last_one_on() -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock)
-    assert stream.unread_since == clock.now
+    assert stream.readers.unread_since == clock.now
     clock.turn(1.0)
     first, second = reading(stream, clock), reading(stream, clock)
-    assert stream.unread_since is None
+    assert stream.readers.unread_since is None
     stream.detach(first)
-    assert stream.unread_since is None
+    assert stream.readers.unread_since is None
     clock.turn(1.0)
     stream.detach(second)
-    assert stream.unread_since == clock.now
+    assert stream.readers.unread_since == clock.now
     clock.turn(1.0)
     stream.detach(second)
-    assert stream.unread_since == clock.now - 1.0, "leaving twice is leaving once"
+    assert stream.readers.unread_since == clock.now - 1.0, "leaving twice is leaving once"
 
 
 def test_a_reader_that_comes_late_is_given_at_once_what_is_there() -> None:
@@ -544,6 +544,26 @@ def test_acknowledged_deltas_count_once_each(indexes: list[int]) -> None:
 # -- what is measured ------------------------------------------------------------------------------
 
 
+def test_a_silence_in_which_the_model_was_paused_is_no_gap() -> None:
+    clock = HandTurnedClock()
+    stream = new_stream(clock)
+    reader = reading(stream, clock)
+    stream.push("a")
+    clock.turn(0.1)
+    stream.push("b")
+    reader.holds_model = True
+    reader.pause()
+    assert stream.paused
+    clock.turn(5.0)
+    reader.resume()
+    stream.push("c")
+    clock.turn(0.2)
+    stream.push("d")
+    stream.complete("stop", None)
+    assert stream.figures.gaps is not None
+    assert stream.figures.gaps.longest == pytest.approx(0.2)
+
+
 def jitters(reader: RecordingReader) -> list[float]:
     return [delivery.jitter for delivery in reader.deliveries if delivery.jitter is not None]
 
@@ -598,11 +618,11 @@ def test_shares_leave_an_eighth_of_the_readers_places_to_the_session_s_own() -> 
     clock = HandTurnedClock()
     stream = new_stream(clock, Limits(readers_per_response=8))
     for _ in range(7):
-        stream.check_readers(shared=True)
+        stream.readers.check_limit(shared=True)
         reading(stream, clock)
     with pytest.raises(RateLimited):
-        stream.check_readers(shared=True)
-    stream.check_readers()
+        stream.readers.check_limit(shared=True)
+    stream.readers.check_limit()
     reading(stream, clock)
     with pytest.raises(RateLimited):
-        stream.check_readers()
+        stream.readers.check_limit()

@@ -35,7 +35,7 @@ class Taken:
 
     def deliver(self, _now: float, _jitter: float | None) -> None:
         taken: list[Content] = []
-        while (entry := self._cursor.take()) is not None:
+        while (entry := self._cursor.next_entry()) is not None:
             assert isinstance(entry, str | Part)
             taken.append(entry)
         if taken:

@@ -106,13 +106,14 @@ def stretched(windows: int = 1) -> TenantIntervals:
 
 def test_streams_that_begin_later_have_their_tenant_s_interval() -> None:
     intervals = stretched()
-    assert (intervals.of("greedy").slots, intervals.of("quiet").slots) == (6, USUAL)
-    assert intervals.of("greedy") is intervals.of("greedy")
+    greedy, quiet = map(intervals.interval_of, READERS)
+    assert (greedy.slots, quiet.slots) == (6, USUAL)
+    assert intervals.interval_of("greedy") is greedy
 
 
 def test_who_is_over_its_share_no_longer_is_told() -> None:
     intervals = stretched()
-    kept = {name: intervals.of(name) for name in READERS}
+    kept = {name: intervals.interval_of(name) for name in READERS}
     intervals.divide({"greedy": 10, "quiet": 20}, frozenset({"quiet"}))
     assert [kept[name].slots for name in READERS] == [intervals.slots, intervals.longest]
     assert intervals.slots == USUAL < intervals.longest
@@ -120,7 +121,7 @@ def test_who_is_over_its_share_no_longer_is_told() -> None:
 
 def test_a_tenant_without_streams_is_forgotten() -> None:
     intervals = TenantIntervals(0, USUAL, LONGEST)
-    kept = [intervals.of(name) for name in READERS]
+    kept = [intervals.interval_of(name) for name in READERS]
     assert intervals.several
     kept.pop()
     gc.collect()
@@ -129,7 +130,7 @@ def test_a_tenant_without_streams_is_forgotten() -> None:
 
 def test_who_is_left_alone_is_one_of_all() -> None:
     intervals = stretched(windows=20)
-    greedy = intervals.of("greedy")
+    greedy = intervals.interval_of("greedy")
     assert greedy.slots == LONGEST
     assert intervals.several, "or else nobody would find out"
     intervals.divide({"greedy": GREEDY}, frozenset())

@@ -60,7 +60,7 @@ def folded(log: ResponseLog) -> ResponseLog:
 
 def given_by(cursor: Cursor) -> list[tuple[LogEntry, int, int]]:
     taken = []
-    while (piece := cursor.take()) is not None:
+    while (piece := cursor.next_entry()) is not None:
         taken.append((piece, cursor.first, cursor.last))
     assert cursor.at_end
     return taken
@@ -90,7 +90,7 @@ def test_a_reader_in_the_middle_goes_on(steps: Steps, takes: int, most: int) -> 
     log, as_it_was = written(steps), written(steps)
     reader, other = Cursor(log, 0, most), Cursor(as_it_was, 0, most)
     for _ in range(takes):
-        assert reader.take() == other.take()
+        assert reader.next_entry() == other.next_entry()
     folded(log)
     assert given_by(reader) == given_by(other)
 

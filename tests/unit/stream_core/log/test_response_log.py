@@ -144,7 +144,7 @@ def test_every_cursor_is_given_every_index_once_and_in_order(
             cursors.append((Cursor(log, start, most), AssembledText(indexes=list(range(start)))))
         for cursor, held in cursors:
             for _ in range(data.draw(st.integers(0, 2), label="takes")):
-                taken = cursor.take()
+                taken = cursor.next_entry()
                 if taken is not None:
                     held.take(taken, cursor.first, cursor.last)
     log.close(ResponseState.COMPLETED)
@@ -152,7 +152,7 @@ def test_every_cursor_is_given_every_index_once_and_in_order(
         held.drain(cursor)
         assert held.indexes == list(range(log.next_index))
         assert cursor.at_end
-        assert cursor.take() is None
+        assert cursor.next_entry() is None
 
 
 @given(STEPS, st.data())
@@ -165,7 +165,7 @@ def test_a_client_that_comes_back_at_any_index_ends_with_the_text_of_the_log(
         write(log, step)
         cursor = Cursor(log, held.next_index, most=0)
         for _ in range(data.draw(st.integers(0, 3), label="takes before it leaves again")):
-            taken = cursor.take()
+            taken = cursor.next_entry()
             if taken is not None:
                 held.take(taken, cursor.first, cursor.last)
     held.drain(Cursor(log, held.next_index, most=0))
@@ -196,7 +196,7 @@ def test_joining_stops_at_the_limit_and_at_a_restart_and_never_sooner(
 ) -> None:
     log = written(steps)
     cursor = Cursor(log, 0, most)
-    while (taken := cursor.take()) is not None:
+    while (taken := cursor.next_entry()) is not None:
         covered = log.entries[cursor.first : cursor.last + 1]
         if isinstance(taken, Restart):
             assert covered == [taken]
@@ -217,7 +217,7 @@ def test_a_cursor_counts_what_it_is_behind(steps: list[Step]) -> None:
     while True:
         assert cursor.behind == log.next_index - cursor.next_index
         assert not cursor.at_end, "the log is open"
-        if cursor.take() is None:
+        if cursor.next_entry() is None:
             break
     assert cursor.behind == 0
     log.close(ResponseState.ERROR)
@@ -285,7 +285,7 @@ def test_a_reader_far_behind_looks_at_each_entry_a_few_times(most: int) -> None:
     entries = Looked("tokens" for _ in range(5_000))
     log.entries = entries
     cursor = Cursor(log, 0, most)
-    while cursor.take() is not None:
+    while cursor.next_entry() is not None:
         pass
     assert entries.looks <= 70 * 5_000 / max(1, most // 6) + 2 * 5_000
 
@@ -293,11 +293,15 @@ def test_a_reader_far_behind_looks_at_each_entry_a_few_times(most: int) -> None:
 def test_what_is_taken_back_is_given_to_nobody_who_comes_later() -> None:
     log = written(["kept", "secret", "more"])
     early, late = Cursor(log, 0, most=100), Cursor(log, 1, most=100)
-    assert early.take() == "keptsecretmore"
+    assert early.next_entry() == "keptsecretmore"
     log.restart(0, attempt=1, withdraws=True)
     log.append("new")
-    assert [late.take(), late.take(), late.take()] == ["", Restart(0, 1, withdraws=True), "new"]
-    assert early.take() == Restart(0, 1, withdraws=True)
+    assert [late.next_entry(), late.next_entry(), late.next_entry()] == [
+        "",
+        Restart(0, 1, withdraws=True),
+        "new",
+    ]
+    assert early.next_entry() == Restart(0, 1, withdraws=True)
     assert list(log.entries) == ["kept", "", "", Restart(0, 1, withdraws=True), "new"]
     assert (log.text, log.withdrawals) == ("keptnew", 1)
 

@@ -296,7 +296,7 @@ async def test_what_may_be_taken_back_is_kept_by_no_cache_and_its_tag_says_that_
     before = [await calls.call("GET", path) for path in paths]
     assert [it.headers["Cache-Control"] for it in before] == ["no-store", "no-store"]
     assert told(before[0]) == ["a", "b"]
-    here.stream.takes_back = True
+    here.stream.show_unfiltered()
     here.stream.restart()
     await here.say("c")
     await finish(here)

@@ -207,7 +207,7 @@ async def test_nothing_is_lost_whatever_the_socket_and_the_client_do(steps: list
     client.send("response.continue", response_id=stream.response_id)
     assert client.text() == sent
     assert len(client.transport.of_type("chat.response.completed")) == 1
-    assert (stream.readers, stream.paused_readers) == ({}, 0)
+    assert (stream.readers, stream.backpressure.paused_readers) == ({}, 0)
 
 
 # -- resume, pause, cancel, acknowledge ------------------------------------------------------------

@@ -264,7 +264,8 @@ async def test_a_pause_holds_the_delivery(node: Node) -> None:
     node.push("a")
     await reader.text_to(1)
     await reader.send("response.pause", response_id=response_id)
-    await until(lambda: node.gateway.orchestrator.responses.of(CHANNEL)[0].paused_readers)
+    stream = node.gateway.orchestrator.responses.of(CHANNEL)[0]
+    await until(lambda: stream.backpressure.paused_readers)
     node.push("b", "c")
     await reader.send("response.continue", response_id=response_id)
     assert await reader.text_to(3) == "abc"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from evenflow.stream_core.delivery.audience import AT_ONCE
+from evenflow.stream_core.delivery.readers import AT_ONCE
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.protocols.evenflow.dialect import V1Encoder
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -88,10 +88,10 @@ def test_the_last_of_many_to_leave_begins_the_grace() -> None:
     readers = crowd(stream, clock, MANY)
     for reader in readers[1:]:
         reader.leave()
-    assert stream.unread_since is None
+    assert stream.readers.unread_since is None
     clock.turn(3.0)
     readers[0].leave()
-    assert stream.unread_since == clock.now
+    assert stream.readers.unread_since == clock.now
 
 
 def test_the_model_is_held_only_once_everybody_pauses() -> None:
@@ -116,11 +116,11 @@ def test_what_many_are_given_alike_is_encoded_once() -> None:
         made.append(V1Encoder("ses_1", "rsp_1"))
         return made[-1]
 
-    alone = stream.encoder("v1", make)
+    alone = stream.readers.encoder("v1", make)
     crowd(stream, clock, 1)
-    second, third = stream.encoder("v1", make), stream.encoder("v1", make)
+    second, third = stream.readers.encoder("v1", make), stream.readers.encoder("v1", make)
     assert second is third is not alone
-    assert stream.encoder("other", make) is not second
+    assert stream.readers.encoder("other", make) is not second
     assert len(made) == 3
     assert second.delta("ab", 0, 1) is third.delta("ab", 0, 1)
     for text, first, last in (("a", 0, 0), ("ab", 0, 1), ("b", 1, 1), ("abc", 0, 2), ("bc", 1, 2)):

@@ -1,0 +1,120 @@
+"""Backpressure: when the token source of a response should stop reading its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.delivery.readers import ResponseReaders
+from evenflow.stream_core.delivery.token_allowance import TokenAllowance
+from evenflow.stream_core.log.response_log import ResponseLog
+
+
+class Backpressure:
+    """Pauses the model of one response, and resumes it.
+
+    The model pauses while all readers pause and the log is the pause window ahead of each; while
+    there is no reader and the log is that far ahead of the store; while the generation has no
+    place; and while its reserved tokens are used up.
+    """
+
+    __slots__ = (
+        "_allowance",
+        "_limits",
+        "_log",
+        "_monotonic",
+        "_on_pause",
+        "_readers",
+        "_stored_bytes",
+        "parked_at",
+        "paused",
+        "paused_at",
+        "paused_readers",
+    )
+
+    def __init__(
+        self,
+        log: ResponseLog,
+        readers: ResponseReaders,
+        allowance: TokenAllowance,
+        limits: Limits,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._log = log
+        self._readers = readers
+        self._allowance = allowance
+        self._limits = limits
+        self._monotonic = monotonic
+        self._stored_bytes: int | None = None
+        self._on_pause: Callable[[bool], None] | None = None
+        self.paused = False
+        """Whether the token source should not read its model."""
+        self.paused_at = -1.0
+        """When the model was last paused, in seconds."""
+        self.paused_readers = 0
+        """How many readers pause."""
+        self.parked_at: float | None = None
+        """Since when the generation has no place, in seconds. None: it has one, or never had."""
+
+    def call_on_pause(self, callback: Callable[[bool], None] | None) -> None:
+        """Call `callback` with whether all readers pause, where that may have changed."""
+        self._on_pause = callback
+
+    def update(self) -> None:
+        """Decide anew whether the model pauses."""
+        readers, stored, allowance = self._readers, self._stored_bytes, self._allowance
+        all_pause = 0 < self.paused_readers >= len(readers) and all(
+            reader.holds_model for reader in readers
+        )
+        self.paused = (
+            all_pause
+            or (
+                stored is not None
+                and not readers
+                and self._log.text_bytes - stored > self._limits.pause_window_bytes
+            )
+            or self.parked_at is not None
+            or allowance.tokens >= allowance.pauses_at
+        )
+        if self.paused:
+            self.paused_at = self._monotonic()
+        if self._on_pause is not None:
+            self._on_pause(all_pause)
+
+    def update_if_paused(self) -> None:
+        """Decide anew where the model pauses: the reason may be gone."""
+        if self.paused:
+            self.update()
+
+    def pause_reader(self) -> None:
+        """Record that one more reader pauses."""
+        self.paused_readers += 1
+        self.update()
+
+    def resume_reader(self) -> None:
+        """Record that a reader pauses no more."""
+        self.paused_readers -= 1
+        self.update()
+
+    def record_stored(self, text_bytes: int) -> None:
+        """Record how many UTF-8 bytes of the log's text the store has."""
+        self._stored_bytes = text_bytes
+        self.update_if_paused()
+
+    def park(self) -> None:
+        """Pause the model until `unpark`: the generation gives its place up."""
+        self.parked_at = self._monotonic()
+        self.paused = True
+
+    def unpark(self) -> None:
+        """Resume the model: the generation has a place again."""
+        self.parked_at = None
+        self.update()
+
+    def record_tool_run(self, now: float) -> None:
+        """Record that the model gave nothing until now, since tools ran."""
+        self.paused_at = now
+
+    def detach(self) -> None:
+        """Forget the callback and the lost place: the generation has ended."""
+        self._on_pause = self.parked_at = None
