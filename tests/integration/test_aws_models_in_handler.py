@@ -19,7 +19,7 @@ import pytest
 
 from evenflow.fargate_handler.orchestrator import retry_policy
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.stream_core.upstream import adaptive_ceiling
+from evenflow.stream_core.upstream import rejection_backoff
 from tests.integration.answer import Answer, Frame
 from tests.integration.aws_models.certificate import tls_of_localhost
 from tests.integration.aws_models.events import text_delta
@@ -137,7 +137,7 @@ async def test_a_failure_is_retried_once_and_then_told_and_a_throttle_is_waited_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # How long is waited before the second attempt.
-    monkeypatch.setattr(adaptive_ceiling, "_FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(rejection_backoff, "_FIRST_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(retry_policy, "_RETRY_PAUSE_SECONDS", (0.0, 0.01))
     begin, whole = (
         service.begin(_TEXTS[:3]),
