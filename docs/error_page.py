@@ -16,6 +16,13 @@ from evenflow.stream_core.http import refusal_codes
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PRODUCT = ("fargate_handler", "stream_core", "stream_aws", "stream_sqlite", "functions")
+_KINDS = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, EvenflowError)
+}
+_STATUSES = {name: kind.status for name, kind in _KINDS.items()}
+_TYPES = {kind.status: kind.type for kind in _KINDS.values()}
 # No error class of the core gives these their status: they are the firewall's answer, an event on a
 # WebSocket, and errors with a class of their own.
 _MADE_ELSEWHERE: Mapping[str, tuple[int, ...]] = {
@@ -73,7 +80,7 @@ def _section(
 ) -> Iterable[str]:
     yield from ("", f"## {title}")
     for code, text in texts.items():
-        found = ", ".join(str(status) for status in sorted(statuses[code]))
+        found = ", ".join(_with_type(status) for status in sorted(statuses[code]))
         yield from ("", f"### {code}", "")
         yield from item(f"**Cause.** {text.cause}")
         yield from item(f"**Kept.** {text.kept}")
@@ -82,6 +89,11 @@ def _section(
             yield f"- **Status.** {found}"
     if title == list(ERROR_TEXTS)[-1]:
         yield ""
+
+
+def _with_type(status: int) -> str:
+    kind = _TYPES.get(status)
+    return f"{status} `{kind}`" if kind else str(status)
 
 
 @cache
@@ -95,11 +107,6 @@ def error_statuses() -> Mapping[str, set[int]]:
 
 def _raised() -> Iterable[tuple[str, tuple[int, ...]]]:
     """The literal codes of all calls, with the status of the class that is called."""
-    kinds = {
-        name: kind.status
-        for name, kind in vars(errors).items()
-        if isinstance(kind, type) and issubclass(kind, EvenflowError)
-    }
     for path in (path for folder in _PRODUCT for path in (_ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):
@@ -107,7 +114,7 @@ def _raised() -> Iterable[tuple[str, tuple[int, ...]]]:
                 code, called = named.get("code"), getattr(node.func, "id", None)
                 if isinstance(code, ast.Constant):
                     # A status of its own is the model server's.
-                    status = kinds.get(str(called)) if "status" not in named else None
+                    status = _STATUSES.get(str(called)) if "status" not in named else None
                     yield str(code.value), () if status is None else (status,)
 
 

@@ -61,7 +61,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
         "array_above_max_length": ErrorText(
             "The request has more messages, parts or tools than a request may have.",
             _NOTHING_GENERATED,
-            "Send fewer; docs/limits.md has the numbers.",
+            "Send fewer; [limits.md](../limits.md) has the numbers.",
         ),
         "message_too_large": ErrorText(
             "The body, the message or the conversation is larger than a message may be.",
@@ -385,7 +385,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Close one, or raise `EVENFLOW_READERS_PER_RESPONSE`.",
         ),
         "presence_listeners": ErrorText(
-            "As many clients as may be are told who reads this response.",
+            "The response has as many listeners of its presence as it may have.",
             "The response, which can still be read.",
             "Ask later.",
         ),
@@ -409,7 +409,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
         "node_memory": ErrorText(
             "The node keeps as much in its memory as it may.",
             _NOTHING_ACCEPTED,
-            "Send it again after `retry_after_ms`. docs/limits.md shows what takes the memory.",
+            f"{_LATER} [limits.md](../limits.md#memory) shows what takes it.",
         ),
         "draining": ErrorText(
             "The node is shutting down.",

@@ -29,7 +29,7 @@ _ROOT = _DOCS.parent
 _BUILD = _ROOT / ".build"
 _HOST = "127.0.0.1"
 _ELSEWHERE = "about"
-_COPIED = (".json", ".svg", ".png", ".webp")
+_COPIED = (".css", ".json", ".svg", ".png", ".webp")
 
 _FENCE = re.compile(r"(^ *```.*?^ *```[^\n]*$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]+)?\))")

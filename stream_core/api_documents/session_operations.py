@@ -175,7 +175,7 @@ _MESSAGE = Operation(
         BODY,
         TOKEN,
         ACCEPTING,
-        {400: ("unsupported_value",), 404: ("agent_not_found",)},
+        {400: ("unsupported_value", "invalid_request"), 404: ("agent_not_found",)},
     ),
     body=PostedMessage,
     parameters=(FIRST_TOKEN,),

@@ -15,7 +15,7 @@ class EvenflowError(Exception):
 
     Args:
         message: what happened, what was kept, what to do.
-        code: a stable code for programs, listed in docs/protocol.md.
+        code: a stable code for programs, listed in docs/reference/errors.md.
         param: the wrong field, where there is one.
         retry_after_ms: when to try again, in milliseconds from now.
         status, type: those of the model's server, where they are passed on. None: the class's own.

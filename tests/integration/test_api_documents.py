@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import aiohttp
 import pytest
@@ -18,6 +18,7 @@ from aiohttp import web
 from jsonschema import Draft7Validator
 from openapi_spec_validator import validate
 
+from docs.error_texts import ERROR_TEXTS
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
@@ -27,7 +28,6 @@ from evenflow.stream_core.api_documents.openapi import openapi_document
 from evenflow.stream_core.api_documents.websocket_endpoints import CLOSE_CODES
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.node_load import LoadFigure
-from evenflow.stream_core.http.http_contract import ErrorType
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 from tests.integration.chat_client import call
 from tests.integration.conftest import Serve
@@ -47,7 +47,7 @@ _NOT_DESCRIBED = {
     "/v1/{call}{rest}",
     "/v1/messages/{rest}",
 }
-_IN_FRAMES_ONLY = {"unknown_type", "too_slow"}
+_IN_FRAMES_ONLY = {"unknown_type", "too_slow", "realtime_not_served"}
 # The web ACL says it, before a request comes here.
 _OF_THE_FIREWALL = {"address_rate"}
 
@@ -129,26 +129,12 @@ def test_every_route_is_described(tmp_path: Path) -> None:
     assert there == {(method, path) for path, methods in described.items() for method in methods}
 
 
-def test_every_error_code_of_the_protocol_is_described() -> None:
-    section = (
-        (ROOT / "docs" / "protocol.md")
-        .read_text("utf-8")
-        .partition("## 6. Errors")[2]
-        .partition("\n## ")[0]
-    )
-    listed = {
-        code
-        for row in section.splitlines()
-        if row.startswith("|")
-        for code in re.findall(r"`([a-z_]+)`", row)
-    }
-    no_codes = {"retry_after_ms", *get_args(ErrorType)} - {"internal_error"}
+def test_every_error_code_of_the_reference_is_described() -> None:
+    listed = {code for texts in ERROR_TEXTS.values() for code in texts}
     described = {
         code for operation in OPERATIONS for codes in operation.refusals.values() for code in codes
     }
-    assert (
-        described | {"method_not_allowed"} == listed - no_codes - _IN_FRAMES_ONLY - _OF_THE_FIREWALL
-    )
+    assert described | {"method_not_allowed"} == listed - _IN_FRAMES_ONLY - _OF_THE_FIREWALL
 
 
 def test_every_close_code_is_described() -> None:

@@ -21,7 +21,10 @@ REGISTRIES = (
 )
 NOT_OURS = {"node_modules", ".venv", ".build", ".git", "cdk.out"}
 # Each of them is installed into an environment of its own.
-ALONE = {"clients.txt", "litellm.txt", "strands.txt", "engines.txt", "guidellm.txt"}
+ALONE = {
+    *("clients.txt", "litellm.txt", "strands.txt", "engines.txt", "guidellm.txt"),
+    "site.txt",
+}
 
 
 def lock_files() -> list[Path]:
