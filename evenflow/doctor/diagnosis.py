@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from evenflow.doctor import headers, silence
+from evenflow.doctor import headers, streams
 from evenflow.doctor.evidence import (
     HeadCollector,
     NotTested,
@@ -209,7 +209,7 @@ class _Checks:
         return read_whole_completion(self._session(), self._question)
 
     def _idle_websocket(self) -> str:
-        return silence.keep_websocket(self._session(), self._examination.idle_seconds)
+        return streams.keep_websocket(self._session(), self._examination.idle_seconds)
 
     def _idle_answer(self) -> list[Observation]:
         """Read a silent answer by events and by a poll."""
@@ -222,7 +222,7 @@ class _Checks:
                     "same hops shows it"
                 )
             session = self._session()
-            posted.append((session, ask(session, silence.silent_question(seconds))))
+            posted.append((session, ask(session, streams.silent_question(seconds))))
             return ""
 
         message = observe("idle event stream", post)
@@ -231,9 +231,9 @@ class _Checks:
         (message_at,) = posted
         with ThreadPoolExecutor(2) as threads:
             events = threads.submit(
-                observe, "idle event stream", partial(silence.keep_events, *message_at, seconds)
+                observe, "idle event stream", partial(streams.keep_events, *message_at, seconds)
             )
             poll = threads.submit(
-                observe, "idle poll", partial(silence.keep_poll, *message_at, seconds)
+                observe, "idle poll", partial(streams.keep_poll, *message_at, seconds)
             )
             return [events.result(), poll.result()]

@@ -11,7 +11,7 @@ import pytest
 
 from evenflow.fargate_handler.settings.agents_file import read_agents
 from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, load_settings
-from evenflow.server_variables import server_variable
+from evenflow.opened_store import server_variable
 
 _KEY = "0123456789abcdef0123456789abcdef"
 _TYPOGRAPHIC = "0123456789abcdef\u20130123456789abcdef"
