@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--shadow", action=argparse.BooleanOptionalAction,
-        help="whether bounds are only counted and told", **_ABSENT,
+        help="whether exceeded bounds are only counted and reported", **_ABSENT,
     )  # fmt: skip
     _add_bounds(parser, "", "the tenant")
     _add_bounds(parser, _OF_USERS, "each of its users")

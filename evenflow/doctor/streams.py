@@ -92,7 +92,7 @@ class AnswerPace:
 
 @dataclass(frozen=True, slots=True)
 class ReadStream:
-    """The pieces that came over a stream. `cut_seconds`: when it was cut. None: it was not."""
+    """The pieces of a stream. `cut_seconds`: when it was cut. None: it was not."""
 
     arrivals: Arrivals
     cut_seconds: float | None = None
@@ -114,8 +114,8 @@ class ReadStream:
         is_enough = len(self.arrivals) >= _FEWEST_PIECES and self.seconds > _MOMENT_SECONDS
         return self.moments / self.seconds if is_enough else 0.0
 
-    def described(self) -> str:
-        """In words."""
+    def description(self) -> str:
+        """The pieces and their times, in words."""
         first, last = self.arrivals[0][1], self.arrivals[-1][1]
         return f"{len(self.arrivals)} pieces, the first after {first:.1f} s, the last {last:.1f} s"
 
@@ -178,11 +178,11 @@ def _judge_moments(stream: ReadStream, pace: AnswerPace, usual_rate: float) -> s
         seen = f"all came at once, which the server had over {pace.spread_seconds:.1f} s"
         raise HopFaultFound(BUFFERING, seen)
     if pieces < _FEWEST_PIECES:
-        raise NotTested(f"{stream.described()}: too few to tell (--question asks for more)")
+        raise NotTested(f"{stream.description()}: too few to tell (--question asks for more)")
     if moments < _FEWEST_PART * pieces and moments < _FEWEST_PART * usual_rate * seconds:
         seen = f"{pieces} pieces came in {moments} moments of {seconds:.1f} s"
         raise HopFaultFound(BUFFERING, seen)
-    return stream.described()
+    return stream.description()
 
 
 def read_completion(session: Session, question: str, pace: AnswerPace) -> str:
