@@ -15,7 +15,7 @@ from evenflow.infra.estimates import prices
 from evenflow.infra.estimates.costs import (
     CANARY_OUTPUT_TOKENS,
     HOURS_PER_MONTH,
-    Row,
+    CostRow,
     costs,
     month_of_a_lease,
     month_of_looks,
@@ -311,7 +311,7 @@ def _assumptions(traffic: Traffic) -> list[str]:
     ]
 
 
-def _rows(name: str, traffic: Traffic) -> list[Row]:
+def _rows(name: str, traffic: Traffic) -> list[CostRow]:
     templates = [
         json.loads(path.read_text("utf-8")) for path in sorted((_SNAPSHOTS / name).glob("*.json"))
     ]
@@ -337,17 +337,17 @@ def _usd(amount: float) -> str:
     return f"{amount:,.2f}" if amount >= 0.1 or not amount else f"{amount:.4f}"
 
 
-def _at_rest(rows: list[Row]) -> float:
+def _at_rest(rows: list[CostRow]) -> float:
     return sum(row.month_at_rest for row in rows)
 
 
-def _delivery(rows: list[Row]) -> float:
+def _delivery(rows: list[CostRow]) -> float:
     return sum(row.hour_of_streams for row in rows) - _model(rows)
 
 
-def _model(rows: list[Row]) -> float:
+def _model(rows: list[CostRow]) -> float:
     return sum(row.hour_of_streams for row in rows if row.what.startswith("Bedrock"))
 
 
-def _database(rows: list[Row]) -> float:
+def _database(rows: list[CostRow]) -> float:
     return sum(row.hour_of_streams for row in rows if row.what == "DynamoDB")

@@ -27,9 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(metavar="command", required=True)
     for command in (serve, tenants, doctor):
         command.add_to(commands)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        result: Coroutine[None, None, int | None] | int = asked.run(asked)
+        result: Coroutine[None, None, int | None] | int = options.run(options)
         # `serve` has a loop of its own.
         status = result if isinstance(result, int) else asyncio.run(result)
     except ConfigurationError as error:

@@ -1,4 +1,4 @@
-"""What a CDK app needs to have Evenflow in a stack of its own.
+"""The public names for a CDK app that has Evenflow in one of its stacks.
 
 `from evenflow.cdk import EvenflowService`, installed as `evenflow[infra]`.
 """

@@ -1,4 +1,4 @@
-"""What all commands have in common: how they are parsed, and how they fail."""
+"""The base of all commands: their parser, and the error that ends them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class CommandFailed(Exception):
-    """What was asked for can't be done. The message is one line, and nothing was changed.
+    """A command can't be carried out. The message is one line, and nothing was changed.
 
     Args:
         status: the exit status.
@@ -23,7 +23,7 @@ class CommandFailed(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong and what is accepted."""
+    """A parser whose errors are one line: what is wrong, and what is accepted."""
 
     def error(self, message: str) -> NoReturn:
         """End with the status 2."""

@@ -1,6 +1,4 @@
-"""Opens the store in which servers have their tenants, by the servers' own variables."""
-# What is imported in functions need not be installed where it isn't used.
-# ruff: noqa: PLC0415
+"""Opens the servers' store of tenants, by the servers' own environment variables."""
 
 from __future__ import annotations
 
@@ -13,16 +11,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenflow.command_line import CommandFailed
-from evenflow.fargate_handler.settings.environment import meant_variables
+from evenflow.fargate_handler.settings.environment import PREFIX, meant_variables
 from evenflow.fargate_handler.settings.handler_settings import (
     HOW_TO_INSTALL_AWS,
     ConfigurationError,
+    HandlerSettings,
 )
-from evenflow.server_variables import server_variable
 from evenflow.stream_core.tenants.tenant_store import TenantStore
 from evenflow.stream_core.tenants.usage_store import UsageStore
 from evenflow.stream_sqlite.file import FileUnusable
 from evenflow.stream_sqlite.stores import SQLiteStores
+
+
+def server_variable(setting: str) -> str:
+    """The value of `EVENFLOW_<SETTING>`, or the setting's default."""
+    default = str(HandlerSettings.model_fields[setting].default)
+    return meant_variables(os.environ).get(f"{PREFIX}{setting.upper()}", default)
+
+
+# What is imported in functions need not be installed where it isn't used.
+# ruff: noqa: PLC0415
+
 
 _NO_RECORDS = (
     "EVENFLOW_STORE=memory: a server that keeps nothing has no records that could be reached from "
@@ -31,7 +40,7 @@ _NO_RECORDS = (
 
 
 class OpenedTenants(NamedTuple):
-    """The tenants' records, what tenants have used, and where that is, in words."""
+    """The stores of tenants' records and usage, and their place, in words."""
 
     store: TenantStore
     usage: UsageStore

@@ -32,9 +32,11 @@ def in_columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def as_json(records: Sequence[Tenant]) -> str:
-    """What all records have, without the keys' digests."""
+    """All records as JSON, without the keys' digests."""
     without: dict[str, Any] = {"keys": {"__all__": {"digest"}}, "removed": True}
-    fields = [it.model_dump(mode="json", exclude=without, exclude_none=True) for it in records]
+    fields = [
+        record.model_dump(mode="json", exclude=without, exclude_none=True) for record in records
+    ]
     return json.dumps(fields, indent=2)
 
 

@@ -17,7 +17,7 @@ from evenflow.stream_core.tenants.tenant import EVERY_SCOPE, QuotaLimits, Scope,
 T = TypeVar("T")
 
 NONE = "none"
-"""Takes a bound or a list away."""
+"""The value that removes a bound or a list."""
 
 _LIGHTEST, _HEAVIEST = 0.01, 1_000.0
 _OF_USERS = "user_"
@@ -28,7 +28,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options. Those that aren't given are not in what is parsed."""
+    """Add the options. Options that aren't set are not in the parsed arguments."""
     add = parser.add_argument_group("the tenant").add_argument
     add("--weight", type=_weight, metavar="N", help="its share beside others (1)", **_ABSENT)
     add(
@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--shadow", action=argparse.BooleanOptionalAction,
-        help="whether bounds are only counted and told", **_ABSENT,
+        help="whether exceeded bounds are only counted and reported", **_ABSENT,
     )  # fmt: skip
     _add_bounds(parser, "", "the tenant")
     _add_bounds(parser, _OF_USERS, "each of its users")
@@ -85,34 +85,38 @@ def _add_bounds(parser: argparse.ArgumentParser, prefix: str, of: str) -> None:
 _ABSENT: dict[str, Any] = {"default": argparse.SUPPRESS}
 
 
-def described(tenant: Tenant, given: Mapping[str, Any]) -> Tenant:
-    """The record with what was given in the place of what it had."""
-    fields = {name: given[name] for name in Tenant.model_fields if name in given}
+def updated_record(tenant: Tenant, options: Mapping[str, Any]) -> Tenant:
+    """The record with the values of the options that were set."""
+    fields = {name: options[name] for name in Tenant.model_fields if name in options}
     return tenant.model_copy(
         update={
             **fields,
-            "limits": _limits(tenant.limits, given, ""),
-            "user_limits": _limits(tenant.user_limits, given, _OF_USERS),
+            "limits": _limits(tenant.limits, options, ""),
+            "user_limits": _limits(tenant.user_limits, options, _OF_USERS),
         }
     )
 
 
-def limits_of_key(given: Mapping[str, Any]) -> QuotaLimits:
+def limits_of_key(options: Mapping[str, Any]) -> QuotaLimits:
     """The bounds of a key."""
-    return _limits(QuotaLimits(), given, "")
+    return _limits(QuotaLimits(), options, "")
 
 
-def changes_prices(given: Mapping[str, Any]) -> bool:
-    """Whether budgets in dollars, or the models that they are spent on, are among what was given.
+def changes_prices(options: Mapping[str, Any]) -> bool:
+    """Whether the options change a budget in dollars, or the models that it is spent on.
 
-    What was there before keeps no other change from being made.
+    Only then prices are checked: an earlier budget without prices blocks no other change.
     """
-    return any(f"{prefix}{_DOLLARS}" in given for prefix in ("", _OF_USERS)) or "models" in given
+    return (
+        any(f"{prefix}{_DOLLARS}" in options for prefix in ("", _OF_USERS)) or "models" in options
+    )
 
 
-def _limits(limits: QuotaLimits, given: Mapping[str, Any], prefix: str) -> QuotaLimits:
+def _limits(limits: QuotaLimits, options: Mapping[str, Any], prefix: str) -> QuotaLimits:
     return limits.model_copy(
-        update={name: given[f"{prefix}{name}"] for name in _LIMITS if f"{prefix}{name}" in given}
+        update={
+            name: options[f"{prefix}{name}"] for name in _LIMITS if f"{prefix}{name}" in options
+        }
     )
 
 

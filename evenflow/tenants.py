@@ -5,18 +5,61 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from evenflow import tenant_options as options
 from evenflow import usage
 from evenflow.command_line import CommandFailed
-from evenflow.model_prices import check_prices
-from evenflow.opened_store import OpenedTenants, open_tenants
+from evenflow.fargate_handler.settings.handler_settings import ConfigurationError
+from evenflow.opened_store import OpenedTenants, open_tenants, server_variable
+from evenflow.stream_core.base.model_prices import ModelPrices
+from evenflow.stream_core.base.public_models import names_at_server, own_name, parse_models
+from evenflow.stream_core.tenants.budget import models_without_price
 from evenflow.stream_core.tenants.rotation import KeyUnclear, rotated
 from evenflow.stream_core.tenants.tenant import ApiKey, Tenant, digest_of, new_key
 from evenflow.stream_core.tenants.tenant_store import StoredTenants, TenantChanged
 from evenflow.tenant_listing import as_json, as_table, moment
+
+T = TypeVar("T")
+
+
+def check_prices(tenant: Tenant) -> None:
+    """Check that the budgets of a record can be counted.
+
+    Raises:
+        CommandFailed: a budget is in dollars, and a model that the tenant may ask has no price.
+        ConfigurationError: the prices or the models can't be read.
+    """
+    own = own_name(server_variable("model"), server_variable("model_name"))
+    served = names_at_server(_parsed("models", parse_models), own)
+    missing = models_without_price(tenant, served, _parsed("model_prices", ModelPrices.parse))
+    if missing:
+        raise CommandFailed(
+            f"nothing was changed: a budget in dollars needs the price of {', '.join(missing)}, "
+            f"and messages would be refused without it; {_how_to_set(missing)}"
+        )
+
+
+def _how_to_set(missing: Sequence[str]) -> str:
+    set_them = (
+        "set EVENFLOW_MODEL_PRICES here and at the servers, in dollars for a million tokens of "
+        "input and output: " + ",".join(f"{model}=2.50/10" for model in missing)
+    )
+    if server_variable("store") != "dynamodb":
+        return set_them
+    return (
+        f"{set_them}; our stacks take prices from inference.price and inference.prices, and their "
+        "output TenantsVariables has what to set here"
+    )
+
+
+def _parsed(setting: str, parse: Callable[[str], T]) -> T:
+    try:
+        return parse(server_variable(setting))
+    except ValueError as error:
+        raise ConfigurationError(f"EVENFLOW_{setting.upper()} {error}") from None
+
 
 if TYPE_CHECKING:
     from evenflow.command_line import Commands
@@ -71,17 +114,17 @@ def add_to(commands: Commands) -> None:
     listing.set_defaults(run=_list)
 
 
-async def _add(asked: argparse.Namespace) -> None:
+async def _add(arguments: argparse.Namespace) -> None:
     key_id, text = new_key()
-    key = ApiKey(id=key_id, digest=digest_of(text), scopes=asked.scopes)
+    key = ApiKey(id=key_id, digest=digest_of(text), scopes=arguments.scopes)
 
     def add(stored: StoredTenants) -> Tenant:
-        if stored.find(asked.tenant) is not None:
+        if stored.find(arguments.tenant) is not None:
             raise CommandFailed(
-                f"tenant {asked.tenant} exists already, and was not changed: `evenflow tenants "
+                f"tenant {arguments.tenant} exists already, and was not changed: `evenflow tenants "
                 "limit` changes it, and `evenflow tenants rotate` gives it a new key"
             )
-        record = options.described(Tenant(id=asked.tenant, keys=(key,)), vars(asked))
+        record = options.updated_record(Tenant(id=arguments.tenant, keys=(key,)), vars(arguments))
         check_prices(record)
         return record
 
@@ -90,34 +133,36 @@ async def _add(asked: argparse.Namespace) -> None:
         first = not (before.records or before.had_tenants)
         await _change(opened, add)
         if first:
-            _say(
+            _print_notice(
                 "from now on sessions and /v1 need a key; `evenflow tenants add public --open` "
                 "lets everybody open sessions without one"
             )
-        _say(f"tenant {asked.tenant} was added to {opened.place}; {_SEEN}; its key, shown once:")
+        _print_notice(
+            f"tenant {arguments.tenant} was added to {opened.place}; {_SEEN}; its key, shown once:"
+        )
     print(text)
 
 
-async def _key(asked: argparse.Namespace) -> None:
+async def _key(arguments: argparse.Namespace) -> None:
     key_id, text = new_key()
-    limits = options.limits_of_key(vars(asked))
-    key = ApiKey(id=key_id, digest=digest_of(text), scopes=asked.scopes, limits=limits)
+    limits = options.limits_of_key(vars(arguments))
+    key = ApiKey(id=key_id, digest=digest_of(text), scopes=arguments.scopes, limits=limits)
 
     def change(stored: StoredTenants) -> Tenant:
-        record = _known(stored, asked.tenant)
-        if asked.remove is not None:
-            return record.model_copy(update={"keys": _without(record, asked.remove)})
+        record = _find_tenant(stored, arguments.tenant)
+        if arguments.remove is not None:
+            return record.model_copy(update={"keys": _without(record, arguments.remove)})
         record = record.model_copy(update={"keys": (*record.keys, key)})
-        if options.changes_prices(vars(asked)):
+        if options.changes_prices(vars(arguments)):
             check_prices(record)
         return record
 
     async with open_tenants() as opened:
         await _change(opened, change)
-    if asked.remove is not None:
-        _say(f"key {asked.remove} of tenant {asked.tenant} was removed; {_SEEN}")
+    if arguments.remove is not None:
+        _print_notice(f"key {arguments.remove} of tenant {arguments.tenant} was removed; {_SEEN}")
         return
-    _say(f"tenant {asked.tenant} has another key; {_SEEN}; the key, shown once:")
+    _print_notice(f"tenant {arguments.tenant} has another key; {_SEEN}; the key, shown once:")
     print(text)
 
 
@@ -133,15 +178,15 @@ def _without(record: Tenant, key_id: str) -> tuple[ApiKey, ...]:
     return keys
 
 
-async def _rotate(asked: argparse.Namespace) -> None:
+async def _rotate(arguments: argparse.Namespace) -> None:
     key_id, text = new_key()
     now = time.time()
 
     def rotate(stored: StoredTenants) -> Tenant:
-        record = _known(stored, asked.tenant)
+        record = _find_tenant(stored, arguments.tenant)
         key = ApiKey(id=key_id, digest=digest_of(text))
         try:
-            return rotated(record, key, now=now, overlap=asked.overlap, key_id=asked.key)
+            return rotated(record, key, now=now, overlap=arguments.overlap, key_id=arguments.key)
         except KeyUnclear as error:
             raise CommandFailed(str(error)) from None
 
@@ -149,70 +194,76 @@ async def _rotate(asked: argparse.Namespace) -> None:
         record = await _change(opened, rotate)
         ends = [f"{key.id} until {moment(key.expires_at)}" for key in record.keys if key.expires_at]
         beside = f" beside {', '.join(ends)}" if ends else ""
-        _say(f"tenant {asked.tenant} has a new key{beside}; {_SEEN}; the key, shown once:")
+        _print_notice(
+            f"tenant {arguments.tenant} has a new key{beside}; {_SEEN}; the key, shown once:"
+        )
     print(text)
 
 
-async def _limit(asked: argparse.Namespace) -> None:
+async def _limit(arguments: argparse.Namespace) -> None:
     def limit(stored: StoredTenants) -> Tenant:
-        record = _known(stored, asked.tenant)
-        changed = options.described(record, vars(asked))
+        record = _find_tenant(stored, arguments.tenant)
+        changed = options.updated_record(record, vars(arguments))
         if changed == record:
-            raise CommandFailed(f"tenant {asked.tenant} is as it was: nothing else was given")
-        if options.changes_prices(vars(asked)):
+            raise CommandFailed(f"tenant {arguments.tenant} is as it was: nothing else was given")
+        if options.changes_prices(vars(arguments)):
             check_prices(changed)
         return changed
 
     async with open_tenants() as opened:
         record = await _change(opened, limit)
-    _say(f"tenant {asked.tenant} was changed; {_SEEN}")
+    _print_notice(f"tenant {arguments.tenant} was changed; {_SEEN}")
     print(as_table([record], time.time()))
 
 
-async def _remove(asked: argparse.Namespace) -> None:
+async def _remove(arguments: argparse.Namespace) -> None:
     async with open_tenants() as opened:
         for _ in range(_TRIES):
             stored = await opened.store.load()
-            _known(stored, asked.tenant)
+            _find_tenant(stored, arguments.tenant)
             try:
-                await opened.store.delete(asked.tenant, stored.revision)
+                await opened.store.delete(arguments.tenant, stored.revision)
             except TenantChanged:
                 continue
-            _say(f"tenant {asked.tenant} was removed; {_SEEN}, and end all that it had opened")
+            _print_notice(
+                f"tenant {arguments.tenant} was removed; {_SEEN}, and end all that it had opened"
+            )
             if len(stored.records) == 1:
-                _say(
+                _print_notice(
                     "no tenant is left, and callers still need a key: `evenflow tenants add public "
                     "--open` lets everybody open sessions without one"
                 )
             return
-    raise _others_are_quicker()
+    raise _concurrent_changes()
 
 
 async def _restore(arguments: argparse.Namespace) -> None:
     async with open_tenants(arguments.source) as copied:
-        record = _known(await copied.store.load(), arguments.tenant)
+        record = _find_tenant(await copied.store.load(), arguments.tenant)
     async with open_tenants() as opened:
         await _change(opened, lambda _: record)
-        _say(f"tenant {arguments.tenant} of {copied.place} is in {opened.place} again; {_SEEN}")
+        _print_notice(
+            f"tenant {arguments.tenant} of {copied.place} is in {opened.place} again; {_SEEN}"
+        )
     print(as_table([record], time.time()))
 
 
-async def _list(asked: argparse.Namespace) -> None:
+async def _list(arguments: argparse.Namespace) -> None:
     async with open_tenants() as opened:
         records = (await opened.store.load()).records
-    if asked.json:
+    if arguments.json:
         print(as_json(records))
     elif records:
         print(as_table(records, time.time()))
     else:
-        _say(f"there are no tenants in {opened.place}")
+        _print_notice(f"there are no tenants in {opened.place}")
 
 
 async def _change(opened: OpenedTenants, change: Callable[[StoredTenants], Tenant]) -> Tenant:
     """Write the record that `change` makes of those that there are. Returns it.
 
     Raises:
-        CommandFailed: as `change`, or others have changed records all the time.
+        CommandFailed: as `change`, or concurrent changes did not stop.
     """
     for _ in range(_TRIES):
         stored = await opened.store.load()
@@ -222,10 +273,10 @@ async def _change(opened: OpenedTenants, change: Callable[[StoredTenants], Tenan
         except TenantChanged:
             continue
         return record
-    raise _others_are_quicker()
+    raise _concurrent_changes()
 
 
-def _known(stored: StoredTenants, tenant_id: str) -> Tenant:
+def _find_tenant(stored: StoredTenants, tenant_id: str) -> Tenant:
     record = stored.find(tenant_id)
     if record is None:
         known = ", ".join(each.id for each in stored.records) or "none yet"
@@ -233,10 +284,10 @@ def _known(stored: StoredTenants, tenant_id: str) -> Tenant:
     return record
 
 
-def _others_are_quicker() -> CommandFailed:
+def _concurrent_changes() -> CommandFailed:
     return CommandFailed("others change tenants at the moment; nothing was changed, try again")
 
 
-def _say(sentence: str) -> None:
-    """Tell the operator. The standard output has only what a program may read."""
+def _print_notice(sentence: str) -> None:
+    """Print to standard error. Standard output has only what a program may read."""
     print(sentence, file=sys.stderr)

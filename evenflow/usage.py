@@ -47,24 +47,24 @@ def add_to(actions: Commands) -> None:
     file.set_defaults(run=_usage_file)
 
 
-async def _usage(asked: argparse.Namespace) -> None:
+async def _usage(arguments: argparse.Namespace) -> None:
     now = time.time()
     try:
-        days = days_asked(asked.first, asked.last, now, MOST_DAYS)
+        days = days_asked(arguments.first, arguments.last, now, MOST_DAYS)
     except InvalidRequest as wrong:
         raise CommandFailed(wrong.message) from None
     async with open_tenants() as opened:
-        record = (await opened.store.load()).find(asked.tenant)
-        report = await usage_report(opened.usage, record or Tenant(id=asked.tenant), days, now)
+        record = (await opened.store.load()).find(arguments.tenant)
+        report = await usage_report(opened.usage, record or Tenant(id=arguments.tenant), days, now)
     if record is None:
-        print(f"{opened.place} has no record of tenant {asked.tenant}", file=sys.stderr)
+        print(f"{opened.place} has no record of tenant {arguments.tenant}", file=sys.stderr)
     print(as_table(report))
 
 
-async def _usage_file(asked: argparse.Namespace) -> None:
+async def _usage_file(arguments: argparse.Namespace) -> None:
     async with open_tenants() as opened:
         known = [record.id for record in (await opened.store.load()).records]
-        records = await day_records(opened.usage, asked.tenants or known, asked.day)
+        records = await day_records(opened.usage, arguments.tenants or known, arguments.day)
     sys.stdout.write(file_of(records).decode())
 
 

@@ -26,12 +26,12 @@ class CachedSecret(Generic[T]):
 
     If Secrets Manager fails or the secret is wrong, the last good value stays in use. The next
     attempt is ten seconds later. Without any value it is one, two, four, eight, and then ten
-    seconds later. So no request waits for a failure that another one has just seen.
+    seconds later. So requests do not wait one after another for the same failure.
 
     Args:
         client: a boto3 client of Secrets Manager.
         parse: turns the secret's text into the value, or raises `KeysUnreadable`.
-        wall_time: seconds since the epoch. The monotonic clock may stand still while Lambda freezes
+        wall_time: seconds since the epoch. The monotonic clock may stop while Lambda freezes
             the environment, and the secret would grow old unnoticed.
     """
 
@@ -49,7 +49,7 @@ class CachedSecret(Generic[T]):
         self._logger = logger
         self._wall_time = wall_time
         self._value: T | None = None
-        self._ask_at = 0.0
+        self._refresh_at = 0.0
         self._pause = _FIRST_PAUSE_SECONDS
 
     def get(self) -> T:
@@ -59,14 +59,14 @@ class CachedSecret(Generic[T]):
             Overloaded: `keys_unavailable`: Secrets Manager fails, and there is no earlier value.
         """
         now = self._wall_time()
-        if now >= self._ask_at:
+        if now >= self._refresh_at:
             self._refresh(now)
         if self._value is None:
             raise Overloaded(
                 "the keys cannot be read at the moment; nothing was changed, try again in some "
                 "seconds",
                 code="keys_unavailable",
-                retry_after_ms=max(_RETRY_AFTER_MS, int((self._ask_at - now) * 1000)),
+                retry_after_ms=max(_RETRY_AFTER_MS, int((self._refresh_at - now) * 1000)),
             )
         return self._value
 
@@ -77,7 +77,7 @@ class CachedSecret(Generic[T]):
             )
             self._value = self._parse(answer["SecretString"])
         except (BotoCoreError, ClientError, KeysUnreadable, KeyError) as error:
-            self._ask_at = now + (self._pause if self._value is None else _PAUSE_SECONDS)
+            self._refresh_at = now + (self._pause if self._value is None else _PAUSE_SECONDS)
             self._pause = min(2 * self._pause, _PAUSE_SECONDS)
             kept = (
                 "there is none, so calls are refused"
@@ -89,7 +89,7 @@ class CachedSecret(Generic[T]):
                 extra={"secret_id": self._secret_id, "reason": _reason(error)},
             )
         else:
-            self._ask_at = now + MAX_AGE_SECONDS
+            self._refresh_at = now + MAX_AGE_SECONDS
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What all functions behind the HTTP API share: requests, answers, and the client's addresses."""
+"""The HTTP API's requests and answers, and the check that a request came through CloudFront."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any, NamedTuple, TypedDict
 import orjson
 from aws_lambda_powertools import Logger
 
+from evenflow.functions.cached_secret import CachedSecret
+from evenflow.stream_aws.keys import parse_key_object
 from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
+from evenflow.stream_core.auth.session_token import key_matches
 from evenflow.stream_core.base.client_address import counted_address
-from evenflow.stream_core.base.errors import EvenflowError
+from evenflow.stream_core.base.errors import EvenflowError, HostNotAllowed
 from evenflow.stream_core.http.content_encoding import ContentDecoder
 from evenflow.stream_core.http.http_contract import (
     NEVER_CACHED,
@@ -22,12 +25,12 @@ from evenflow.stream_core.http.http_contract import (
     method_not_allowed,
     path_not_found,
 )
-from evenflow.stream_core.http.routes import Route
+from evenflow.stream_core.http.routes import EDGE_KEY_HEADER, Route
 from evenflow.stream_core.records.connection_records import RefusalRecord
 
 Event = Mapping[str, Any]
 
-# CloudFront's function puts them in place of any that a viewer sends.
+# CloudFront's function sets both, and replaces what a viewer sends.
 _VIEWER_HOST = "x-evenflow-host"
 _VIEWER_ADDRESS = "x-evenflow-address"
 
@@ -74,12 +77,12 @@ def answer_event(
     body_limit: int,
     logger: Logger,
 ) -> HttpApiAnswer:
-    """Let `endpoint` answer. Its errors become answers, too.
+    """Answer an event by `endpoint`. Errors become answers, too.
 
     Args:
         endpoint: may raise `EvenflowError`. Any other exception is a fault of ours: it is logged,
             and becomes a 500 `internal_error`.
-        check_caller: is given the headers first, and may raise `EvenflowError`.
+        check_caller: called first, with the headers. It may raise `EvenflowError`.
         origins: the origins whose pages may read the answer.
         body_limit: the most bytes of a body. Larger ones are answered with 413.
     """
@@ -215,7 +218,7 @@ class PublicAddress(NamedTuple):
 
 
 def public_address(request: HttpApiRequest) -> PublicAddress:
-    """The addresses at the host that the client itself has called.
+    """The addresses for further calls, at the host that the client called.
 
     CloudFront puts that host into a header of its own, in place of any that a viewer sends. The
     scheme is that of the call: in AWS always https.
@@ -223,3 +226,46 @@ def public_address(request: HttpApiRequest) -> PublicAddress:
     host = request.headers.get(_VIEWER_HOST) or request.domain
     secure = "" if request.headers.get(_SCHEME) == "http" else "s"
     return PublicAddress(f"ws{secure}://{host}/ws", f"http{secure}://{host}")
+
+
+_SHORTEST_EDGE_KEY = 32
+
+
+def parse_edge_keys(secret_string: str) -> dict[str, str]:
+    """Read the keys that CloudFront may show, by name.
+
+    Raises:
+        KeysUnreadable: the secret is wrong. The message has no key.
+    """
+    return parse_key_object(secret_string, called="edge keys", shortest=_SHORTEST_EDGE_KEY)
+
+
+class EdgeKeys:
+    """The keys of which CloudFront adds one to each request. Several, so that they can be rotated.
+
+    Args:
+        client: a boto3 client of Secrets Manager.
+    """
+
+    def __init__(self, client: Any, secret_id: str, logger: Logger) -> None:
+        self._keys = CachedSecret(client, secret_id, parse_edge_keys, logger)
+
+    def check(self, headers: Mapping[str, str]) -> None:
+        """Check that a request came through CloudFront.
+
+        Args:
+            headers: by their names in lower case.
+
+        Raises:
+            HostNotAllowed: it did not.
+            Overloaded: the keys cannot be read.
+        """
+        key_in_request = headers.get(EDGE_KEY_HEADER)
+        # All are compared, so that the time it takes does not tell which one it is.
+        matching = [key for key in self._keys.get().values() if key_matches(key_in_request, key)]
+        if not matching:
+            raise HostNotAllowed(
+                "this address is not for clients; nothing was done, call the address of the "
+                "CloudFront distribution",
+                code="host_not_allowed",
+            )

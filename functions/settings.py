@@ -14,7 +14,7 @@ from evenflow.stream_core.base.limits import Limits
 _PREFIX = "EVENFLOW_"
 
 
-class ConfigurationError(Exception):
+class FunctionConfigurationError(Exception):
     """A variable is missing or wrong. The message names it."""
 
 
@@ -22,12 +22,12 @@ def required(environment: Mapping[str, str], name: str) -> str:
     """The value of the variable `EVENFLOW_<NAME>`.
 
     Raises:
-        ConfigurationError: it is missing or empty.
+        FunctionConfigurationError: it is missing or empty.
     """
     variable = _PREFIX + name.upper()
     value = environment.get(variable)
     if not value:
-        raise ConfigurationError(f"{variable} must be set")
+        raise FunctionConfigurationError(f"{variable} must be set")
     return value
 
 
@@ -35,20 +35,20 @@ def allowed_origins(environment: Mapping[str, str]) -> AllowedOrigins:
     """The origins whose pages may call, from the handler's variable.
 
     Raises:
-        ConfigurationError: one of them is not an origin.
+        FunctionConfigurationError: one of them is not an origin.
     """
     variable = f"{_PREFIX}ALLOWED_ORIGINS"
     try:
         return AllowedOrigins(parse_origins(environment.get(variable, "")))
     except ValueError as error:
-        raise ConfigurationError(f"{variable} {error}") from None
+        raise FunctionConfigurationError(f"{variable} {error}") from None
 
 
 def agents(environment: Mapping[str, str]) -> dict[str, Agent]:
     """The agents, from the handler's variables, with the handler's default.
 
     Raises:
-        ConfigurationError: they are wrong.
+        FunctionConfigurationError: they are wrong.
     """
     variable = f"{_PREFIX}AGENTS_JSON"
     try:
@@ -56,36 +56,36 @@ def agents(environment: Mapping[str, str]) -> dict[str, Agent]:
         demo = environment.get(f"{_PREFIX}MODEL") == "demo"
         return agents_from_json(text, variable) if text else built_in_agents(demo=demo)
     except ValueError as error:
-        raise ConfigurationError(str(error)) from None
+        raise FunctionConfigurationError(str(error)) from None
 
 
 def limits(environment: Mapping[str, str]) -> Limits:
     """The limits, from the handler's variables, with the handler's defaults.
 
     Raises:
-        ConfigurationError: one is out of its range, or two contradict each other.
+        FunctionConfigurationError: one is out of its range, or two contradict each other.
     """
-    given = {
+    variables = {
         name: environment[_PREFIX + name.upper()]
         for name in Limits.model_fields
         if _PREFIX + name.upper() in environment
     }
     try:
-        return Limits.model_validate(given)
+        return Limits.model_validate(variables)
     except ValueError as error:
-        raise ConfigurationError(f"{_PREFIX} limits: {error}") from None
+        raise FunctionConfigurationError(f"{_PREFIX} limits: {error}") from None
 
 
 def oidc(environment: Mapping[str, str]) -> OidcSettings | None:
-    """Whose tokens are believed, from the handler's variables. None: nobody's but our own.
+    """The trusted identity provider, from the handler's variables. None: no provider.
 
     Raises:
-        ConfigurationError: one is missing or wrong.
+        FunctionConfigurationError: one is missing or wrong.
     """
     try:
         return OidcSettings.from_variables(environment)
     except ValueError as error:
-        raise ConfigurationError(str(error)) from None
+        raise FunctionConfigurationError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class PollResponseSettings:
 
     Its variables are `EVENFLOW_EDGE_KEYS_SECRET` and `EVENFLOW_TOKEN_KEYS_SECRET` (ARNs),
     `EVENFLOW_RESPONSES_TABLE`, `EVENFLOW_TENANTS_TABLE`,
-    `EVENFLOW_METRICS_ENVIRONMENT` and, where they are given, `EVENFLOW_ALLOWED_ORIGINS` and the
+    `EVENFLOW_METRICS_ENVIRONMENT` and, where they are set, `EVENFLOW_ALLOWED_ORIGINS` and the
     limits.
     """
 
@@ -111,7 +111,7 @@ class PollResponseSettings:
         """Read the settings.
 
         Raises:
-            ConfigurationError: a variable is missing or wrong.
+            FunctionConfigurationError: a variable is missing or wrong.
         """
         return cls(
             edge_keys_secret=required(environment, "edge_keys_secret"),
@@ -130,7 +130,7 @@ class SessionInitSettings:
 
     Its variables are `EVENFLOW_EDGE_KEYS_SECRET`, `EVENFLOW_TOKEN_KEYS_SECRET` and
     `EVENFLOW_TENANT_KEYS_SECRET` (ARNs),
-    `EVENFLOW_SESSIONS_TABLE`, `EVENFLOW_TENANTS_TABLE` and, where they are given,
+    `EVENFLOW_SESSIONS_TABLE`, `EVENFLOW_TENANTS_TABLE` and, where they are set,
     `EVENFLOW_OPEN_TENANT` (the tenant that opens sessions without its key),
     `EVENFLOW_ALLOWED_ORIGINS`, `EVENFLOW_AGENTS_JSON`, `EVENFLOW_MODEL`, `EVENFLOW_OIDC_…` and the
     limits.
@@ -152,7 +152,7 @@ class SessionInitSettings:
         """Read the settings.
 
         Raises:
-            ConfigurationError: a variable is missing or wrong.
+            FunctionConfigurationError: a variable is missing or wrong.
         """
         return cls(
             edge_keys_secret=required(environment, "edge_keys_secret"),
@@ -169,7 +169,7 @@ class SessionInitSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class CanarySettings:
+class CanaryFunctionSettings:
     """The settings of the canary.
 
     Its variables are `EVENFLOW_URL`, `EVENFLOW_TENANT_KEYS_SECRET` (an ARN), `EVENFLOW_TENANT`,
@@ -187,7 +187,7 @@ class CanarySettings:
         """Read the settings.
 
         Raises:
-            ConfigurationError: a variable is missing.
+            FunctionConfigurationError: a variable is missing.
         """
         return cls(
             url=required(environment, "url"),
@@ -203,7 +203,7 @@ class UsageFileSettings:
     """The settings of usage_file.
 
     Its variables are `EVENFLOW_TENANTS_TABLE`, `EVENFLOW_TENANT_KEYS_SECRET` (an ARN),
-    `EVENFLOW_USAGE_BUCKET` and, where they are given, the limits.
+    `EVENFLOW_USAGE_BUCKET` and, where they are set, the limits.
     """
 
     tenants_table: str
@@ -216,7 +216,7 @@ class UsageFileSettings:
         """Read the settings.
 
         Raises:
-            ConfigurationError: a variable is missing or wrong.
+            FunctionConfigurationError: a variable is missing or wrong.
         """
         return cls(
             tenants_table=required(environment, "tenants_table"),

@@ -18,16 +18,16 @@ from evenflow.stream_aws.tenant_items import (
 from evenflow.stream_core.tenants.registry import Tenants
 
 LOOK_SECONDS = 3.0
-"""How long the records are taken for the newest."""
+"""How long the records count as current."""
 
 
-class TenantRecords:
+class TenantRecordCache:
     """Reads the records, and reads them again when they have changed.
 
     Args:
         client: a boto3 client of DynamoDB.
-        tenants: those in force.
-        wall_time: seconds since the epoch. The monotonic clock may stand still while Lambda freezes
+        tenants: the tenants in force, which `refresh` updates.
+        wall_time: seconds since the epoch. The monotonic clock may stop while Lambda freezes
             the environment.
     """
 
@@ -45,7 +45,7 @@ class TenantRecords:
         self._logger = logger
         self._wall_time = wall_time
         self._revision: int | None = None
-        self._look_at = 0.0
+        self._check_at = 0.0
 
     def refresh(self) -> bool:
         """Bring the tenants up to date. If DynamoDB fails, the last records stay in force.
@@ -54,11 +54,11 @@ class TenantRecords:
             Whether the records were ever read.
         """
         now = self._wall_time()
-        if now >= self._look_at:
-            # A call that fails is no reason for the next one to wait, too.
-            self._look_at = now + LOOK_SECONDS
+        if now >= self._check_at:
+            # Set first, so that a failed call does not delay the next one, too.
+            self._check_at = now + LOOK_SECONDS
             try:
-                self._look()
+                self._check_revision()
             except (BotoCoreError, ClientError, ValueError) as error:
                 self._logger.error(
                     "the tenants' records could not be read; those that are known stay in force",
@@ -66,7 +66,7 @@ class TenantRecords:
                 )
         return self._revision is not None
 
-    def _look(self) -> None:
+    def _check_revision(self) -> None:
         if self._revision is not None:
             answer = self._client.get_item(**revision_request(self._table))
             if read_revision(answer.get("Item")) == self._revision:

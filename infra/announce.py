@@ -1,4 +1,4 @@
-"""`python -m evenflow.infra.announce`: what the last synthesis would create, and what that costs.
+"""`python -m evenflow.infra.announce`: the resources of the last synthesis, and their cost.
 
 It reads the templates and settings in cdk.out.
 """
@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from evenflow.infra.estimates.costs import HOURS_PER_MONTH, Row, Template, costs
-from evenflow.infra.estimates.quotas import announced
+from evenflow.infra.estimates.costs import HOURS_PER_MONTH, CostRow, Template, costs
+from evenflow.infra.estimates.quotas import quota_lines
 from evenflow.infra.estimates.traffic import Traffic
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.synthesized_settings import (
@@ -21,7 +21,7 @@ from evenflow.infra.settings.synthesized_settings import (
 )
 from evenflow.infra.updates.stacks import synthesized_stacks
 
-# What people look for in a list of resources. Permissions, routes and the like are left out.
+# The resource types that are counted. Permissions, routes and the like are left out.
 _SHOWN = (
     ("AWS::EC2::VPC", "VPC"),
     ("AWS::EC2::VPCEndpoint", "VPC endpoints"),
@@ -59,7 +59,7 @@ def announcement(
             *_assumptions(traffic),
             "",
             "Quotas that the account needs (Service Quotas):",
-            *(f"  {line}" for line in announced(settings, traffic)),
+            *(f"  {line}" for line in quota_lines(settings, traffic)),
             *_warnings(settings),
         ]
     )
@@ -77,7 +77,7 @@ def summary(settings: EnvironmentSettings, assembly: Path) -> str:
 
 
 def _warnings(settings: EnvironmentSettings) -> list[str]:
-    """Settings that may not be meant."""
+    """Notes on settings that may be a mistake."""
     lines, region = [], settings.region
     if region.dearer is None:
         lines.append(f"how much dearer {region.name} is than us-east-1 is not known here.")
@@ -107,7 +107,7 @@ def _created(templates: Mapping[str, Template]) -> list[str]:
     return [f"It has {types.total()} resources, among them {shown}."]
 
 
-def _table(rows: list[Row]) -> list[str]:
+def _table(rows: list[CostRow]) -> list[str]:
     heading = (
         f"{'about, in US dollars':<44}{'a month at rest':>18}"
         f"{'1,000 streams: an hour':>26}{'a month of that':>18}"
@@ -131,7 +131,7 @@ def _assumptions(traffic: Traffic) -> list[str]:
     frames = f"{traffic.frames_per_second:g} frames a second of {traffic.frame_bytes} bytes"
     return [
         (
-            f"{traffic.streams:,} streams: so many answers being generated at each moment, "
+            f"{traffic.streams:,} streams: that number of answers being generated at each moment, "
             f"{answers}; {frames};"
         ),
         (

@@ -1,4 +1,4 @@
-"""All stacks of one environment."""
+"""Builds all stacks of one environment."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from evenflow.infra.stacks import (
 
 
 def build_application(app: cdk.App, settings: EnvironmentSettings) -> None:
-    """Add the environment's stacks to the app. Their account is the one that is deployed to.
+    """Add the environment's stacks to the app. The account is that of the deployment.
 
     Raises:
-        NobodyIsPagedError: staging or prod has nobody whom its alarms wake.
+        NobodyIsPagedError: alarms of staging or prod have no receiver of pages.
     """
     check_somebody_is_paged(settings.name, settings.alarms)
     _bound_roles(app, settings.permissions_boundary)
@@ -87,7 +87,7 @@ def _firewall(app: cdk.App, settings: EnvironmentSettings) -> FirewallStack | No
     firewall = settings.edge.firewall
     if firewall is None:
         return None
-    # In us-east-1, beside those of other regions.
+    # us-east-1 may have one for each region, so the name has the region.
     stack_id = f"{settings.global_prefix}-firewall"
     return FirewallStack(app, stack_id, settings=settings, firewall=firewall)
 
@@ -111,7 +111,7 @@ def _with_certificate(app: cdk.App, settings: EnvironmentSettings) -> Environmen
         return settings
     stack = CertificateStack(
         app,
-        # In us-east-1, beside those of other regions.
+        # us-east-1 may have one for each region, so the name has the region.
         f"{settings.global_prefix}-certificate",
         settings=settings,
         domain_name=edge.domain_name,

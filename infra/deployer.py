@@ -1,8 +1,8 @@
 """The role with which a workflow on GitHub deploys: `make deployer REPOSITORY=owner/name`, once for
 each account.
 
-GitHub signs who a job is, and AWS trusts that signature for one environment of one repository. No
-key is kept anywhere.
+GitHub signs a job's identity, and AWS trusts that signature for one environment of one repository.
+No key is stored.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class DeployerStack(cdk.Stack):
 
     Args:
         repository: `owner/name` on GitHub.
-        environment: the environment in GitHub whose jobs may use the role. Its rules there say who
-            starts them, and from which branch.
+        environment: the environment in GitHub whose jobs may use the role. Its rules there limit
+            who starts them, and the branch.
         installation: begins the names of the stacks whose outputs it reads, and its own.
         provider_arn: GitHub's provider, if the account has it already: an account can have one. It
             may be from the stack of another region or installation. None: it is made.

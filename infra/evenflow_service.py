@@ -332,14 +332,14 @@ class EvenflowService(Construct):
 
 
 def _stack_region(scope: Construct, entry: object) -> Region:
-    """The entry of the stack's region: `entry` if given, else from the context or the table."""
+    """The entry of the stack's region: `entry`, else from the context or the table."""
     region = _region_name(scope)
     if entry is None:
         key = context_key(region)
         return region_named(region, {key: scope.node.try_get_context(key)})
-    given = region_named(entry) if isinstance(entry, str) else Region.model_validate(entry)
-    _check_region(scope, given)
-    return given
+    override = region_named(entry) if isinstance(entry, str) else Region.model_validate(entry)
+    _check_region(scope, override)
+    return override
 
 
 def _region_name(scope: Construct) -> str:

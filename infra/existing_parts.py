@@ -1,4 +1,4 @@
-"""The settings of an EvenflowService that follow from what its app has already."""
+"""The settings of an EvenflowService that follow from existing parts of its app."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.account import AwsAccount, AwsCallError
 from evenflow.infra.settings.inference_settings import BedrockSettings
 from evenflow.infra.settings.regions import Region, context_key
 
@@ -26,21 +26,21 @@ _CONTEXT = "cdk.context.json"
 
 
 class RegionLookupError(Exception):
-    """The account lacks something that an entry needs, or didn't answer."""
+    """The region lacks something that an entry needs, or AWS did not answer."""
 
 
 def look_up(name: str) -> Region:
-    """Ask the account for the entry of a region.
+    """Look the entry of a region up in the account.
 
     Raises:
         RegionLookupError: the region lacks something, or AWS refused to say.
     """
-    account = Account(name)
+    account = AwsAccount(name)
     try:
         lists = _prefix_lists(account)
         zones = _zones(account)
         geography, model_regions = _profile(account)
-    except Unanswered as error:
+    except AwsCallError as error:
         raise RegionLookupError(
             f"{name} could not be looked up: {error}. Check the credentials, and whether the "
             "account has opted into the region"
@@ -59,14 +59,14 @@ def look_up(name: str) -> Region:
     )
 
 
-def _prefix_lists(account: Account) -> dict[str, str]:
+def _prefix_lists(account: AwsAccount) -> dict[str, str]:
     names = {
         "cloudfront": "com.amazonaws.global.cloudfront.origin-facing",
         "s3": f"com.amazonaws.{account.region}.s3",
         "dynamodb": f"com.amazonaws.{account.region}.dynamodb",
     }
     filters = [{"Name": "prefix-list-name", "Values": list(names.values())}]
-    answer = account.ask("ec2", "describe_managed_prefix_lists", Filters=filters)
+    answer = account.call("ec2", "describe_managed_prefix_lists", Filters=filters)
     ids = {each["PrefixListName"]: each["PrefixListId"] for each in answer["PrefixLists"]}
     missing = [name for name in names.values() if name not in ids]
     if missing:
@@ -74,14 +74,14 @@ def _prefix_lists(account: Account) -> dict[str, str]:
     return {field: ids[name] for field, name in names.items()}
 
 
-def _zones(account: Account) -> tuple[str, ...]:
+def _zones(account: AwsAccount) -> tuple[str, ...]:
     filters = [{"Name": "zone-type", "Values": ["availability-zone"]}]
-    answer = account.ask("ec2", "describe_availability_zones", Filters=filters)
+    answer = account.call("ec2", "describe_availability_zones", Filters=filters)
     zones = (zone["ZoneId"] for zone in answer["AvailabilityZones"] if zone["State"] == "available")
     return tuple(sorted(zone for zone in zones if zone not in ZONES_WITHOUT_VPC_ORIGINS))
 
 
-def _profile(account: Account) -> tuple[str, tuple[str, ...]]:
+def _profile(account: AwsAccount) -> tuple[str, tuple[str, ...]]:
     """The geography of the default model's profile in the region, and where it leads."""
     model = BedrockSettings().foundation_model
     for profile in _profiles(account):
@@ -92,10 +92,10 @@ def _profile(account: Account) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
-def _profiles(account: Account) -> Iterator[dict[str, Any]]:
+def _profiles(account: AwsAccount) -> Iterator[dict[str, Any]]:
     token: dict[str, str] = {}
     while True:
-        page = account.ask(
+        page = account.call(
             "bedrock", "list_inference_profiles", typeEquals="SYSTEM_DEFINED", **token
         )
         yield from page["inferenceProfileSummaries"]

@@ -31,7 +31,7 @@ from evenflow.infra.settings.stack_settings import FirewallSettings, HostedZone
 
 
 class NetworkStack(cdk.Stack):
-    """The VPC of the load balancer and the tasks."""
+    """`evenflow-<env>-network`: the VPC of the load balancer and the tasks."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class NetworkStack(cdk.Stack):
 
 
 class DataStack(cdk.Stack):
-    """What outlives a deployment: tables, secrets, buckets and the queue of dead letters."""
+    """`evenflow-<env>-data`: tables, secrets, buckets, dead letters. They outlive deployments."""
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class DataStack(cdk.Stack):
         self.usage_arn = self._exported(f"{settings.prefix}-usage-arn", self.data.usage)
 
     def _exported(self, name: str, bucket: s3.IBucket) -> BucketArn:
-        """Under a name of our own, since the findings about it are acknowledged by name."""
+        """Export under a fixed name, by which findings of cdk-nag are acknowledged."""
         return BucketArn(name, self.export_value(bucket.bucket_arn, name=name))
 
 
 class InferenceStack(cdk.Stack):
-    """A SageMaker endpoint with our own GPUs, which outlives the handlers that call it."""
+    """`evenflow-<env>-sagemaker`: an endpoint with GPUs. It outlives the handlers that call it."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class InferenceStack(cdk.Stack):
 
 
 class ServiceStack(cdk.Stack):
-    """The handlers, their load balancer and, where the environment has some, the workers.
+    """`evenflow-<env>-service`: the handlers, their load balancer and, if set, the workers.
 
     Args:
         endpoint: access to a model that has a stack of its own. None: it is made in this one.
@@ -154,8 +154,9 @@ class ServiceStack(cdk.Stack):
 
 
 class FunctionsStack(cdk.Stack):
-    """The functions that open sessions, answer long polls, rotate the signing keys and write the
-    files of usage.
+    """`evenflow-<env>-functions`: the Lambda functions.
+
+    They open sessions, answer long polls, rotate the signing keys and write usage files.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class FunctionsStack(cdk.Stack):
 
 
 class CertificateStack(cdk.Stack):
-    """CloudFront's certificate, which is in us-east-1 for a deployment to any other region."""
+    """`evenflow-<env>-<region>-certificate`: CloudFront's, in us-east-1 for any other region."""
 
     def __init__(
         self,
@@ -196,7 +197,7 @@ class CertificateStack(cdk.Stack):
 
 
 class FirewallStack(cdk.Stack):
-    """The web ACL. CloudFront takes it from us-east-1 alone, so it has a stack of its own.
+    """`evenflow-<env>-<region>-firewall`: the web ACL, which CloudFront takes from us-east-1 alone.
 
     An alarm watches metrics of its own region, and calls a topic there. So for an environment in
     another region, the alarm and a topic are here.
@@ -231,7 +232,7 @@ class FirewallStack(cdk.Stack):
 
 
 class EdgeStack(cdk.Stack):
-    """The public address: CloudFront and the page."""
+    """`evenflow-<env>-edge`: the public address, with CloudFront and the page."""
 
     def __init__(
         self,
@@ -270,7 +271,7 @@ class EdgeStack(cdk.Stack):
 
 
 class CanaryStack(cdk.Stack):
-    """The canary, which needs the public address: it is deployed last."""
+    """`evenflow-<env>-canary`: it needs the public address, so it is deployed last."""
 
     def __init__(
         self,
@@ -296,7 +297,7 @@ class CanaryStack(cdk.Stack):
 
 
 class ObservabilityStack(cdk.Stack):
-    """Alarms and the dashboard."""
+    """`evenflow-<env>-observability`: alarms and the dashboard."""
 
     def __init__(
         self,

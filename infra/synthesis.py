@@ -15,7 +15,7 @@ from evenflow.infra.assets.function_package import FunctionPackageError
 from evenflow.infra.assets.page_build import PageNotBuiltError, build_missing_page
 from evenflow.infra.constructs.domain import DomainOutsideZoneError
 from evenflow.infra.constructs.network.network import UnreachableImageError
-from evenflow.infra.settings.context import DEFAULT_ENVIRONMENT, settings_of
+from evenflow.infra.settings.context import DEFAULT_ENVIRONMENT, settings_from_context
 from evenflow.infra.settings.environments import UnknownEnvironmentError
 from evenflow.infra.settings.observability_settings import NobodyIsPagedError
 from evenflow.infra.settings.regions import UnknownRegionError
@@ -24,10 +24,10 @@ from evenflow.infra.settings.synthesized_settings import write_settings
 
 
 class CommandLineTooOldError(Exception):
-    """The CDK command line can't read what this CDK writes."""
+    """The CDK command line is older than the schema of this CDK."""
 
 
-_REFUSALS = (
+_EXPECTED_ERRORS = (
     CommandLineTooOldError,
     UnknownEnvironmentError,
     UnknownRegionError,
@@ -45,7 +45,7 @@ def main() -> int:
     app = cdk.App()
     try:
         _synthesize(app)
-    except _REFUSALS as error:
+    except _EXPECTED_ERRORS as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -55,7 +55,7 @@ def _synthesize(app: cdk.App) -> None:
     _check_command_line()
     if app.node.try_get_context("env") is None:
         print(f"no -c env=… is given: env={DEFAULT_ENVIRONMENT}", file=sys.stderr)
-    settings = settings_of(app.node.get_all_context())
+    settings = settings_from_context(app.node.get_all_context())
     build_missing_page()
     build_application(app, settings)
     assembly = Path(app.synth().directory)
@@ -64,7 +64,7 @@ def _synthesize(app: cdk.App) -> None:
 
 
 def _check_command_line() -> None:
-    """Refuse an old command line. Its own message advises a release that can't be used."""
+    """Reject an old command line. Its own message advises an unusable release."""
     readable, needed = os.environ.get("CDK_CLI_ASM_VERSION", ""), Manifest.version()
     if readable and int(readable.partition(".")[0]) < int(needed.partition(".")[0]):
         raise CommandLineTooOldError(

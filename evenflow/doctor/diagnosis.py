@@ -1,4 +1,4 @@
-"""All checks of one address, side by side: they take as long as the longest."""
+"""All checks of one address, run concurrently: they take as long as the longest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from evenflow.doctor import headers, silence
+from evenflow.doctor import headers, streams
 from evenflow.doctor.evidence import (
     HeadCollector,
     NotTested,
@@ -60,7 +60,7 @@ class Examination:
 
 @dataclass
 class Diagnosis:
-    """What was seen at one address."""
+    """The observations at one address."""
 
     url: str
     hop_names: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Diagnosis:
 
 
 def diagnose(url: str, examination: Examination) -> Diagnosis:
-    """Make all checks. If no session opens, the others are skipped.
+    """Run all checks. If no session opens, the others are skipped.
 
     Raises:
         NotReached: no check could be made.
@@ -120,7 +120,7 @@ def _open(
 
 
 def _check_refusal(error: WrongAnswer) -> None:
-    """Separate Evenflow's own refusals from answers of hops.
+    """Separate Evenflow's own rejections from answers of hops.
 
     Raises:
         NotReached: Evenflow opens no session for this caller, or not now.
@@ -178,7 +178,7 @@ class _Checks:
         return model_name(self._first) == _DEMO_MODEL
 
     def _one_answer(self) -> list[Observation]:
-        """Ask by our own protocol, and run the checks that need an answer."""
+        """Send a message by our own protocol, and run the checks that need its answer."""
         session, posted = self._first, list[tuple[str, str]]()
 
         def post() -> str:
@@ -209,7 +209,7 @@ class _Checks:
         return read_whole_completion(self._session(), self._question)
 
     def _idle_websocket(self) -> str:
-        return silence.keep_websocket(self._session(), self._examination.idle_seconds)
+        return streams.keep_websocket(self._session(), self._examination.idle_seconds)
 
     def _idle_answer(self) -> list[Observation]:
         """Read a silent answer by events and by a poll."""
@@ -222,18 +222,20 @@ class _Checks:
                     "same hops shows it"
                 )
             session = self._session()
-            posted.append((session, ask(session, silence.silent_question(seconds))))
+            posted.append((session, ask(session, streams.silent_question(seconds))))
             return ""
 
         message = observe("idle event stream", post)
         if not posted:
             return [message]
-        (message_at,) = posted
+        (idle_response,) = posted
         with ThreadPoolExecutor(2) as threads:
             events = threads.submit(
-                observe, "idle event stream", partial(silence.keep_events, *message_at, seconds)
+                observe,
+                "idle event stream",
+                partial(streams.keep_events, *idle_response, seconds),
             )
             poll = threads.submit(
-                observe, "idle poll", partial(silence.keep_poll, *message_at, seconds)
+                observe, "idle poll", partial(streams.keep_poll, *idle_response, seconds)
             )
             return [events.result(), poll.result()]

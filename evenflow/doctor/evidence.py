@@ -88,7 +88,7 @@ class NotTested(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one check saw.
+    """The result of one check.
 
     Args:
         mark: ✓ as it should be, ✗ wrong, ! harmless or not tested.
@@ -134,7 +134,7 @@ def _is_limit(error: Exception) -> bool:
 
 
 def judge_error(error: Exception, description: str) -> tuple[HopFault | None, str]:
-    """The fault that an error shows, and what was seen.
+    """The fault that an error shows, and a description.
 
     Args:
         description: the error, in words.
@@ -154,7 +154,7 @@ def judge_error(error: Exception, description: str) -> tuple[HopFault | None, st
 
 
 def judge_answer(answer: HttpAnswer) -> tuple[HopFault | None, str]:
-    """The fault that an answer with an unexpected status shows, and what was seen."""
+    """The fault that an answer with an unexpected status shows, and a description."""
     error = evenflow_error(answer)
     if error is not None:
         code = error.get("code")

@@ -1,4 +1,4 @@
-"""What hops do to the heads and the bodies of requests."""
+"""Checks of what hops change in heads and bodies: cookies, CORS, caching, body size."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from evenflow.stream_core.http.routes import (
 
 _EVENTS_COOKIE = "evenflow-events"
 _RESUMED_AFTER = 3
-# What a server takes, unless its EVENFLOW_REQUEST_BYTES says otherwise.
+# A server's default limit of a body (EVENFLOW_REQUEST_BYTES).
 _BODY_BYTES = 4 * 1_048_576
-# For the rest of the body, beside its long text.
+# For the rest of the body, in addition to its long text.
 _SPARE_BYTES = 4_096
 
 
@@ -113,7 +113,7 @@ def check_last_event_id(session: Session, response_id: str) -> str:
 
 
 def check_caching(session: Session, response_id: str) -> str:
-    """Check that no hop caches a refusal and returns it to a caller with a token."""
+    """Check that no hop caches a rejection and returns it to a caller with a token."""
     try:
         check_refusals(session, response_id)
     except UnexpectedAnswer:

@@ -24,7 +24,7 @@ _SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class HopFault:
-    """One thing that a hop does wrong.
+    """A fault of a hop.
 
     Args:
         name: one word, for the report and the page.

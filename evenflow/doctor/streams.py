@@ -10,6 +10,7 @@ A model's silence must not count as a hop's. Three facts separate them:
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -20,14 +21,15 @@ from http.client import IncompleteRead
 from threading import Event
 
 from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
 
 from evenflow.doctor.evidence import HopFaultFound, NotTested, Observation, observe
-from evenflow.doctor.hop_faults import BUFFERING, CUT
+from evenflow.doctor.hop_faults import BUFFERING, CUT, IDLE
 from evenflow.functions.canary.front_door import Session
 from evenflow.functions.canary.protocols import STREAMED, WHOLE, read_streamed, read_whole
-from evenflow.functions.canary.reading import CameAtOnce, Reading, Stopwatch, StreamCut
-from evenflow.functions.canary.transports import over_events, over_polls, over_websocket
-from evenflow.stream_core.http.routes import POLL
+from evenflow.functions.canary.reading import CameAtOnce, Stopwatch, StreamCut, TimedAnswer
+from evenflow.functions.canary.transports import V1, over_events, over_polls, over_websocket
+from evenflow.stream_core.http.routes import EVENTS, POLL, WEBSOCKET
 
 WEBSOCKET_CHECK, EVENTS_CHECK, POLL_CHECK = "WebSocket", "server-sent events", "long poll"
 _POLL_EVERY_SECONDS = 0.2
@@ -45,7 +47,7 @@ _ENDED = ("completed", "error", "cancelled")
 _CUTS = (StreamCut, IncompleteRead, ConnectionClosed, ConnectionResetError)
 
 Arrivals = Sequence[tuple[int, float]]
-Read = Callable[[Stopwatch], Reading]
+Read = Callable[[Stopwatch], TimedAnswer]
 
 
 @dataclass
@@ -90,7 +92,7 @@ class AnswerPace:
 
 @dataclass(frozen=True, slots=True)
 class ReadStream:
-    """The pieces that came over a stream. `cut_seconds`: when it was cut. None: it was not."""
+    """The pieces of a stream. `cut_seconds`: when it was cut. None: it was not."""
 
     arrivals: Arrivals
     cut_seconds: float | None = None
@@ -112,8 +114,8 @@ class ReadStream:
         is_enough = len(self.arrivals) >= _FEWEST_PIECES and self.seconds > _MOMENT_SECONDS
         return self.moments / self.seconds if is_enough else 0.0
 
-    def described(self) -> str:
-        """In words."""
+    def description(self) -> str:
+        """The pieces and their times, in words."""
         first, last = self.arrivals[0][1], self.arrivals[-1][1]
         return f"{len(self.arrivals)} pieces, the first after {first:.1f} s, the last {last:.1f} s"
 
@@ -137,7 +139,7 @@ def read_stream(read: Read) -> ReadStream:
 def read_transports(session: Session, response_id: str, pace: AnswerPace) -> list[Observation]:
     """Read one answer over WebSocket, events and polls at once."""
 
-    def start(read: Callable[[Session, str, Stopwatch], Reading]) -> Future[ReadStream]:
+    def start(read: Callable[[Session, str, Stopwatch], TimedAnswer]) -> Future[ReadStream]:
         return threads.submit(read_stream, partial(read, session, response_id))
 
     # Leaving the pool waits for all of them.
@@ -176,11 +178,11 @@ def _judge_moments(stream: ReadStream, pace: AnswerPace, usual_rate: float) -> s
         seen = f"all came at once, which the server had over {pace.spread_seconds:.1f} s"
         raise HopFaultFound(BUFFERING, seen)
     if pieces < _FEWEST_PIECES:
-        raise NotTested(f"{stream.described()}: too few to tell (--question asks for more)")
+        raise NotTested(f"{stream.description()}: too few to tell (--question asks for more)")
     if moments < _FEWEST_PART * pieces and moments < _FEWEST_PART * usual_rate * seconds:
         seen = f"{pieces} pieces came in {moments} moments of {seconds:.1f} s"
         raise HopFaultFound(BUFFERING, seen)
-    return stream.described()
+    return stream.description()
 
 
 def read_completion(session: Session, question: str, pace: AnswerPace) -> str:
@@ -202,3 +204,74 @@ def read_whole_completion(session: Session, question: str) -> str:
     except _CUTS as error:
         raise HopFaultFound(CUT, f"cut after {stopwatch.elapsed:.1f} s") from error
     return f"came after {stopwatch.elapsed:.1f} s"
+
+
+# Below the 60 s that the server waits for a model's next sign of life.
+_LONGEST_GAP_SECONDS = 50.0
+# The longest wait of a poll in AWS.
+_LONGEST_POLL_SECONDS = 25.0
+_PONG_SECONDS = 10.0
+# If bytes came within this last share of the time, a stream didn't end for silence.
+_LATELY = 0.2
+
+
+def silent_question(seconds: float) -> str:
+    """A question to the demo model, with `seconds` of silence in the answer."""
+    gaps = 1 + int(seconds / _LONGEST_GAP_SECONDS)
+    return f"#demo tokens={gaps + 1} gap_ms={1000 * seconds / gaps:.0f}"
+
+
+def keep_websocket(session: Session, seconds: float) -> str:
+    """Keep a WebSocket open and send nothing, as a page does between questions."""
+    stopwatch = Stopwatch()
+    with session.front_door.websocket(WEBSOCKET.path, V1, session.token) as socket:
+        try:
+            while (remaining := seconds - stopwatch.elapsed) > 0:
+                _receive(socket, remaining)
+            socket.send(json.dumps({"type": "ping"}))
+            while (frame := _receive(socket, _PONG_SECONDS)) and frame["type"] != "pong":
+                pass
+        except ConnectionClosed as error:
+            seen = f"cut after {stopwatch.elapsed:.1f} s without a frame"
+            raise HopFaultFound(IDLE, seen) from error
+    if not frame:
+        raise HopFaultFound(IDLE, f"dead without a word after {seconds:.0f} s: no pong came")
+    return f"open after {seconds:.0f} s without a frame"
+
+
+def _receive(socket: ClientConnection, seconds: float) -> dict[str, object]:
+    """The next frame. Empty if none comes in time."""
+    try:
+        frame: dict[str, object] = json.loads(socket.recv(seconds))
+    except TimeoutError:
+        return {}
+    return frame
+
+
+def keep_events(session: Session, response_id: str, seconds: float) -> str:
+    """Read the events of an answer that is silent."""
+    path = EVENTS.with_names(response_id=response_id)
+    stopwatch, last_at, text = Stopwatch(), 0.0, b""
+    try:
+        with session.front_door.stream("GET", path, None, session.bearer) as answer:
+            for line in answer:
+                last_at, text = stopwatch.elapsed, line or text
+                if b"chat.response.completed" in line:
+                    return f"open after {seconds:.0f} s with heartbeats alone"
+    except IncompleteRead:
+        pass
+    elapsed = stopwatch.elapsed
+    silence = elapsed - last_at
+    seen = f"cut after {elapsed:.1f} s, {silence:.1f} s after the last byte"
+    raise HopFaultFound(IDLE if silence > _LATELY * elapsed else CUT, seen)
+
+
+def keep_poll(session: Session, response_id: str, seconds: float) -> str:
+    """Poll for text that doesn't come."""
+    patience = min(seconds, _LONGEST_POLL_SECONDS)
+    path = POLL.with_names(response_id=response_id)
+    first = session.front_door.call(POLL.method, path, None, session.bearer).expect(200)
+    query = f"?from_index={first.json['metadata']['next_index']}&timeout_ms={1000 * patience:.0f}"
+    stopwatch = Stopwatch()
+    session.front_door.call(POLL.method, path + query, None, session.bearer).expect(200)
+    return f"answered after {stopwatch.elapsed:.1f} s"

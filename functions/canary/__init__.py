@@ -1,1 +1,1 @@
-"""Asks through the front door as a client does: `make smoke`, and the canary of each minute."""
+"""Reads answers through the public address as a client does: `make smoke`, and the canary."""

@@ -1,7 +1,8 @@
 """`python -m evenflow.functions.canary smoke URL` (make smoke), and `… canary URL`.
 
-`smoke` checks everything once. `canary` asks once a minute, until Ctrl-C. The tenant's key comes
-from EVENFLOW_TENANT_KEY. Exit status: 0 all is well, 1 something is wrong, 2 it can't be tried.
+`smoke` checks everything once. `canary` reads an answer once a minute, until Ctrl-C. The tenant's
+key comes from EVENFLOW_TENANT_KEY. Exit status: 0 all is well, 1 something is wrong, 2 it can't be
+tried.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 
 from evenflow.functions.canary.checks import as_table
 from evenflow.functions.canary.front_door import FrontDoor
-from evenflow.functions.canary.smoke import QUESTION, Caller, canary, smoke
+from evenflow.functions.canary.smoke import QUESTION, CanaryCaller, canary, smoke
 
 _EVERY_SECONDS = 60.0
 
@@ -27,7 +28,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     key = os.environ.get("EVENFLOW_TENANT_KEY") or None
-    caller = Caller(front_door, arguments.question, arguments.tenant, key)
+    caller = CanaryCaller(front_door, arguments.question, arguments.tenant, key)
     if arguments.command == "smoke":
         findings = smoke(caller)
         print(as_table(findings))
@@ -38,7 +39,7 @@ def main() -> int:
         return 0
 
 
-def _every_minute(caller: Caller, times: int | None) -> int:
+def _every_minute(caller: CanaryCaller, times: int | None) -> int:
     wrong, number = False, 0
     while True:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a deployment does beside answering: sticky, resumable, cancellable, and never stale."""
+"""Checks of a deployment beyond answers: stickiness, resuming, cancelling, headers, caching."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from itertools import islice
 
 from websockets.sync.client import ClientConnection
 
-from evenflow.functions.canary.event_stream import ServerEvent, server_events
 from evenflow.functions.canary.front_door import FrontDoor, Session
-from evenflow.functions.canary.reading import Frame, LogText, Reading, Stopwatch, WrongAnswer
+from evenflow.functions.canary.reading import (
+    Frame,
+    LogText,
+    ServerEvent,
+    Stopwatch,
+    TimedAnswer,
+    WrongAnswer,
+    server_events,
+)
 from evenflow.functions.canary.transports import V1, ask, over_polls
 from evenflow.stream_core.http.routes import (
     CANCEL,
@@ -36,14 +43,14 @@ def session_names_the_address(front_door: FrontDoor, key: str | None, tenant: st
     """`POST /session` names the address that was called, and may not be stored."""
     answer = front_door.post_session(tenant, key)
     expected = front_door.url, f"{front_door.url.replace('http', 'ws', 1)}{WEBSOCKET.path}"
-    told = answer.json["http_url"], answer.json["ws_url"]
-    if told != expected:
-        raise WrongAnswer(f"it tells clients to call {told[0] or 'no address'} and {told[1]}")
+    http_url, ws_url = answer.json["http_url"], answer.json["ws_url"]
+    if (http_url, ws_url) != expected:
+        raise WrongAnswer(f"it tells clients to call {http_url or 'no address'} and {ws_url}")
     _expect_header(answer.headers, "Cache-Control", "no-store")
 
 
 def client_stays_with_its_task(session: Session) -> None:
-    """The cookie comes, and who brings all cookies back stays with its task."""
+    """The cookie comes, and a client that returns all cookies stays with its task."""
     jar, tasks = SimpleCookie(), set[str]()
     for _ in range(_CALLS):
         cookie = "; ".join(f"{name}={morsel.value}" for name, morsel in jar.items())
@@ -58,7 +65,7 @@ def client_stays_with_its_task(session: Session) -> None:
         raise WrongAnswer(f"{_CALLS} calls with the cookie reached {len(tasks)} tasks")
 
 
-def answer_goes_on_after_a_cut(session: Session, question: str) -> Reading:
+def answer_goes_on_after_a_cut(session: Session, question: str) -> TimedAnswer:
     """Events go on behind `Last-Event-ID`, without a gap and without a repetition."""
     stopwatch, log = Stopwatch(), LogText()
     response_id = ask(session, question)
@@ -92,7 +99,7 @@ def events_of(
 
 
 def cancel_stops_the_answer(session: Session, question: str) -> None:
-    """A message over the WebSocket is cancelled by a call, and the socket is told."""
+    """A message over the WebSocket is cancelled by a call, and the socket receives the end."""
     front_door = session.front_door
     message = {"type": "chat.message", "message_id": "m1", "payload": {"text": question}}
     with front_door.websocket(WEBSOCKET.path, V1, session.token) as socket:
@@ -125,10 +132,10 @@ def headers_come_through(session: Session, question: str) -> None:
     response_id = ask(session, question)
     path = EVENTS.with_names(response_id=response_id)
     with session.front_door.stream("GET", path, None, session.bearer) as stream:
-        told = stream.headers
-    if told.get("Evenflow-Via") not in _VIA:
-        raise WrongAnswer(f"Evenflow-Via is {told.get('Evenflow-Via')!r}")
-    _expect_header(told, "Cache-Control", "no-cache, no-transform")
+        headers = stream.headers
+    if headers.get("Evenflow-Via") not in _VIA:
+        raise WrongAnswer(f"Evenflow-Via is {headers.get('Evenflow-Via')!r}")
+    _expect_header(headers, "Cache-Control", "no-cache, no-transform")
     session.call(CANCEL, response_id=response_id).expect(200)
     page = session.front_door.call("GET", INDEX.path).expect(200).headers
     _expect_header(page, "X-Content-Type-Options", "nosniff")
@@ -140,7 +147,7 @@ def headers_come_through(session: Session, question: str) -> None:
 
 
 def errors_are_not_kept(session: Session, question: str) -> None:
-    """Who is refused without a token is answered with one, at the same addresses."""
+    """A call that is rejected without a token is answered with one, at the same address."""
     response_id = ask(session, question)
     check_refusals(session, response_id)
     session.call(CANCEL, response_id=response_id).expect(200)
@@ -150,7 +157,7 @@ def check_refusals(session: Session, response_id: str) -> None:
     """Read a response without a token and then with it, at the same addresses.
 
     Raises:
-        WrongAnswer: the refusal comes again.
+        WrongAnswer: the rejection comes again.
     """
     for route in (POLL, STREAM):
         path = route.with_names(response_id=response_id)

@@ -1,4 +1,4 @@
-"""Checks of a deployment, made side by side, and the table of what they found."""
+"""Checks of a deployment, run concurrently, and the table of their results."""
 
 from __future__ import annotations
 
@@ -11,47 +11,48 @@ from http.cookies import CookieError
 
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from evenflow.functions.canary.reading import Reading, WrongAnswer
+from evenflow.functions.canary.reading import TimedAnswer, WrongAnswer
 
 _FAILURES = (
     *(WrongAnswer, OSError, HTTPException, WebSocketException),
     *(LookupError, AttributeError, TypeError, ValueError, CookieError),
 )
 # More would be a burst of sessions that an environment's throttle refuses.
-_SIDE_BY_SIDE = 4
+_CONCURRENT_CHECKS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must be so.
+    """One check of a deployment.
 
     Args:
-        run: looks. It raises `WrongAnswer` where it is not so, and returns a reading or nothing.
-        look_at: what to look at then.
+        run: makes the check. It raises `WrongAnswer` if it fails, else returns a TimedAnswer or
+            None.
+        look_at: what to look at if it fails.
     """
 
     name: str
-    run: Callable[[], Reading | None]
+    run: Callable[[], TimedAnswer | None]
     look_at: str
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What a check found. `wrong` says what came instead; None: all is well.
+class CheckResult:
+    """The result of a check. `wrong` says what came instead; None: the check passed.
 
     Args:
         error: the exception that `wrong` describes.
     """
 
     check: Check
-    reading: Reading | None
+    reading: TimedAnswer | None
     seconds: float
     wrong: str | None
     error: Exception | None = None
 
 
-def run_check(check: Check) -> Finding:
-    """Run one. A connection that fails is a finding, too, and so is what can't be read."""
+def run_check(check: Check) -> CheckResult:
+    """Run a check. Failed connections and unreadable answers are results, too."""
     began = time.monotonic()
     reading, failure = None, None
     try:
@@ -59,7 +60,7 @@ def run_check(check: Check) -> Finding:
     except _FAILURES as error:
         failure = error
     wrong = None if failure is None else _description(failure)
-    return Finding(check, reading, time.monotonic() - began, wrong, failure)
+    return CheckResult(check, reading, time.monotonic() - began, wrong, failure)
 
 
 def _description(error: Exception) -> str:
@@ -75,14 +76,14 @@ def _description(error: Exception) -> str:
     return f"not what the protocol says: {type(error).__name__} {error}"
 
 
-def run_checks(checks: Sequence[Check]) -> list[Finding]:
-    """Run all, some at a time, in their order."""
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
+def run_checks(checks: Sequence[Check]) -> list[CheckResult]:
+    """Run all checks, some concurrently. Results keep the order."""
+    with ThreadPoolExecutor(_CONCURRENT_CHECKS) as threads:
         return list(threads.map(run_check, checks))
 
 
-def as_table(findings: Sequence[Finding]) -> str:
-    """A line for each, and below a wrong one what to look at."""
+def as_table(findings: Sequence[CheckResult]) -> str:
+    """A line for each result, and below a failed one what to look at."""
     width = max(len(finding.check.name) for finding in findings)
     lines = [f"  {'':<{width}}  first text     total"]
     for finding in findings:

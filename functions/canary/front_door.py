@@ -57,7 +57,7 @@ class HttpAnswer:
 
 
 class UnexpectedAnswer(WrongAnswer):
-    """An answer has another status or form than it should."""
+    """An answer has an unexpected status or shape."""
 
     def __init__(self, answer: HttpAnswer, message: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class UnusableKey(WrongAnswer):
     """A key can't be sent: no header takes it. The message doesn't show it."""
 
 
-class _Connection(ClientConnection):
+class _NoRedirectConnection(ClientConnection):
     """A WebSocket that follows no redirect: no browser follows one."""
 
     def handshake(self, *arguments: Any, **named: Any) -> None:
@@ -83,7 +83,7 @@ class _Connection(ClientConnection):
 
 
 def answer_of_handshake(response: Response) -> HttpAnswer:
-    """What a handshake was answered with."""
+    """The answer to a handshake."""
     headers = Message()
     for name, value in response.headers.raw_items():
         headers[name] = value
@@ -116,7 +116,7 @@ class FrontDoor:
     """The address of a deployment. Each call has a connection of its own.
 
     Args:
-        url: `https://host` or `http://host:port`, with a path where it is served below one.
+        url: `https://host` or `http://host:port`, with a path if it is served below one.
         silence_seconds: how long a call may be silent.
         on_head: called with each answer when its head has come.
 
@@ -173,7 +173,7 @@ class FrontDoor:
             yield StreamedAnswer(answer)
 
     def post_session(self, tenant: str, key: str | None) -> HttpAnswer:
-        """What opening a session is answered with.
+        """Open a session, and return the answer.
 
         Raises:
             WrongAnswer: it is refused.
@@ -207,7 +207,7 @@ class FrontDoor:
             ping_interval=None,
             close_timeout=2,
             proxy=None,
-            create_connection=_Connection,
+            create_connection=_NoRedirectConnection,
         )
 
     def receive(self, websocket: ClientConnection) -> Any:
@@ -250,7 +250,7 @@ class Session:
 
     @property
     def bearer(self) -> dict[str, str]:
-        """The header that says whose call it is."""
+        """The header with the session's token."""
         return _bearer(self.token)
 
     def call(self, route: Route, body: object = None, **names: str) -> HttpAnswer:

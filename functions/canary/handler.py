@@ -1,4 +1,4 @@
-"""The Lambda function that asks through the front door each minute."""
+"""The Lambda function that reads an answer through the public address each minute."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from evenflow.functions.aws_client import aws_client
 from evenflow.functions.cached_secret import CachedSecret
-from evenflow.functions.canary.checks import Finding
+from evenflow.functions.canary.checks import CheckResult
 from evenflow.functions.canary.front_door import FrontDoor
-from evenflow.functions.canary.smoke import Caller, canary
-from evenflow.functions.settings import CanarySettings
+from evenflow.functions.canary.smoke import CanaryCaller, canary
+from evenflow.functions.lambda_runtime import aws_client
+from evenflow.functions.settings import CanaryFunctionSettings
 from evenflow.stream_aws.keys import parse_tenant_keys
 from evenflow.stream_core.metrics.canary_metrics import CANARY_FAILURES, CANARY_FIRST_TEXT
 
 logger = Logger()
 tracer = Tracer()
 
-_settings = CanarySettings.from_environment(os.environ)
+_settings = CanaryFunctionSettings.from_environment(os.environ)
 _tenant_keys = CachedSecret(
     aws_client("secretsmanager"), _settings.tenant_keys_secret, parse_tenant_keys, logger
 )
@@ -34,9 +34,9 @@ metrics.set_default_dimensions(Environment=_settings.metrics_environment)
 @logger.inject_lambda_context
 @tracer.capture_lambda_handler(capture_response=False)
 def handler(_event: object, _context: LambdaContext) -> None:
-    """Ask once, and publish what came of it over each transport."""
+    """Read one answer, and publish its times over each transport."""
     key = _tenant_keys.get().get(_settings.tenant)
-    caller = Caller(_front_door, _settings.question, _settings.tenant, key)
+    caller = CanaryCaller(_front_door, _settings.question, _settings.tenant, key)
     findings = canary(caller)
     _publish(findings)
     for finding in findings:
@@ -51,7 +51,7 @@ def handler(_event: object, _context: LambdaContext) -> None:
             )
 
 
-def _publish(findings: list[Finding]) -> None:
+def _publish(findings: list[CheckResult]) -> None:
     wrong = sum(finding.wrong is not None for finding in findings)
     metrics.add_metric(CANARY_FAILURES.name, MetricUnit.Count, wrong)
     for finding in findings:

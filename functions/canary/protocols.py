@@ -8,9 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evenflow.functions.canary.event_stream import server_events
 from evenflow.functions.canary.front_door import Session
-from evenflow.functions.canary.reading import Reading, Stopwatch, StreamCut, WrongAnswer
+from evenflow.functions.canary.reading import (
+    Stopwatch,
+    StreamCut,
+    TimedAnswer,
+    WrongAnswer,
+    server_events,
+)
 from evenflow.stream_core.http.routes import (
     ANTHROPIC_MESSAGES,
     CHAT,
@@ -46,7 +51,7 @@ class StreamedProtocol:
 
 @dataclass(frozen=True, slots=True)
 class WholeProtocol:
-    """A call that answers when all is there. `text` is the text in its answer."""
+    """A call that answers with the whole text. `text` extracts it from the answer."""
 
     name: str
     route: Route
@@ -65,7 +70,7 @@ def read_streamed(
     session: Session,
     question: str,
     stopwatch: Stopwatch | None = None,
-) -> Reading:
+) -> TimedAnswer:
     """Ask, and read the stream to its end.
 
     Raises:
@@ -87,7 +92,7 @@ def read_streamed(
     raise StreamCut(f"the stream was cut: it has no {protocol.last}")
 
 
-def read_whole(protocol: WholeProtocol, session: Session, question: str) -> Reading:
+def read_whole(protocol: WholeProtocol, session: Session, question: str) -> TimedAnswer:
     """Ask, and wait for the answer.
 
     Raises:
@@ -101,12 +106,12 @@ def read_whole(protocol: WholeProtocol, session: Session, question: str) -> Read
     return stopwatch.ended(text)
 
 
-def _asked(question: str) -> list[Json]:
+def _user_messages(question: str) -> list[Json]:
     return [{"role": "user", "content": question}]
 
 
 def _completion(model: str, question: str) -> Json:
-    return {"model": model, "messages": _asked(question)}
+    return {"model": model, "messages": _user_messages(question)}
 
 
 def _response(model: str, question: str) -> Json:
@@ -114,7 +119,7 @@ def _response(model: str, question: str) -> Json:
 
 
 def _message(model: str, question: str) -> Json:
-    return {"model": model, "max_tokens": _MOST_TOKENS, "messages": _asked(question)}
+    return {"model": model, "max_tokens": _MOST_TOKENS, "messages": _user_messages(question)}
 
 
 def _chat(_model: str, question: str) -> Json:

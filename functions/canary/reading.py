@@ -1,19 +1,19 @@
-"""What came of an answer, and when."""
+"""An answer that is read: its text, its times, and server-sent events as they arrive."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 Frame = Mapping[str, Any]
-# A proxy that holds a stream back gives it away within milliseconds. A model takes longer.
+# A proxy that buffers a stream sends it within milliseconds. A model takes longer.
 _AT_ONCE_SECONDS = 0.1
 
 
 class WrongAnswer(Exception):
-    """What came is not what the contract says. The message says what came."""
+    """An answer breaks the contract. The message says what came."""
 
 
 class CameAtOnce(WrongAnswer):
@@ -25,15 +25,15 @@ class StreamCut(WrongAnswer):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TimedAnswer:
     """An answer's text, and seconds from the question to its first text and to its last."""
 
     text: str
     first_seconds: float
     last_seconds: float
 
-    def streamed(self) -> Reading:
-        """The same reading.
+    def streamed(self) -> TimedAnswer:
+        """Check that the text came in pieces, and return the same.
 
         Raises:
             CameAtOnce: all text came at once.
@@ -47,7 +47,7 @@ class Reading:
 
 
 class Stopwatch:
-    """Takes the times of an answer that was asked for just now."""
+    """Measures the times of an answer, from the request on."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -61,18 +61,18 @@ class Stopwatch:
         return self._clock() - self._began
 
     def text_came(self, index: int = 0) -> None:
-        """Some text is there."""
+        """Record the arrival of some text."""
         self.arrivals.append((index, self.elapsed))
 
-    def ended(self, text: str) -> Reading:
-        """The whole reading.
+    def ended(self, text: str) -> TimedAnswer:
+        """The timed answer, at its end.
 
         Raises:
             WrongAnswer: there was no text.
         """
         if not self.arrivals or not text.strip():
             raise WrongAnswer("the answer ended without any text")
-        return Reading(text, self.arrivals[0][1], self.arrivals[-1][1])
+        return TimedAnswer(text, self.arrivals[0][1], self.arrivals[-1][1])
 
 
 class LogText:
@@ -84,11 +84,11 @@ class LogText:
 
     @property
     def text(self) -> str:
-        """All of it so far."""
+        """The text so far."""
         return "".join(text for _, text in self._deltas)
 
     def take(self, frame: Frame, stopwatch: Stopwatch) -> None:
-        """The next frame; those that are not about the text are passed over.
+        """Add the next frame. Frames without text are ignored.
 
         Raises:
             WrongAnswer: the response failed, or is the fallback answer.
@@ -112,3 +112,31 @@ def _check_end(frame: Frame) -> None:
         raise WrongAnswer("the fallback answer came: the model failed")
     if frame["finish_reason"] not in {"stop", "length"}:
         raise WrongAnswer(f"the answer ended with {frame['finish_reason']}")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event. `data` is "" for an event without, `event_id` None where it names none."""
+
+    kind: str
+    data: str
+    event_id: str | None
+
+
+def server_events(lines: Iterable[bytes]) -> Iterator[ServerEvent]:
+    """The events of a body's lines, without comments and unfinished events."""
+    kind, data, event_id = "message", list[str](), None
+    for line in lines:
+        text = line.decode().rstrip("\r\n")
+        name, _, value = text.partition(":")
+        value = value.removeprefix(" ")
+        if not text:
+            if data:
+                yield ServerEvent(kind, "\n".join(data), event_id)
+            kind, data, event_id = "message", [], None
+        elif name == "event":
+            kind = value
+        elif name == "data":
+            data.append(value)
+        elif name == "id":
+            event_id = value

@@ -1,25 +1,26 @@
-"""Everything that a deployment must do for its clients, as checks."""
+"""All checks of a deployment, and the canary's: one answer over every transport."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
 from evenflow.functions.canary import behaviours
-from evenflow.functions.canary.checks import Check, Finding, run_check, run_checks
+from evenflow.functions.canary.checks import Check, CheckResult, run_check, run_checks
 from evenflow.functions.canary.front_door import FrontDoor, Session
-from evenflow.functions.canary.one_answer import read_one_answer
 from evenflow.functions.canary.protocols import STREAMED, WHOLE, read_streamed, read_whole
-from evenflow.functions.canary.reading import Reading
+from evenflow.functions.canary.reading import Stopwatch, TimedAnswer
+from evenflow.functions.canary.transports import TRANSPORTS, ask
 
 QUESTION = "Count from one to sixty in words."
 """Its answer takes a model some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks what, and where. `key`: the tenant's, where it has one."""
+class CanaryCaller:
+    """The address, question and tenant of the checks. `key`: the tenant's. None: it has none."""
 
     front_door: FrontDoor
     question: str = QUESTION
@@ -35,28 +36,28 @@ class Caller:
         return self.front_door.open_session(self.tenant, self.key)
 
 
-def smoke(caller: Caller) -> list[Finding]:
-    """Check everything. Where no session opens, nothing else is tried."""
+def smoke(caller: CanaryCaller) -> list[CheckResult]:
+    """Run all checks. If no session opens, only that one."""
     first = run_check(_session(caller))
     if first.wrong is not None:
         return [first]
     return [first, *canary(caller), *run_checks([*_protocols(caller), *_behaviours(caller)])]
 
 
-def canary(caller: Caller) -> list[Finding]:
-    """One answer over every transport; or one finding, where it could not be asked for."""
-    found: list[Finding] = []
+def canary(caller: CanaryCaller) -> list[CheckResult]:
+    """Read one answer over every transport. One result, if its message was not accepted."""
+    found: list[CheckResult] = []
 
     def ask() -> None:
         found.extend(read_one_answer(caller.session(), caller.question))
 
-    asked = run_check(
+    message = run_check(
         Check("a message", ask, "the handlers: their health, their log, the queue and the model")
     )
-    return found if asked.wrong is None else [asked]
+    return found if message.wrong is None else [message]
 
 
-def _session(caller: Caller) -> Check:
+def _session(caller: CanaryCaller) -> Check:
     return Check(
         "/session",
         partial(behaviours.session_names_the_address, caller.front_door, caller.key, caller.tenant),
@@ -66,7 +67,7 @@ def _session(caller: Caller) -> Check:
     )
 
 
-def _protocols(caller: Caller) -> Iterator[Check]:
+def _protocols(caller: CanaryCaller) -> Iterator[Check]:
     for streamed in STREAMED:
         yield Check(
             streamed.name,
@@ -83,12 +84,12 @@ def _protocols(caller: Caller) -> Iterator[Check]:
         )
 
 
-def _in_a_session(caller: Caller, read: Callable[[Session, str], Reading]) -> Reading:
+def _in_a_session(caller: CanaryCaller, read: Callable[[Session, str], TimedAnswer]) -> TimedAnswer:
     return read(caller.session(), caller.question)
 
 
-def _behaviours(caller: Caller) -> Iterator[Check]:
-    def in_a_session(act: Callable[[Session, str], Reading | None]) -> Reading | None:
+def _behaviours(caller: CanaryCaller) -> Iterator[Check]:
+    def in_a_session(act: Callable[[Session, str], TimedAnswer | None]) -> TimedAnswer | None:
         return act(caller.session(), caller.question)
 
     yield Check(
@@ -117,3 +118,41 @@ def _behaviours(caller: Caller) -> Iterator[Check]:
         "the cache policies (CachingDisabled), the error caching TTL (0), and whatever caches in "
         "front of CloudFront",
     )
+
+
+def read_one_answer(session: Session, question: str) -> list[CheckResult]:
+    """Send one message, and read its answer over each transport. All must give the same text.
+
+    Raises:
+        WrongAnswer, OSError, HTTPException: the message is not accepted.
+    """
+    stopwatches = [Stopwatch() for _ in TRANSPORTS]
+    response_id = ask(session, question)
+    checks = [
+        Check(
+            transport.name,
+            partial(transport.read, session, response_id, stopwatch),
+            transport.look_at,
+        )
+        for transport, stopwatch in zip(TRANSPORTS, stopwatches, strict=True)
+    ]
+    with ThreadPoolExecutor(len(checks)) as threads:
+        return _compared(list(threads.map(run_check, checks)))
+
+
+def _compared(findings: list[CheckResult]) -> list[CheckResult]:
+    """The same results; a text that differs from the most frequent one is wrong."""
+    texts = [finding.reading.text for finding in findings if finding.reading is not None]
+    common_text = max(texts, key=texts.count, default="")
+    return [
+        finding
+        if finding.reading is None or finding.reading.text == common_text
+        else CheckResult(
+            finding.check,
+            finding.reading,
+            finding.seconds,
+            f"{len(finding.reading.text)} characters, and over others {len(common_text)}: not one "
+            "text",
+        )
+        for finding in findings
+    ]

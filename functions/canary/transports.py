@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from evenflow.functions.canary.event_stream import server_events
 from evenflow.functions.canary.front_door import Session
 from evenflow.functions.canary.reading import (
     Frame,
     LogText,
-    Reading,
     Stopwatch,
     StreamCut,
+    TimedAnswer,
     WrongAnswer,
+    server_events,
 )
 from evenflow.stream_core.http.routes import (
     EVENTS,
@@ -31,21 +31,21 @@ V1, COMPACT, REALTIME_V1 = "evenflow.v1", "evenflow.v1.compact", "evenflow.realt
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """One way by which a response comes.
+    """One transport of a response.
 
     Args:
-        name: as people are told.
+        name: in the table.
         read: reads the response with this id to its end.
-        look_at: what to look at where it does not come.
+        look_at: what to look at if it fails.
     """
 
     name: str
-    read: Callable[[Session, str, Stopwatch], Reading]
+    read: Callable[[Session, str, Stopwatch], TimedAnswer]
     look_at: str
 
 
 def ask(session: Session, question: str) -> str:
-    """Send a session's first message; the id of its response.
+    """Send a session's first message. Returns the id of its response.
 
     Raises:
         WrongAnswer: it is not accepted.
@@ -59,32 +59,32 @@ def ask(session: Session, question: str) -> str:
     return response_id
 
 
-def over_websocket(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+def over_websocket(session: Session, response_id: str, stopwatch: Stopwatch) -> TimedAnswer:
     """Over `/ws`, in JSON objects."""
     resume = {"type": "response.resume", "response_id": response_id, "after": -1}
     return _over_socket(session, WEBSOCKET.path, V1, resume, stopwatch)
 
 
-def over_compact_websocket(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+def over_compact_websocket(session: Session, response_id: str, stopwatch: Stopwatch) -> TimedAnswer:
     """Over `/ws`, with deltas as arrays."""
     resume = {"type": "response.resume", "response_id": response_id, "after": -1}
     return _over_socket(session, WEBSOCKET.path, COMPACT, resume, stopwatch)
 
 
-def over_realtime(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+def over_realtime(session: Session, response_id: str, stopwatch: Stopwatch) -> TimedAnswer:
     """Over `/realtime`."""
     resume = {"type": "resume", "response_id": response_id, "after": -1}
     return _over_socket(session, REALTIME.path, REALTIME_V1, resume, stopwatch)
 
 
-def over_events(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+def over_events(session: Session, response_id: str, stopwatch: Stopwatch) -> TimedAnswer:
     """Over server-sent events."""
     return _over_event_stream(
         session, EVENTS.with_names(response_id=response_id), stopwatch, _frame_of_event
     )
 
 
-def over_streams(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+def over_streams(session: Session, response_id: str, stopwatch: Stopwatch) -> TimedAnswer:
     """Over `/streams`, the Durable Streams protocol, live."""
     path = STREAM.with_names(response_id=response_id)
     return _over_event_stream(
@@ -92,7 +92,7 @@ def over_streams(session: Session, response_id: str, stopwatch: Stopwatch) -> Re
     )
 
 
-def over_polls(session: Session, response_id: str, stopwatch: Stopwatch) -> Reading:
+def over_polls(session: Session, response_id: str, stopwatch: Stopwatch) -> TimedAnswer:
     """By long polls."""
     path, next_index, epoch = POLL.with_names(response_id=response_id), 0, 1
     while True:
@@ -106,7 +106,7 @@ def over_polls(session: Session, response_id: str, stopwatch: Stopwatch) -> Read
             return _polled(body, stopwatch)
 
 
-def _polled(body: Frame, stopwatch: Stopwatch) -> Reading:
+def _polled(body: Frame, stopwatch: Stopwatch) -> TimedAnswer:
     if body["status"] != "completed" or body["metadata"]["degraded"]:
         raise WrongAnswer(f"the answer ended with {body['status']}")
     return stopwatch.ended(body["full_text"])
@@ -149,7 +149,7 @@ TRANSPORTS = (
 
 def _over_socket(
     session: Session, path: str, protocol: str, resume: Frame, stopwatch: Stopwatch
-) -> Reading:
+) -> TimedAnswer:
     front_door, log = session.front_door, LogText()
     with front_door.websocket(path, protocol, session.token) as socket:
         if socket.subprotocol != protocol:
@@ -163,9 +163,9 @@ def _over_socket(
 def _frame_of_socket(received: Any) -> Frame:
     """A frame of any WebSocket, as `evenflow.v1` has it."""
     if isinstance(received, list):
-        _, index, said, *_ = received
-        kind = "chat.response.delta" if isinstance(said, str) else "chat.response.event"
-        return {"type": kind, "index": index, "delta": said}
+        _, index, payload, *_ = received
+        kind = "chat.response.delta" if isinstance(payload, str) else "chat.response.event"
+        return {"type": kind, "index": index, "delta": payload}
     match received["type"]:
         case "token":
             return {
@@ -186,7 +186,7 @@ def _over_event_stream(
     path: str,
     stopwatch: Stopwatch,
     frames: Callable[[str, str], Iterator[Frame]],
-) -> Reading:
+) -> TimedAnswer:
     log = LogText()
     with session.front_door.stream("GET", path, None, session.bearer) as answer:
         for event in server_events(answer):

@@ -10,21 +10,20 @@ from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from evenflow.functions.aws_client import aws_client
 from evenflow.functions.cached_secret import CachedSecret
-from evenflow.functions.cold_start import ColdStart
-from evenflow.functions.edge_keys import EdgeKeys
 from evenflow.functions.http_api import (
+    EdgeKeys,
     Event,
     HttpApiAnswer,
     HttpApiRequest,
     answer_event,
     json_answer,
 )
+from evenflow.functions.lambda_runtime import ColdStart, aws_client
 from evenflow.functions.poll_response.long_poll import LongPoll, PollResult
 from evenflow.functions.poll_response.stored_responses import StoredResponses
 from evenflow.functions.settings import PollResponseSettings
-from evenflow.functions.tenant_records import TenantRecords
+from evenflow.functions.tenant_records import TenantRecordCache
 from evenflow.stream_aws.keys import parse_signing_keys
 from evenflow.stream_core.auth.rights import Right
 from evenflow.stream_core.auth.session_token import SessionTokens
@@ -50,7 +49,7 @@ _responses = StoredResponses(_dynamodb, _settings.responses_table)
 # This function doesn't read the secret's keys: a token that one of these opened lasts until it
 # expires.
 _tenants = Tenants(known=False, wall_time=time.time)
-_tenant_records = TenantRecords(_dynamodb, _settings.tenants_table, _tenants, logger)
+_tenant_records = TenantRecordCache(_dynamodb, _settings.tenants_table, _tenants, logger)
 
 # Without a service, which would be a second dimension. The alarms have only the environment.
 metrics = EphemeralMetrics(namespace="Evenflow", service="")
@@ -62,7 +61,7 @@ _cold_start = ColdStart(metrics)
 @tracer.capture_lambda_handler(capture_response=False)  # the response has a user's answer
 def handler(event: Event, context: LambdaContext) -> HttpApiAnswer:
     """Answer one event of the HTTP API."""
-    _cold_start.note(context)
+    _cold_start.record_call(context)
     origins, body_limit = _settings.allowed_origins, _settings.limits.message_bytes
     return answer_event(
         event,

@@ -23,8 +23,8 @@ from evenflow.stream_core.stores.response_store import (
     gapless,
 )
 
-# How long the first news may wait to be seen, and an end while the poll lingers: on average half of
-# it. A look costs a read unit.
+# The interval of reads before the first news, and while a poll lingers: news waits half of it on
+# average. Each read costs a read unit.
 _LOOK_SECONDS, _LINGERING_LOOK_SECONDS = 0.08, 0.2
 # A task may have sent its reader entries that the buffer doesn't have yet.
 _MOST_UNRECORDED_ENTRIES = 10_000
@@ -71,14 +71,14 @@ class LongPoll:
         response_id: which response.
         channel: the session that it must belong to.
         from_index: the first entry that the reader wants.
-        epoch: the newest epoch that the reader was told of, 1 if it doesn't say. Where a later
-            owner began before `from_index`, the reader begins again.
+        epoch: the newest epoch that the reader knows, 1 by default. If a later owner began before
+            `from_index`, the reader begins again.
         patience: how many seconds the reader waits.
         shared: whether it came with a share token.
-        most_waiting: how many polls of the response may wait: that many with share tokens, and as
-            many with the session's.
+        most_waiting: the limit of waiting polls of the response: one for share tokens, and the
+            same for session tokens.
         wall_time: seconds since the epoch, like the times in the buffer.
-        sleep: waits for so many seconds.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class LongPoll:
             self._sleep(min(_LINGERING_LOOK_SECONDS if look.has_news else _LOOK_SECONDS, waits))
 
     def _look(self, head: ResponseHead) -> tuple[_Look, float]:
-        """The entries that count by this head, and how many seconds to wait before answering."""
+        """The valid entries under this head, and the seconds to wait before answering."""
         found = gapless(head, self._chunks.values(), self._first_index(head))
         look, now = _Look(head, found, self._first_news(head)), self._wall_time()
         due = self._patience.look(
@@ -160,7 +160,7 @@ class LongPoll:
         return head.share_polls if self._shared else head.session_polls
 
     def _check_waiting(self, newer: int) -> None:
-        """Check that few newer polls wait. The newest goes on, since its reader is there."""
+        """Check the number of newer waiting polls. The newest goes on: its reader still waits."""
         if newer >= self._most_waiting:
             raise RateLimited(
                 "too many polls of this response wait; nothing is lost, poll again from the same "
@@ -193,7 +193,7 @@ class LongPoll:
 
     def _answer(self, look: _Look) -> PollResult:
         begun = self._from_index > 0 or look.found.began_at is not None
-        told_of = [
+        begun_epochs = [
             epoch for epoch, start in look.head.starts.items() if start < look.found.next_index
         ]
         polled = Polled(
@@ -201,7 +201,7 @@ class LongPoll:
             message_id=look.head.message_id,
             status=ResponseState.STREAMING if begun else ResponseState.QUEUED,
             part=self._part(look),
-            epoch=max([self._epoch, *told_of]),
+            epoch=max([self._epoch, *begun_epochs]),
         )
         ending = look.ending
         if ending is None:

@@ -24,7 +24,7 @@ class StoredResponses:
     """Reads responses from one table.
 
     All methods raise Overloaded when DynamoDB fails or can't be reached (`store_unavailable`), or
-    the response is in a form that this version can't read (`newer_form`).
+    a newer version wrote the response (`newer_form`).
 
     Args:
         client: a boto3 client of DynamoDB.
@@ -37,7 +37,7 @@ class StoredResponses:
     def note_poll(
         self, response_id: str, channel: str, now: float, *, shared: bool
     ) -> ResponseHead:
-        """Count a poll, which tells the response's owner that somebody reads. Returns the head.
+        """Count a poll, which shows the response's owner that it has a reader. Returns the head.
 
         Args:
             shared: whether it came with a share token.

@@ -8,8 +8,7 @@ from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from evenflow.functions.aws_client import aws_client
-from evenflow.functions.cold_start import ColdStart
+from evenflow.functions.lambda_runtime import ColdStart, aws_client
 from evenflow.functions.rotate_signing_keys.rotation import RotatingSecret, RotationRefused
 
 logger = Logger()
@@ -23,7 +22,7 @@ _client = aws_client("secretsmanager")
 @tracer.capture_lambda_handler(capture_response=False)
 def handler(event: Mapping[str, str], context: LambdaContext) -> None:
     """Do one step. If it raises, Secrets Manager tries again later, and the current keys stay."""
-    _cold_start.note(context)
+    _cold_start.record_call(context)
     secret = RotatingSecret(_client, event["SecretId"], event["ClientRequestToken"])
     step = event["Step"]
     if secret.is_current():
@@ -33,7 +32,7 @@ def handler(event: Mapping[str, str], context: LambdaContext) -> None:
         case "createSecret":
             secret.create()
         case "setSecret":
-            pass  # nothing else has the keys: everybody reads the secret
+            pass  # no service has a copy of the keys: all read the secret
         case "testSecret":
             secret.test()
         case "finishSecret":

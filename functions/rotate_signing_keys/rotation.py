@@ -68,7 +68,7 @@ class RotatingSecret:
         """Check that each version, the new and the current, accepts the other's tokens.
 
         Raises:
-            KeysUnreadable, AuthenticationFailed: the new version would log somebody out. The
+            KeysUnreadable, AuthenticationFailed: the new version would invalidate valid tokens. The
                 current one stays.
         """
         check_tokens(parse_signing_keys(self._pending()), parse_signing_keys(self._current()))
@@ -101,7 +101,7 @@ _TOKEN_SECONDS = 60
 
 
 class RotationRefused(Exception):
-    """The keys can't be rotated without logging somebody out. The message says what to mend."""
+    """The keys can't be rotated without invalidating tokens. The message says what to mend."""
 
 
 def rotated(keys: dict[str, str], fresh_kid: str, fresh_key: str) -> dict[str, str]:
@@ -110,7 +110,7 @@ def rotated(keys: dict[str, str], fresh_kid: str, fresh_key: str) -> dict[str, s
     Args:
         keys: secrets by key id: `[current]` when the secret is new, `[current, next]` after its
             first rotation, then `[current, previous, next]`. A single key goes on signing, since
-            nobody has read another one yet.
+            other processes have not read the new one yet.
 
     Raises:
         RotationRefused: there is no key, or more than three, or the new key's id is taken.

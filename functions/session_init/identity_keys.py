@@ -1,4 +1,4 @@
-"""Fetches the keys of one's own identity provider before a token of its is verified."""
+"""Fetches the keys of the operator's identity provider before one of its tokens is verified."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evenflow.stream_core.auth.oidc_keys import (
 _PIECE = 16_384
 
 
-class IdentityKeys:
+class IdentityKeyFetcher:
     """Keeps the keys by which identity tokens are verified. A call waits while they are fetched.
 
     Args:
@@ -37,9 +37,9 @@ class IdentityKeys:
         self._logger = logger
         self._wall_time = wall_time
 
-    def prepare(self, given: str | None) -> None:
+    def prepare(self, token: str | None) -> None:
         """Fetch the keys if this is a token that needs them."""
-        if not self.tokens.is_due(given, self._wall_time()):
+        if not self.tokens.is_due(token, self._wall_time()):
             return
         keys, settings = self.tokens.keys, self.tokens.settings
         keys.begin(self._wall_time())
@@ -55,7 +55,7 @@ class IdentityKeys:
 
 
 def _document(url: str) -> bytes:
-    """What is there. No other address is followed to: it might be anybody's.
+    """Fetch a document. Redirects are not followed: they could lead to another server.
 
     Raises:
         DocumentUnreadable: it is too large or too slow, or there is none.

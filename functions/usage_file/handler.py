@@ -10,13 +10,11 @@ from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from evenflow.functions.aws_client import aws_client
 from evenflow.functions.cached_secret import CachedSecret
-from evenflow.functions.cold_start import ColdStart
+from evenflow.functions.lambda_runtime import ColdStart, aws_client
 from evenflow.functions.settings import UsageFileSettings
-from evenflow.functions.usage_file.daily_files import DailyFiles
+from evenflow.functions.usage_file.daily_files import DailyFiles, UsageTable
 from evenflow.functions.usage_file.usage_bucket import UsageBucket
-from evenflow.functions.usage_file.usage_table import UsageTable
 from evenflow.stream_aws.keys import parse_tenant_keys
 
 logger = Logger()
@@ -32,7 +30,7 @@ _tenant_keys = CachedSecret(
 _files = DailyFiles(
     UsageTable(aws_client("dynamodb", _ATTEMPTS, _READ_SECONDS), _settings.tenants_table),
     UsageBucket(aws_client("s3", _ATTEMPTS, _READ_SECONDS), _settings.usage_bucket),
-    given_tenants=lambda: _tenant_keys.get().keys(),
+    secret_tenants=lambda: _tenant_keys.get().keys(),
     kept_seconds=_settings.limits.usage_ttl_seconds,
     logger=logger,
 )
@@ -45,9 +43,9 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> None:
 
     If it raises, Lambda tries again, and what is still missing then is written a day later.
     """
-    _cold_start.note(context)
+    _cold_start.record_call(context)
     now = time.time()
     if "day" in event:
-        _files.write_anew(str(event["day"]), now)
+        _files.rewrite(str(event["day"]), now)
     else:
         _files.write_missing(now)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 PREFIX = "usage/"
-"""The prefix of all objects. The function may not touch any others."""
+"""The prefix of all objects, and of the function's permission."""
 
 _SUFFIX = ".jsonl"
 _TYPE = "application/jsonl"
@@ -43,9 +43,9 @@ class UsageBucket:
         return frozenset(key.removeprefix(PREFIX).removesuffix(_SUFFIX) for key in keys)
 
     def put(self, day: str, lines: Iterable[bytes]) -> Written:
-        """Write a day's file, in the place of the one that there may be.
+        """Write a day's file, and replace an existing one.
 
-        A part is in memory, twice.
+        A part is in memory twice.
         """
         place = {"Bucket": self._bucket, "Key": f"{PREFIX}{day}{_SUFFIX}"}
         parts = _parts(lines)

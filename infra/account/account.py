@@ -1,4 +1,4 @@
-"""The account that is called. Preflight only reads; `infra/removal` also deletes."""
+"""Calls to AWS with the caller's credentials. Preflight reads; `infra/removal` also deletes."""
 
 from __future__ import annotations
 
@@ -43,41 +43,41 @@ ACTIONS = (
     "sts:GetCallerIdentity",
     "tag:GetResources",
 )
-"""All that preflight may be allowed to do."""
+"""The IAM actions of preflight, all of which only read."""
 
 
-class Unanswered(Exception):
-    """AWS did not answer a call. `code` is its error code, or the name of what went wrong."""
+class AwsCallError(Exception):
+    """A call to AWS failed. `code` is AWS's error code, or the name of the SDK's exception."""
 
     def __init__(self, operation: str, code: str, message: str) -> None:
         super().__init__(f"{operation}: {code}: {message}")
         self.code = code
 
 
-class Account:
+class AwsAccount:
     """The account of the credentials that the environment has, in a region."""
 
     def __init__(self, region: str) -> None:
         self.region = region
         self._clients: dict[tuple[str, str], Any] = {}
 
-    def ask(
+    def call(
         self, service: str, operation: str, *, region: str | None = None, **parameters: Any
     ) -> Any:
-        """One call of a service, such as `ask("sts", "get_caller_identity")`.
+        """Call an operation of a service, such as `call("sts", "get_caller_identity")`.
 
         Raises:
-            Unanswered: it was refused, or nobody answered.
+            AwsCallError: AWS refused the call, or did not answer.
         """
         with _unanswered(operation):
             client = self._client(service, region or self.region)
             return getattr(client, operation)(**parameters)
 
     def pages(self, service: str, operation: str, **parameters: Any) -> Iterator[Any]:
-        """The pages of an operation that lists something.
+        """Yield the pages of an operation that lists resources.
 
         Raises:
-            Unanswered: as `ask`.
+            AwsCallError: as `call`.
         """
         with _unanswered(operation):
             client = self._client(service, self.region)
@@ -85,7 +85,7 @@ class Account:
 
     @cached_property
     def _session(self) -> boto3.Session:
-        # Made when something is asked: a profile that doesn't exist is an answer like others.
+        # Made at the first call, so that a missing profile is reported like any failed call.
         return boto3.Session(region_name=self.region)
 
     def _client(self, service: str, region: str) -> Any:
@@ -99,13 +99,13 @@ class Account:
 
 @contextmanager
 def _unanswered(operation: str) -> Iterator[None]:
-    """Turn the SDK's errors into `Unanswered`."""
+    """Turn the SDK's errors into `AwsCallError`."""
     try:
         yield
     except ClientError as error:
         details = error.response.get("Error", {})
-        raise Unanswered(
+        raise AwsCallError(
             operation, details.get("Code", "unknown"), details.get("Message", "")
         ) from None
     except BotoCoreError as error:
-        raise Unanswered(operation, type(error).__name__, str(error)) from None
+        raise AwsCallError(operation, type(error).__name__, str(error)) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.account import AwsAccount, AwsCallError
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.regions import GLOBAL_REGION
 
@@ -52,11 +52,11 @@ class KeptResource:
         return self.name.split(":")[-1][:-7] if self.kind == SECRET else self.name
 
 
-def find_kept(account: Account, settings: EnvironmentSettings) -> list[KeptResource]:
+def find_kept(account: AwsAccount, settings: EnvironmentSettings) -> list[KeptResource]:
     """All resources of the environment that no stack owns, by kind and name.
 
     Raises:
-        Unanswered: AWS didn't answer a call.
+        AwsCallError: AWS didn't answer a call.
     """
     stacks = _live_stacks(account, f"{settings.prefix}-")
     resources = {
@@ -81,15 +81,15 @@ def find_kept(account: Account, settings: EnvironmentSettings) -> list[KeptResou
     ]
 
 
-def _has_stack(account: Account, resource: KeptResource) -> bool:
+def _has_stack(account: AwsAccount, resource: KeptResource) -> bool:
     physical_id = resource.name
     if resource.region is not None:
-        account = Account(resource.region)
+        account = AwsAccount(resource.region)
     try:
-        answer = account.ask(
+        answer = account.call(
             "cloudformation", "describe_stack_resources", PhysicalResourceId=physical_id
         )
-    except Unanswered as error:
+    except AwsCallError as error:
         if error.code != "ValidationError":  # there is no such stack
             raise
         return False
@@ -99,7 +99,7 @@ def _has_stack(account: Account, resource: KeptResource) -> bool:
     )
 
 
-def _live_stacks(account: Account, prefix: str) -> list[str]:
+def _live_stacks(account: AwsAccount, prefix: str) -> list[str]:
     return [
         stack["StackName"]
         for page in account.pages("cloudformation", "list_stacks")
@@ -110,11 +110,11 @@ def _live_stacks(account: Account, prefix: str) -> list[str]:
     ]
 
 
-def _physical_ids(account: Account, stack: str) -> Iterator[str]:
+def _physical_ids(account: AwsAccount, stack: str) -> Iterator[str]:
     """What a stack owns. Nothing, where it has been deleted."""
     try:
         pages = list(account.pages("cloudformation", "list_stack_resources", StackName=stack))
-    except Unanswered as error:
+    except AwsCallError as error:
         if error.code != "ValidationError":  # there is no such stack
             raise
         return
@@ -127,7 +127,7 @@ def _physical_ids(account: Account, stack: str) -> Iterator[str]:
                 yield physical_id.rpartition("/")[2] if is_queue else physical_id
 
 
-def _tagged(account: Account, settings: EnvironmentSettings) -> Iterator[KeptResource]:
+def _tagged(account: AwsAccount, settings: EnvironmentSettings) -> Iterator[KeptResource]:
     tags = {"installation": settings.installation, "environment": settings.name}
     for page in account.pages(
         "resourcegroupstaggingapi",
@@ -143,12 +143,12 @@ def _tagged(account: Account, settings: EnvironmentSettings) -> Iterator[KeptRes
             yield _of_tags(_KINDS[service], name, mapping["Tags"])
 
 
-def _is_ending(account: Account, key: str) -> bool:
-    state: str = account.ask("kms", "describe_key", KeyId=key)["KeyMetadata"]["KeyState"]
+def _is_ending(account: AwsAccount, key: str) -> bool:
+    state: str = account.call("kms", "describe_key", KeyId=key)["KeyMetadata"]["KeyState"]
     return state == "PendingDeletion"
 
 
-def _secrets(account: Account, settings: EnvironmentSettings) -> Iterator[KeptResource]:
+def _secrets(account: AwsAccount, settings: EnvironmentSettings) -> Iterator[KeptResource]:
     for page in account.pages(
         "secretsmanager",
         "list_secrets",
@@ -161,7 +161,7 @@ def _secrets(account: Account, settings: EnvironmentSettings) -> Iterator[KeptRe
 
 
 def _log_groups(
-    account: Account, settings: EnvironmentSettings, stacks: list[str]
+    account: AwsAccount, settings: EnvironmentSettings, stacks: list[str]
 ) -> Iterator[KeptResource]:
     of_aws = (f"{path}{settings.prefix}-" for path in _MADE_BY_SERVICES)
     of_live_stacks = tuple(f"/aws/lambda/{stack}-" for stack in stacks)
@@ -175,7 +175,7 @@ def _log_groups(
 def _blocked_requests(settings: EnvironmentSettings) -> Iterator[KeptResource]:
     """The log of the web ACL, which is where CloudFront's web ACLs are."""
     name = f"aws-waf-logs-{settings.global_prefix}"
-    pages = Account(GLOBAL_REGION).pages("logs", "describe_log_groups", logGroupNamePrefix=name)
+    pages = AwsAccount(GLOBAL_REGION).pages("logs", "describe_log_groups", logGroupNamePrefix=name)
     if any(group["logGroupName"] == name for page in pages for group in page["logGroups"]):
         yield KeptResource(LOG_GROUP, name, region=GLOBAL_REGION)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from evenflow.infra.assets.package_data import CHECKOUT, functions_cache, functions_lock
 
-_PACKAGE = "evenflow"  # what is ours is within it, here as there
+_PACKAGE = "evenflow"  # our sources are in this package
 _SHARED = ("stream_core", "stream_aws")
 _PIP = (
     *("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--require-hashes"),
@@ -42,7 +42,7 @@ def build(name: str, cache: Path | None = None) -> FunctionPackage:
     """Make the package of functions/<name>, or reuse it.
 
     Args:
-        cache: where packages are kept. None: where functions_cache says.
+        cache: the folder of packages. None: `functions_cache()`.
 
     Raises:
         FunctionPackageError: there is no such function, or its dependencies can't be installed.
@@ -56,7 +56,7 @@ def build(name: str, cache: Path | None = None) -> FunctionPackage:
     input_hash = _hash([functions_lock(), Path(__file__), *sources])
     folder = cache / f"{name}-{input_hash}"
     if not folder.is_dir():
-        with _made_whole(folder) as unfinished:
+        with _atomic_folder(folder) as unfinished:
             shutil.copytree(_dependencies(cache), unfinished, dirs_exist_ok=True)
             for source in sources:
                 target = unfinished / _PACKAGE / source.relative_to(CHECKOUT)
@@ -75,7 +75,7 @@ def _sources(name: str) -> Iterator[Path]:
 def _dependencies(cache: Path) -> Path:
     folder = cache / f"dependencies-{_hash([functions_lock(), Path(__file__)])}"
     if not folder.is_dir():
-        with _made_whole(folder) as unfinished:
+        with _atomic_folder(folder) as unfinished:
             _install(unfinished)
     return folder
 
@@ -92,7 +92,7 @@ def _install(folder: Path) -> None:
         "--target",
         str(folder),
     ]
-    # All of it is ours.
+    # All arguments are constants of this module.
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise FunctionPackageError(
@@ -111,8 +111,8 @@ def _hash(files: list[Path]) -> str:
 
 
 @contextmanager
-def _made_whole(folder: Path) -> Iterator[Path]:
-    """A folder that is renamed to `folder` once it is complete. Two processes may do so at once."""
+def _atomic_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder, renamed to `folder` once complete. Concurrent processes are safe."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
     try:

@@ -1,6 +1,4 @@
-"""Where the files are that infra deploys: at the same place in a checkout and in a wheel, which
-setup.py makes so.
-"""
+"""The paths of the files that infra deploys, the same in a checkout and in a wheel (setup.py)."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def runbooks() -> Path:
 
 
 def functions_cache() -> Path:
-    """The folder for functions' packages that were made once."""
+    """The cache of functions' packages."""
     if (CHECKOUT / "pyproject.toml").is_file():
         return CHECKOUT / ".build" / "functions"
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

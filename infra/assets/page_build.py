@@ -1,4 +1,4 @@
-"""Builds the page if it is missing: the edge deploys it, and a wheel has it.
+"""Builds the page if it is missing, for the edge's deployment and for a wheel.
 
 setup.py runs it where only Python is installed, so it imports no other package.
 """

@@ -21,7 +21,7 @@ def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
 
 
 def in_findings(scope: IConstruct, value: str) -> str:
-    """How cdk-nag writes a value: as it is, or `<Resource.Attribute>` where AWS gives it."""
+    """A value as cdk-nag writes it: a literal, or `<Resource.Attribute>` for a reference."""
     match cdk.Stack.of(scope).resolve(value):
         case {"Ref": resource}:
             return f"<{resource}>"

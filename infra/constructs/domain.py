@@ -1,4 +1,4 @@
-"""An address of one's own: its zone in Route 53, and certificates for it."""
+"""The custom domain: its zone in Route 53, and certificates for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DomainOutsideZoneError(Exception):
 
 
 def hosted_zone(scope: Construct, construct_id: str, zone: HostedZone) -> route53.IHostedZone:
-    """The zone, which is there already."""
+    """The existing zone."""
     return route53.HostedZone.from_hosted_zone_attributes(
         scope, construct_id, hosted_zone_id=zone.zone_id, zone_name=zone.name
     )

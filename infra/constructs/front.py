@@ -1,4 +1,4 @@
-"""What stands between clients and the handlers of an EvenflowService."""
+"""The front of an EvenflowService: what clients call, CloudFront or a load balancer."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ExistingListener:
         if len(self.hosts) > _MOST_HOSTS or sum(host.count("*") for host in self.hosts) > 1:
             raise ValueError(
                 f"hosts must be at most {_MOST_HOSTS} with one `*` among them: a rule has five "
-                "values and five wildcards, and paths are to have room beside them"
+                "values and five wildcards, and paths need some of them"
             )
 
     @property

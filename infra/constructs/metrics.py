@@ -1,4 +1,4 @@
-"""Evenflow's metrics in CloudWatch, and by how much a rate has fallen."""
+"""Evenflow's metrics in CloudWatch, and the sudden drop of a rate."""
 
 from __future__ import annotations
 

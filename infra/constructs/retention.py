@@ -12,7 +12,7 @@ from evenflow.infra.settings.environment_settings import EnvironmentSettings, Lo
 def removal_policy(settings: EnvironmentSettings) -> RemovalPolicy:
     """Whether data survive the deletion of their stack.
 
-    What a failed first deployment made is deleted in any case: its name would block the next try.
+    Resources of a failed first deployment are always deleted: their names would block the next one.
     """
     return _removal_policy(settings.data.keep)
 

@@ -1,10 +1,8 @@
-"""What handlers and functions read from environment variables: limits, agents, origins, and the
-identity provider.
-"""
+"""The environment variables of handlers and functions: limits, agents, origins and others."""
 
 from __future__ import annotations
 
-from evenflow.infra.settings.environment_settings import EnvironmentSettings, told_of
+from evenflow.infra.settings.environment_settings import EnvironmentSettings, session_agents
 from evenflow.stream_core.base.agents import agents_as_json
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.session_init import OPEN_TENANT
@@ -21,7 +19,7 @@ def limit_variables(limits: Limits, *always: str) -> dict[str, str]:
 
 
 def front_variables(settings: EnvironmentSettings, proxies: int, url: str | None) -> dict[str, str]:
-    """The variables of what stands before the handlers.
+    """The variables of the handlers' front.
 
     Args:
         proxies: the number of proxies that write X-Forwarded-For. They are in the VPC or in AWS'
@@ -38,12 +36,12 @@ def front_variables(settings: EnvironmentSettings, proxies: int, url: str | None
 
 def answer_variables(settings: EnvironmentSettings) -> dict[str, str]:
     """A handler's variables of agents, public model names and filters, where they are set."""
-    given = {
+    variables = {
         **settings.filters.variables,
         "EVENFLOW_AGENTS_JSON": agents_as_json(settings.agents) if settings.agents else "",
         "EVENFLOW_MODELS": settings.inference.public_models,
     }
-    return {variable: value for variable, value in given.items() if value}
+    return {name: value for name, value in variables.items() if value}
 
 
 def price_variables(settings: EnvironmentSettings, name_in_log: str) -> dict[str, str]:
@@ -60,7 +58,7 @@ def session_agent_variables(settings: EnvironmentSettings) -> dict[str, str]:
     """The variables of the function that opens sessions. They have no instructions."""
     model = {"EVENFLOW_MODEL": settings.inference.kind}
     return model | (
-        {"EVENFLOW_AGENTS_JSON": agents_as_json(told_of(settings.agents))}
+        {"EVENFLOW_AGENTS_JSON": agents_as_json(session_agents(settings.agents))}
         if settings.agents
         else {}
     )

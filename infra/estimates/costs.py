@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evenflow.infra.estimates import prices
-from evenflow.infra.estimates.prices import Price
+from evenflow.infra.estimates.prices import AwsPrice
 from evenflow.infra.estimates.traffic import Traffic
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.stack_settings import ServiceSettings
@@ -35,18 +35,18 @@ Template = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CostRow:
     """One line of the table, in US dollars."""
 
     what: str
     month_at_rest: float
     hour_of_streams: float
-    prices: tuple[Price, ...]
+    prices: tuple[AwsPrice, ...]
 
 
 def costs(
     settings: EnvironmentSettings, templates: Iterable[Template], traffic: Traffic
-) -> list[Row]:
+) -> list[CostRow]:
     """The lines of the table. Resources in the templates are counted, the rest is computed."""
     if not settings.open_tenant:
         traffic = replace(traffic, keyed=1)  # each session is opened with a key
@@ -76,11 +76,11 @@ def costs(
     return rows
 
 
-def _tasks(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+def _tasks(settings: EnvironmentSettings, traffic: Traffic) -> CostRow:
     return _fargate("ECS Fargate tasks", settings.handler, tasks_for(settings, traffic))
 
 
-def _workers(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
+def _workers(settings: EnvironmentSettings, traffic: Traffic) -> list[CostRow]:
     workers = settings.workers
     if workers is None:
         return []
@@ -92,14 +92,14 @@ def _workers(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
     return [_fargate("Workers (ECS Fargate tasks)", workers, needed)]
 
 
-def _fargate(what: str, size: ServiceSettings, tasks: float) -> Row:
+def _fargate(what: str, size: ServiceSettings, tasks: float) -> CostRow:
     """The costs of Fargate tasks. `tasks` is how many the streams need."""
     task = (
         size.cpu / 1024 * prices.FARGATE_VCPU_HOUR.usd
         + size.memory_mib / 1024 * prices.FARGATE_GB_HOUR.usd
     )
     used = (prices.FARGATE_VCPU_HOUR, prices.FARGATE_GB_HOUR)
-    return Row(what, size.tasks_min * task * HOURS_PER_MONTH, tasks * task, used)
+    return CostRow(what, size.tasks_min * task * HOURS_PER_MONTH, tasks * task, used)
 
 
 def tasks_for(settings: EnvironmentSettings, traffic: Traffic) -> float:
@@ -108,12 +108,12 @@ def tasks_for(settings: EnvironmentSettings, traffic: Traffic) -> float:
     return traffic.streams * traffic.connections_per_stream / connections
 
 
-def _balancer(traffic: Traffic) -> Row:
+def _balancer(traffic: Traffic) -> CostRow:
     # The most expensive measure counts: 3,000 open connections or 1 GB an hour are one unit.
     units = max(
         traffic.streams * traffic.connections_per_stream / 3_000, traffic.gigabytes_per_hour
     )
-    return Row(
+    return CostRow(
         "Load balancer",
         prices.BALANCER_HOUR.usd * HOURS_PER_MONTH,
         units * prices.BALANCER_UNIT_HOUR.usd,
@@ -121,14 +121,14 @@ def _balancer(traffic: Traffic) -> Row:
     )
 
 
-def _way_out(settings: EnvironmentSettings, traffic: Traffic, resources: list[Any]) -> Row:
+def _way_out(settings: EnvironmentSettings, traffic: Traffic, resources: list[Any]) -> CostRow:
     """How tasks reach AWS."""
     if settings.network.tasks_are_public:
         hour = prices.PUBLIC_ADDRESS_HOUR.usd
         tasks = settings.handler.tasks_min + (
             settings.workers.tasks_min if settings.workers is not None else 0
         )
-        return Row(
+        return CostRow(
             f"Public addresses of tasks ({tasks})",
             tasks * hour * HOURS_PER_MONTH,
             tasks_for(settings, traffic) * hour,
@@ -140,7 +140,7 @@ def _way_out(settings: EnvironmentSettings, traffic: Traffic, resources: list[An
         if resource["Properties"].get("VpcEndpointType") == "Interface"
     )
     has_model = settings.inference.kind == "bedrock"
-    return Row(
+    return CostRow(
         f"VPC endpoints ({zones} addresses)",
         zones * prices.ENDPOINT_ZONE_HOUR.usd * HOURS_PER_MONTH,
         has_model * traffic.model_gigabytes_per_hour * prices.ENDPOINT_GB.usd,
@@ -167,8 +167,8 @@ def _month_of_a_task() -> float:
     return sum(month_of_a_lease()) + month_of_looks()
 
 
-def _tables(settings: EnvironmentSettings, traffic: Traffic) -> Row:
-    return Row(
+def _tables(settings: EnvironmentSettings, traffic: Traffic) -> CostRow:
+    return CostRow(
         "DynamoDB",
         settings.handler.tasks_min * _month_of_a_task(),
         traffic.answers_per_hour * _answer_in_tables(traffic)
@@ -184,12 +184,12 @@ def _answer_in_tables(traffic: Traffic) -> float:
     )
 
 
-def _storage(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+def _storage(settings: EnvironmentSettings, traffic: Traffic) -> CostRow:
     """The storage of an hour's answers in the tables, until they expire."""
     answer: float = (traffic.stored_bytes + traffic.prompt_bytes) * _KEPT_DAYS
     answer += traffic.keyed * traffic.record_bytes * settings.limits.usage_ttl_seconds / 86_400
     gigabyte_months = traffic.answers_per_hour * answer / 1e9 / (HOURS_PER_MONTH / 24)
-    return Row(
+    return CostRow(
         "Storage of answers and usage",
         0,
         gigabyte_months * prices.TABLE_GB_MONTH.usd,
@@ -201,11 +201,11 @@ def _function_second(settings: EnvironmentSettings) -> float:
     return settings.functions.memory_mib / 1024 * prices.FUNCTION_GB_SECOND.usd
 
 
-def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+def _functions(settings: EnvironmentSettings, traffic: Traffic) -> CostRow:
     second = _function_second(settings)
     call = prices.FUNCTION_CALL.usd + prices.API_CALL.usd
     polling = traffic.answers_per_hour * traffic.polled * traffic.answer_seconds
-    return Row(
+    return CostRow(
         "Lambda and HTTP API",
         0,
         (polling + traffic.sessions_per_hour * _OPENING_SECONDS) * second
@@ -214,7 +214,7 @@ def _functions(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     )
 
 
-def _traces(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+def _traces(settings: EnvironmentSettings, traffic: Traffic) -> CostRow:
     """X-Ray's records of the functions: one call a second of each, and a share of the rest."""
     canary_calls = 0.0
     if settings.canary is not None:
@@ -223,7 +223,7 @@ def _traces(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     for calls in (traffic.polls_per_hour, traffic.sessions_per_hour):
         first = min(calls, 3600)
         recorded += first + (calls - first) * _TRACED_SHARE
-    return Row(
+    return CostRow(
         "Traces of functions (X-Ray)",
         canary_calls * prices.TRACE.usd,
         recorded * prices.TRACE.usd,
@@ -231,15 +231,15 @@ def _traces(settings: EnvironmentSettings, traffic: Traffic) -> Row:
     )
 
 
-def _edge(traffic: Traffic) -> Row:
+def _edge(traffic: Traffic) -> CostRow:
     hour = (
         traffic.gigabytes_per_hour * prices.EDGE_GB.usd
         + traffic.calls_per_hour * prices.EDGE_CALL.usd
     )
-    return Row("CloudFront", 0, hour, (prices.EDGE_GB, prices.EDGE_CALL))
+    return CostRow("CloudFront", 0, hour, (prices.EDGE_GB, prices.EDGE_CALL))
 
 
-def _firewall(resources: list[Any], traffic: Traffic) -> list[Row]:
+def _firewall(resources: list[Any], traffic: Traffic) -> list[CostRow]:
     lists = _of_type(resources, "AWS::WAFv2::WebACL")
     if not lists:
         return []
@@ -247,15 +247,15 @@ def _firewall(resources: list[Any], traffic: Traffic) -> list[Row]:
     month = len(lists) * prices.WEB_ACL_MONTH.usd + rules * prices.WEB_ACL_RULE_MONTH.usd
     hour = traffic.calls_per_hour * prices.WEB_ACL_CALL.usd
     used = (prices.WEB_ACL_MONTH, prices.WEB_ACL_RULE_MONTH, prices.WEB_ACL_CALL)
-    return [Row(f"WAF ({rules} rules)", month, hour, used)]
+    return [CostRow(f"WAF ({rules} rules)", month, hour, used)]
 
 
-def _canary(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
+def _canary(settings: EnvironmentSettings, traffic: Traffic) -> list[CostRow]:
     """An answer a minute, which is polled too, and the function that waits for it."""
     if settings.canary is None:
         return []
     seconds = CANARY_OUTPUT_TOKENS / traffic.frames_per_second
-    asked = replace(
+    canary_traffic = replace(
         traffic,
         answer_seconds=seconds,
         input_tokens=_CANARY_INPUT_TOKENS,
@@ -263,21 +263,21 @@ def _canary(settings: EnvironmentSettings, traffic: Traffic) -> list[Row]:
         answers_per_session=1,
         polled=1,
     )
-    parts = [_functions(settings, asked), _edge(asked)]
+    parts = [_functions(settings, canary_traffic), _edge(canary_traffic)]
     if settings.inference.kind == "bedrock":
-        parts.append(_bedrock(asked))
+        parts.append(_bedrock(canary_traffic))
     answer = (
-        sum(part.hour_of_streams for part in parts) / asked.answers_per_hour
-        + _answer_in_tables(asked)
+        sum(part.hour_of_streams for part in parts) / canary_traffic.answers_per_hour
+        + _answer_in_tables(canary_traffic)
         + seconds * _function_second(settings)
         + prices.FUNCTION_CALL.usd
     )
     used = {price for part in parts for price in part.prices}
     used |= {prices.TABLE_WRITE, prices.TABLE_READ}
-    return [Row("Canary (an answer a minute)", 60 * HOURS_PER_MONTH * answer, 0, tuple(used))]
+    return [CostRow("Canary (an answer a minute)", 60 * HOURS_PER_MONTH * answer, 0, tuple(used))]
 
 
-def _watching(settings: EnvironmentSettings, traffic: Traffic, resources: list[Any]) -> Row:
+def _watching(settings: EnvironmentSettings, traffic: Traffic, resources: list[Any]) -> CostRow:
     alarms = [resource["Properties"] for resource in _of_type(resources, "AWS::CloudWatch::Alarm")]
     watched = sum(
         max(1, sum("MetricStat" in query for query in alarm.get("Metrics", ()))) for alarm in alarms
@@ -289,7 +289,7 @@ def _watching(settings: EnvironmentSettings, traffic: Traffic, resources: list[A
     composites = len(_of_type(resources, "AWS::CloudWatch::CompositeAlarm"))
     dashboards = len(_of_type(resources, "AWS::CloudWatch::Dashboard"))
     metrics = PUBLISHED if settings.canary is None else (*PUBLISHED, *CANARY_METRICS)
-    # The others have nothing to say while nobody asks. The canary asks.
+    # The others are not published without traffic. The canary is traffic.
     at_rest = sum(settings.canary is not None or m.kind in _SENT_AT_REST for m in metrics)
     task_hour = 60 * prices.METRIC_CALL.usd  # each task sends all of a minute in one call
     month = (
@@ -311,10 +311,10 @@ def _watching(settings: EnvironmentSettings, traffic: Traffic, resources: list[A
     hour = (len(metrics) - at_rest) * prices.METRIC_MONTH.usd / HOURS_PER_MONTH + tasks_for(
         settings, traffic
     ) * task_hour
-    return Row(what, month, hour, used)
+    return CostRow(what, month, hour, used)
 
 
-def _logs(traffic: Traffic) -> Row:
+def _logs(traffic: Traffic) -> CostRow:
     # A reader by polls has its lines from the functions.
     answer = (
         traffic.answer_line_bytes
@@ -323,10 +323,12 @@ def _logs(traffic: Traffic) -> Row:
     )
     calls = traffic.polls_per_hour + traffic.sessions_per_hour
     logged = traffic.answers_per_hour * answer + calls * traffic.call_line_bytes
-    return Row("Logs", 0, logged / 1e9 * prices.LOG_GB.usd, (prices.LOG_GB,))
+    return CostRow("Logs", 0, logged / 1e9 * prices.LOG_GB.usd, (prices.LOG_GB,))
 
 
-def _flow_logs(settings: EnvironmentSettings, resources: list[Any], traffic: Traffic) -> list[Row]:
+def _flow_logs(
+    settings: EnvironmentSettings, resources: list[Any], traffic: Traffic
+) -> list[CostRow]:
     """The records of the load balancer's health checks, and of open connections under load."""
     if not _of_type(resources, "AWS::EC2::FlowLog"):
         return []
@@ -337,20 +339,20 @@ def _flow_logs(settings: EnvironmentSettings, resources: list[Any], traffic: Tra
     connections = traffic.streams * traffic.connections_per_stream
     in_an_hour = 6 * connections * _FLOW_RECORDS_PER_HOUR
     record = (_FLOW_RECORD_BYTES + _BYTES_PER_LINE) / 1e9 * prices.LOG_GB.usd
-    return [Row("VPC flow logs", at_rest * record, in_an_hour * record, (prices.LOG_GB,))]
+    return [CostRow("VPC flow logs", at_rest * record, in_an_hour * record, (prices.LOG_GB,))]
 
 
-def _budgets(resources: list[Any]) -> list[Row]:
+def _budgets(resources: list[Any]) -> list[CostRow]:
     count = len(_of_type(resources, "AWS::Budgets::Budget"))
     month = count * prices.BUDGET_DAY.usd * HOURS_PER_MONTH / 24
-    return [Row("Budget (two of an account are free)", month, 0, (prices.BUDGET_DAY,))][:count]
+    return [CostRow("Budget (two of an account are free)", month, 0, (prices.BUDGET_DAY,))][:count]
 
 
-def _keys(resources: list[Any]) -> Row:
+def _keys(resources: list[Any]) -> CostRow:
     secrets = len(_of_type(resources, "AWS::SecretsManager::Secret"))
     keys = len(_of_type(resources, "AWS::KMS::Key"))
     month = secrets * prices.SECRET_MONTH.usd + keys * prices.KEY_MONTH.usd
-    return Row(
+    return CostRow(
         f"Secrets ({secrets}) and KMS keys ({keys})",
         month,
         0,
@@ -358,23 +360,23 @@ def _keys(resources: list[Any]) -> Row:
     )
 
 
-def _bedrock(traffic: Traffic) -> Row:
+def _bedrock(traffic: Traffic) -> CostRow:
     answer = (
         traffic.input_tokens * prices.BEDROCK_INPUT_TOKEN.usd
         + traffic.output_tokens * prices.BEDROCK_OUTPUT_TOKEN.usd
     )
     used = (prices.BEDROCK_INPUT_TOKEN, prices.BEDROCK_OUTPUT_TOKEN)
-    return Row("Bedrock tokens", 0, traffic.answers_per_hour * answer, used)
+    return CostRow("Bedrock tokens", 0, traffic.answers_per_hour * answer, used)
 
 
-def _gpus(settings: EnvironmentSettings, traffic: Traffic) -> Row:
+def _gpus(settings: EnvironmentSettings, traffic: Traffic) -> CostRow:
     endpoint = settings.inference.sagemaker
     price = prices.GPU_HOUR.get(endpoint.instance_type)
     if price is None:
         what = f"SageMaker {endpoint.instance_type}: add its price to infra/estimates/prices.py"
-        return Row(what, 0, 0, ())
+        return CostRow(what, 0, 0, ())
     instances = traffic.streams / endpoint.requests_per_instance
-    return Row(
+    return CostRow(
         f"SageMaker {endpoint.instance_type}",
         endpoint.instances_min * price.usd * HOURS_PER_MONTH,
         instances * price.usd,

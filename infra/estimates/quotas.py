@@ -11,7 +11,7 @@ from evenflow.infra.estimates.traffic import Traffic
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.inference_settings import BedrockSettings
 
-# An account must leave so many of its concurrent executions unreserved.
+# Concurrent executions that an account must leave unreserved.
 _LAMBDA_UNRESERVED = 100
 # CloudFront's default for a distribution.
 _EDGE_REQUESTS = 250_000
@@ -28,13 +28,13 @@ class Quota:
 
     Args:
         service: the service's code in Service Quotas.
-        name: what it is called, for people.
+        name: its name in the table.
         code: its code there. "": the quotas of models and instances are found by `words`.
         words: what its name there begins with, and what else is in it.
         needed: in the quota's own unit.
-        why: what needs so much.
-        at_once: what there is before AWS has made it more; it may have to grow below the quota.
-        to_do: how to have more at once.
+        why: the reason for the number.
+        at_once: the capacity at the start, which AWS raises with use up to the quota.
+        to_do: how to have more at the start.
     """
 
     service: str
@@ -59,7 +59,7 @@ class Quota:
 
 
 def quotas(settings: EnvironmentSettings, traffic: Traffic) -> list[Quota]:
-    """Those that limit the environment at its largest."""
+    """The quotas that limit the environment at its largest."""
     return [
         *_lambda_concurrency(settings),
         _fargate(settings),
@@ -68,8 +68,8 @@ def quotas(settings: EnvironmentSettings, traffic: Traffic) -> list[Quota]:
     ]
 
 
-def announced(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
-    """A line for each, and for what is not a number."""
+def quota_lines(settings: EnvironmentSettings, traffic: Traffic) -> list[str]:
+    """A line for each quota, and for requirements without a number."""
     lines = [quota.text for quota in quotas(settings, traffic)]
     if settings.functions.reserved_concurrency is None:
         lines.insert(
@@ -128,7 +128,7 @@ def _table_writes(settings: EnvironmentSettings, traffic: Traffic) -> Quota:
 
 
 def most_writes_per_second(settings: EnvironmentSettings, traffic: Traffic) -> float:
-    """What the response buffer takes if every answer is written as often as one ever is."""
+    """The writes of the response buffer if every answer is polled."""
     return traffic.streams * 1_000 / settings.limits.polled_store_interval_ms
 
 

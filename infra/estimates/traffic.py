@@ -17,7 +17,7 @@ _BYTES_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The traffic of 1,000 concurrent streams.
+    """The assumed traffic of 1,000 concurrent streams.
 
     It is assumed, but for the pace of 20 events a second (measured with a model on Bedrock), the
     bytes of a frame, and what an answer costs in DynamoDB (`make bench`, scenario `store`).
@@ -38,10 +38,10 @@ class Traffic:
         event_bytes: of an event of the model's stream, as Bedrock sends it.
         stored_bytes: of an answer in the tables, chunks, head and message, for a day.
         record_bytes: of a usage record.
-        typed: share of the answers with parts, which have their form noted in one write more.
+        typed: share of the answers with parts: their schema version costs one more write.
         polled: share of the answers that are read by long polls. Each poll is a write, too.
         polls_per_answer: after 0, 1, 3, 6 s … and at the end: no poll lingers for more than 3 s.
-        reads_per_poll: by the looks at 78 units measured for 20 s in six polls, and the head again.
+        reads_per_poll: measured: 78 units for 20 s in six polls; and one more read of the head.
         answer_line_bytes, reader_line_bytes: of the log, as `make smoke` leaves them.
         call_line_bytes: what a call of a function logs, its metrics.
     """

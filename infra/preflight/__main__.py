@@ -1,5 +1,5 @@
 """`python -m evenflow.infra.preflight` (make preflight): what would stop the deployment of the last
-synthesis, and what to do.
+synthesis, and how to mend it.
 
 `--policy` prints the rights that it needs: all of them read. `--only-update` compares what is
 deployed with what is synthesized in cdk.out, and nothing else. Exit status: 0 ready, 1 something
@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evenflow.infra.account.account import ACTIONS, Account, Unanswered
+from evenflow.infra.account.account import ACTIONS, AwsAccount, AwsCallError
 from evenflow.infra.estimates.quotas import quotas
 from evenflow.infra.estimates.traffic import Traffic
 from evenflow.infra.preflight.account_quotas import quota_findings
-from evenflow.infra.preflight.findings import Finding, Verdict, as_table
+from evenflow.infra.preflight.findings import PreflightFinding, Severity, as_table
 from evenflow.infra.preflight.image import builder_finding, image_finding
 from evenflow.infra.preflight.model import model_findings
 from evenflow.infra.preflight.network import edge_findings, network_findings
@@ -43,13 +43,13 @@ from evenflow.infra.settings.synthesized_settings import (
 
 def preflight(
     settings: EnvironmentSettings, now: datetime, assembly: Path = ASSEMBLY
-) -> Iterator[Finding]:
+) -> Iterator[PreflightFinding]:
     """All findings. Without credentials, only those that need no call.
 
     Args:
         assembly: the folder that `cdk synth` writes.
     """
-    account = Account(settings.region.name)
+    account = AwsAccount(settings.region.name)
     if settings.image is None:
         yield builder_finding()
     yield from pager_findings(settings)
@@ -74,9 +74,9 @@ def preflight(
     yield from update_findings(account, settings, assembly)
 
 
-def pager(settings: EnvironmentSettings) -> Iterator[Finding]:
+def pager(settings: EnvironmentSettings) -> Iterator[PreflightFinding]:
     """Whether the alarms of a deployed environment reach a confirmed address."""
-    account = Account(settings.region.name)
+    account = AwsAccount(settings.region.name)
     yield from pager_findings(settings)
     credentials, account_id = credentials_finding(account)
     yield credentials
@@ -85,20 +85,20 @@ def pager(settings: EnvironmentSettings) -> Iterator[Finding]:
 
 
 def policy() -> dict[str, Any]:
-    """The IAM policy under which it can look at everything. None of the calls changes anything."""
+    """The IAM policy that allows all checks. It only reads."""
     statement = {"Effect": "Allow", "Action": list(ACTIONS), "Resource": "*"}
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def _model_name(account: Account, settings: EnvironmentSettings) -> str:
+def _model_name(account: AwsAccount, settings: EnvironmentSettings) -> str:
     if settings.inference.kind != "bedrock":
         return ""
     model = settings.inference.bedrock.foundation_model
     try:
-        told = account.ask("bedrock", "get_foundation_model", modelIdentifier=model)
-    except Unanswered:
+        response = account.call("bedrock", "get_foundation_model", modelIdentifier=model)
+    except AwsCallError:
         return model
-    name: str = told["modelDetails"]["modelName"]
+    name: str = response["modelDetails"]["modelName"]
     return name
 
 
@@ -130,12 +130,12 @@ def main() -> int:
     if arguments.pager:
         findings, ready = pager(settings), "alarms reach confirmed addresses"
     elif arguments.only_update:
-        findings = update_findings(Account(settings.region.name), settings, ASSEMBLY)
+        findings = update_findings(AwsAccount(settings.region.name), settings, ASSEMBLY)
     else:
         findings = preflight(settings, datetime.now(UTC))
     rows = list(findings)
     print(as_table(rows, ready))
-    return int(any(finding.verdict is Verdict.BAD for finding in rows))
+    return int(any(finding.severity is Severity.BAD for finding in rows))
 
 
 if __name__ == "__main__":

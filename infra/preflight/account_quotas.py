@@ -1,33 +1,35 @@
-"""Whether the account's quotas are as large as the announced load needs."""
+"""Checks that the account's quotas are as large as the announced load needs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.account import AwsAccount, AwsCallError
 from evenflow.infra.estimates.quotas import Quota
-from evenflow.infra.preflight.findings import Finding, bad, good, warning
+from evenflow.infra.preflight.findings import PreflightFinding, bad, good, warning
 
 _NOT_RAISED = "NoSuchResourceException"
 
 
-def quota_findings(account: Account, needed: Sequence[Quota], model: str) -> Iterator[Finding]:
-    """One for each quota. A deployment fails for a missing vCPU, not for a missing token.
+def quota_findings(
+    account: AwsAccount, needed: Sequence[Quota], model: str
+) -> Iterator[PreflightFinding]:
+    """A finding for each quota. A deployment fails for a missing vCPU, not for a missing token.
 
     Args:
-        model: the model's name as Bedrock tells it, which is in the name of its quota; "" for none.
+        model: the model's name in Bedrock, which is part of its quota's name; "" for none.
     """
     for quota in needed:
         try:
             value = _value(account, quota, model)
-        except Unanswered as error:
+        except AwsCallError as error:
             yield bad(quota.name, str(error), "look it up in the console: Service Quotas")
             continue
-        yield _judged(quota, value)
+        yield _quota_finding(quota, value)
 
 
-def _judged(quota: Quota, value: float | None) -> Finding:
+def _quota_finding(quota: Quota, value: float | None) -> PreflightFinding:
     if value is None:
         return warning(
             quota.name,
@@ -45,33 +47,33 @@ def _judged(quota: Quota, value: float | None) -> Finding:
     return bad(quota.name, found, f"{to_do}, or make the environment smaller")
 
 
-def _value(account: Account, quota: Quota, model: str) -> float | None:
+def _value(account: AwsAccount, quota: Quota, model: str) -> float | None:
     if not quota.code:
         return _by_name(account, quota, model)
     return quota_value(account, quota.service, quota.code)
 
 
-def quota_value(account: Account, service: str, code: str) -> float:
+def quota_value(account: AwsAccount, service: str, code: str) -> float:
     """The account's quota in its region.
 
     Raises:
-        Unanswered: Service Quotas refused, or has no such quota.
+        AwsCallError: Service Quotas refused, or has no such quota.
     """
     of_quota = {"ServiceCode": service, "QuotaCode": code}
     try:
-        told = account.ask("service-quotas", "get_service_quota", **of_quota)
-    except Unanswered as error:
+        response = account.call("service-quotas", "get_service_quota", **of_quota)
+    except AwsCallError as error:
         if error.code != _NOT_RAISED:
             raise
-        told = account.ask("service-quotas", "get_aws_default_service_quota", **of_quota)
-    value: float = told["Quota"]["Value"]
+        response = account.call("service-quotas", "get_aws_default_service_quota", **of_quota)
+    value: float = response["Quota"]["Value"]
     return value
 
 
-def _by_name(account: Account, quota: Quota, model: str) -> float | None:
-    """Of the account's quotas, or else of the defaults: those never raised may stand there alone.
+def _by_name(account: AwsAccount, quota: Quota, model: str) -> float | None:
+    """Look in the account's quotas, then in the defaults, which also list quotas never raised.
 
-    Where several names have the model's, the shortest is its own: others are of its variants.
+    If several names contain the model's, the shortest is the model's: others are its variants.
     """
     # "Claude Sonnet 4" is not in "Claude Sonnet 4.5".
     of_model = re.compile(re.escape(model) + r"(?!\.?\w)", re.IGNORECASE)
@@ -86,12 +88,12 @@ def _by_name(account: Account, quota: Quota, model: str) -> float | None:
     return None
 
 
-def _listed(account: Account, operation: str, service: str) -> Iterator[tuple[str, float]]:
+def _listed(account: AwsAccount, operation: str, service: str) -> Iterator[tuple[str, float]]:
     token: dict[str, str] = {}
     while True:
-        page = account.ask("service-quotas", operation, ServiceCode=service, **token)
-        for told in page["Quotas"]:
-            yield told["QuotaName"], told["Value"]
+        page = account.call("service-quotas", operation, ServiceCode=service, **token)
+        for listed in page["Quotas"]:
+            yield listed["QuotaName"], listed["Value"]
         if "NextToken" not in page:
             return
         token = {"NextToken": page["NextToken"]}

@@ -1,4 +1,4 @@
-"""What preflight finds, and its table."""
+"""The findings of preflight, and their table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from evenflow.infra.account.account import Unanswered
+from evenflow.infra.account.account import AwsCallError
 
 
-class Verdict(Enum):
-    """How it stands with one thing, by the mark that people see."""
+class Severity(Enum):
+    """How serious a finding is, by the mark in the table."""
 
     GOOD = "✓"
     WARNING = "!"
@@ -18,43 +18,43 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that a deployment needs.
+class PreflightFinding:
+    """The result of one check.
 
     Args:
-        found: how it is.
-        to_do: what to do about it; "" where all is well.
+        found: the state that was found.
+        to_do: what to do about it; "" if nothing.
     """
 
     name: str
-    verdict: Verdict
+    severity: Severity
     found: str
     to_do: str = ""
 
 
-def good(name: str, found: str) -> Finding:
-    """All is well."""
-    return Finding(name, Verdict.GOOD, found)
+def good(name: str, found: str) -> PreflightFinding:
+    """A finding for a check that passed."""
+    return PreflightFinding(name, Severity.GOOD, found)
 
 
-def bad(name: str, found: str, to_do: str) -> Finding:
-    """A deployment would fail, or not answer."""
-    return Finding(name, Verdict.BAD, found, to_do)
+def bad(name: str, found: str, to_do: str) -> PreflightFinding:
+    """A finding that makes a deployment fail, or leaves it without answers."""
+    return PreflightFinding(name, Severity.BAD, found, to_do)
 
 
-def warning(name: str, found: str, to_do: str) -> Finding:
-    """It works now, and won't for long or under the announced load."""
-    return Finding(name, Verdict.WARNING, found, to_do)
+def warning(name: str, found: str, to_do: str) -> PreflightFinding:
+    """A finding that matters later, or under the announced load."""
+    return PreflightFinding(name, Severity.WARNING, found, to_do)
 
 
-def unanswered(name: str, error: Unanswered) -> Finding:
-    """Nobody knows how it is, since AWS didn't say."""
+def unanswered(name: str, error: AwsCallError) -> PreflightFinding:
+    """A finding for a check that AWS did not answer."""
     to_do = "try again, or look at the rights: `python -m evenflow.infra.preflight --policy`"
     return bad(name, str(error), to_do)
 
 
-def as_table(findings: Sequence[Finding], ready: str = "ready to deploy") -> str:
-    """A line for each, and below it what to do.
+def as_table(findings: Sequence[PreflightFinding], ready: str = "ready to deploy") -> str:
+    """A line for each finding, and below it what to do.
 
     Args:
         ready: the last line if nothing is bad.
@@ -62,9 +62,9 @@ def as_table(findings: Sequence[Finding], ready: str = "ready to deploy") -> str
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
-        lines.append(f"{finding.verdict.value} {finding.name:<{width}}  {finding.found}")
+        lines.append(f"{finding.severity.value} {finding.name:<{width}}  {finding.found}")
         if finding.to_do:
             lines.append(f"  {'':<{width}}  To do: {finding.to_do}")
-    wrong = sum(finding.verdict is Verdict.BAD for finding in findings)
+    wrong = sum(finding.severity is Severity.BAD for finding in findings)
     lines.append(f"{wrong} of {len(findings)} must be mended first" if wrong else ready)
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Whether there is an image, or this machine can build it. It is for ARM64."""
+"""Checks that the image exists, or that this machine can build it. It is for ARM64."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import platform
 import shutil
 import subprocess
 
-from evenflow.infra.account.account import Account, Unanswered
-from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.account.account import AwsAccount, AwsCallError
+from evenflow.infra.preflight.findings import PreflightFinding, bad, good, unanswered, warning
 from evenflow.infra.settings.image_reference import ecr_image
 
 _NAME = "image builder"
@@ -17,7 +17,7 @@ _SECONDS = 20
 _MISSING = ("ImageNotFoundException", "RepositoryNotFoundException")
 
 
-def builder_finding() -> Finding:
+def builder_finding() -> PreflightFinding:
     """Whether Docker, or what CDK_DOCKER names, runs and builds for ARM64."""
     builder = os.environ.get("CDK_DOCKER", "docker")
     if shutil.which(builder) is None:
@@ -39,14 +39,16 @@ def builder_finding() -> Finding:
     )
 
 
-def image_finding(account: Account, reference: str) -> Finding:
+def image_finding(account: AwsAccount, reference: str) -> PreflightFinding:
     """Whether the image that the settings name is there."""
     name, image = "image", ecr_image(reference)
     if image is None:
-        return warning(name, f"{reference} is not in ECR, so nobody looked", "look yourself")
+        return warning(
+            name, f"{reference} is not in ECR, so it was not checked", "check it yourself"
+        )
     kind = "imageDigest" if image.is_by_digest else "imageTag"
     try:
-        account.ask(
+        account.call(
             "ecr",
             "describe_images",
             region=image.region,
@@ -54,7 +56,7 @@ def image_finding(account: Account, reference: str) -> Finding:
             repositoryName=image.repository,
             imageIds=[{kind: image.tag_or_digest}],
         )
-    except Unanswered as error:
+    except AwsCallError as error:
         if error.code not in _MISSING:
             return unanswered(name, error)
         return bad(name, f"{reference}: {error.code}", "push it, or correct the settings' image")
@@ -62,7 +64,7 @@ def image_finding(account: Account, reference: str) -> Finding:
 
 
 def _run(*command: str) -> tuple[bool, str, str]:
-    """Whether it went well, its output, and what it complained of, in one line."""
+    """Whether the command succeeded, its output, and its errors in one line."""
     try:
         # The builder that the caller has chosen, as CDK runs it.
         done = subprocess.run(  # noqa: S603

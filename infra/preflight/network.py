@@ -6,37 +6,37 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.account import AwsAccount, AwsCallError
 from evenflow.infra.preflight.account_quotas import quota_value
-from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.preflight.findings import PreflightFinding, bad, good, unanswered, warning
 from evenflow.infra.settings.regions import GLOBAL_REGION
 
 _VPCS, _GATEWAYS = "VPCs of the region", "internet gateways of the region"
 _BLOCKED = "VPC Block Public Access"
 
 
-def network_findings(account: Account, vpc_name: str) -> Iterator[Finding]:
-    """Whether there is room for the VPC and its gateway, and CloudFront is not blocked.
+def network_findings(account: AwsAccount, vpc_name: str) -> Iterator[PreflightFinding]:
+    """Check that there is room for the VPC and its gateway, and CloudFront is not blocked.
 
     Args:
         vpc_name: the name of the deployment's VPC, which needs no room if it exists.
     """
     try:
-        vpcs = account.ask("ec2", "describe_vpcs")["Vpcs"]
-    except Unanswered as error:
+        vpcs = account.call("ec2", "describe_vpcs")["Vpcs"]
+    except AwsCallError as error:
         yield unanswered(_VPCS, error)
         return
     own_vpc = next((vpc["VpcId"] for vpc in vpcs if _name(vpc) == vpc_name), None)
     yield _room(account, _VPCS, "L-F678F1CE", len(vpcs), is_made=own_vpc is not None)
     try:
-        gateways = account.ask("ec2", "describe_internet_gateways")["InternetGateways"]
-    except Unanswered as error:
+        gateways = account.call("ec2", "describe_internet_gateways")["InternetGateways"]
+    except AwsCallError as error:
         yield unanswered(_GATEWAYS, error)
     else:
         yield _room(account, _GATEWAYS, "L-A4707A72", len(gateways), is_made=own_vpc is not None)
     try:
         yield _public_access(account, own_vpc)
-    except Unanswered as error:
+    except AwsCallError as error:
         yield unanswered(_BLOCKED, error)
 
 
@@ -45,12 +45,14 @@ def _name(vpc: dict[str, Any]) -> str:
     return names[0] if names else ""
 
 
-def _room(account: Account, name: str, code: str, used: int, *, is_made: bool) -> Finding:
+def _room(
+    account: AwsAccount, name: str, code: str, used: int, *, is_made: bool
+) -> PreflightFinding:
     if is_made:
         return good(name, f"{used}, ours among them")
     try:
         quota = quota_value(account, "vpc", code)
-    except Unanswered as error:
+    except AwsCallError as error:
         return unanswered(name, error)
     usage = f"{used} of {quota:,.10g}, and one more is needed"
     if used < quota:
@@ -59,9 +61,9 @@ def _room(account: Account, name: str, code: str, used: int, *, is_made: bool) -
     return bad(name, usage, to_do)
 
 
-def _public_access(account: Account, own_vpc: str | None) -> Finding:
+def _public_access(account: AwsAccount, own_vpc: str | None) -> PreflightFinding:
     """Whether CloudFront reaches the VPC: Block Public Access stops VPC origins, too."""
-    answer = account.ask("ec2", "describe_vpc_block_public_access_options")
+    answer = account.call("ec2", "describe_vpc_block_public_access_options")
     options = answer["VpcBlockPublicAccessOptions"]
     mode = options.get("InternetGatewayBlockMode", "off")
     if mode == "off":
@@ -77,8 +79,8 @@ def _public_access(account: Account, own_vpc: str | None) -> Finding:
     )
 
 
-def _excluded(account: Account) -> set[str]:
-    answer = account.ask("ec2", "describe_vpc_block_public_access_exclusions")
+def _excluded(account: AwsAccount) -> set[str]:
+    answer = account.call("ec2", "describe_vpc_block_public_access_exclusions")
     return {
         exclusion["ResourceArn"].rpartition("/")[2]
         for exclusion in answer["VpcBlockPublicAccessExclusions"]
@@ -148,26 +150,26 @@ EDGE_QUOTAS = (
 )
 
 
-def edge_findings(account: Account, prefix: str) -> Iterator[Finding]:
-    """Whether CloudFront accepts a distribution of the account, and has room for its parts.
+def edge_findings(account: AwsAccount, prefix: str) -> Iterator[PreflightFinding]:
+    """Check that CloudFront accepts a distribution of the account, and has room for its parts.
 
     Args:
         prefix: the beginning of the names of the deployment's own policies, which need no room.
     """
     try:
         yield _verified(account)
-    except Unanswered as error:
+    except AwsCallError as error:
         yield unanswered(_VERIFIED, error)
     for quota in EDGE_QUOTAS:
         try:
             yield _quota_room(quota, [*_names(account, quota)], prefix)
-        except Unanswered as error:
+        except AwsCallError as error:
             yield unanswered(quota.name, error)
 
 
-def _verified(account: Account) -> Finding:
+def _verified(account: AwsAccount) -> PreflightFinding:
     """Whether the account is verified: no call says so, but a distribution proves it."""
-    answer = account.ask("cloudfront", "list_distributions", region=GLOBAL_REGION, MaxItems="1")
+    answer = account.call("cloudfront", "list_distributions", region=GLOBAL_REGION, MaxItems="1")
     if answer["DistributionList"].get("Items"):
         return good(_VERIFIED, "it has distributions already")
     return warning(
@@ -178,10 +180,10 @@ def _verified(account: Account) -> Finding:
     )
 
 
-def _names(account: Account, quota: EdgeQuota) -> Iterator[str]:
+def _names(account: AwsAccount, quota: EdgeQuota) -> Iterator[str]:
     filters: dict[str, str] = {"Type": "custom"} if quota.config else {}
     while True:
-        answer = account.ask("cloudfront", quota.operation, region=GLOBAL_REGION, **filters)
+        answer = account.call("cloudfront", quota.operation, region=GLOBAL_REGION, **filters)
         page = answer[quota.answer]
         for item in page.get("Items", ()):
             config: Any = item
@@ -193,7 +195,7 @@ def _names(account: Account, quota: EdgeQuota) -> Iterator[str]:
         filters["Marker"] = page["NextMarker"]
 
 
-def _quota_room(quota: EdgeQuota, names: list[str], prefix: str) -> Finding:
+def _quota_room(quota: EdgeQuota, names: list[str], prefix: str) -> PreflightFinding:
     own_count = sum(name == prefix or name.startswith(f"{prefix}-") for name in names)
     needed = max(quota.needed - own_count, 0)
     usage = f"{len(names)}, and {needed} more are needed (AWS's default is {quota.quota})"

@@ -1,11 +1,11 @@
-"""Whether alarms page a person: an address is set, and has been confirmed."""
+"""Checks that alarms page a person: an address is set, and has been confirmed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evenflow.infra.account.account import Account, Unanswered
-from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.account.account import AwsAccount, AwsCallError
+from evenflow.infra.preflight.findings import PreflightFinding, bad, good, unanswered, warning
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.observability_settings import (
     WHOM_TO_PAGE,
@@ -17,8 +17,8 @@ _NO_TOPIC = ("NotFound", "NotFoundException")
 _PENDING = "PendingConfirmation"
 
 
-def pager_findings(settings: EnvironmentSettings) -> Iterator[Finding]:
-    """One, where nobody is named and somebody has to be."""
+def pager_findings(settings: EnvironmentSettings) -> Iterator[PreflightFinding]:
+    """A finding, if the environment must have a receiver of pages and has none."""
     try:
         check_somebody_is_paged(settings.name, settings.alarms)
     except NobodyIsPagedError:
@@ -26,8 +26,12 @@ def pager_findings(settings: EnvironmentSettings) -> Iterator[Finding]:
 
 
 def subscription_findings(
-    account: Account, settings: EnvironmentSettings, account_id: str, *, is_deployed: bool = False
-) -> Iterator[Finding]:
+    account: AwsAccount,
+    settings: EnvironmentSettings,
+    account_id: str,
+    *,
+    is_deployed: bool = False,
+) -> Iterator[PreflightFinding]:
     """A finding for each address that gets the environment's alarms.
 
     Args:
@@ -41,12 +45,12 @@ def subscription_findings(
 
 
 def _subscription(
-    account: Account, name: str, topic_arn: str, email: str, *, is_deployed: bool
-) -> Finding:
+    account: AwsAccount, name: str, topic_arn: str, email: str, *, is_deployed: bool
+) -> PreflightFinding:
     bad_or_warning = bad if is_deployed else warning
     try:
         subscriptions = _subscriptions(account, topic_arn)
-    except Unanswered as error:
+    except AwsCallError as error:
         if error.code not in _NO_TOPIC:
             return unanswered(name, error)
         if is_deployed:
@@ -67,12 +71,12 @@ def _subscription(
     return good(name, f"{email} has confirmed")
 
 
-def _subscriptions(account: Account, topic_arn: str) -> dict[str, str]:
+def _subscriptions(account: AwsAccount, topic_arn: str) -> dict[str, str]:
     """The subscriptions' ARNs by address. One that is not confirmed has none."""
     arns: dict[str, str] = {}
     token: dict[str, str] = {}
     while True:
-        page = account.ask("sns", "list_subscriptions_by_topic", TopicArn=topic_arn, **token)
+        page = account.call("sns", "list_subscriptions_by_topic", TopicArn=topic_arn, **token)
         for each in page["Subscriptions"]:
             arns[each["Endpoint"]] = each["SubscriptionArn"]
         if not page.get("NextToken"):

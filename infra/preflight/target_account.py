@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.account import AwsAccount, AwsCallError
 from evenflow.infra.account.kept_resources import find_kept
-from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.preflight.findings import PreflightFinding, bad, good, unanswered, warning
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.regions import GLOBAL_REGION
 from evenflow.infra.settings.stack_settings import EdgeSettings
@@ -20,18 +20,18 @@ _CERTIFICATE = "certificate"
 _NO_SUCH_CERTIFICATE = ("ResourceNotFoundException", "ValidationException")
 
 
-def credentials_finding(account: Account) -> tuple[Finding, str]:
-    """Which account the credentials are for, and its id. "": there are none."""
+def credentials_finding(account: AwsAccount) -> tuple[PreflightFinding, str]:
+    """A finding on the credentials, and their account's id. "": there are no credentials."""
     try:
-        identity = account.ask("sts", "get_caller_identity")
-    except Unanswered as error:
+        identity = account.call("sts", "get_caller_identity")
+    except AwsCallError as error:
         to_do = "log in: `aws sso login`, or set AWS_PROFILE"
         return bad("credentials", str(error), to_do), ""
     place = f"account {identity['Account']}, region {account.region}"
     return good("credentials", place), identity["Account"]
 
 
-def bootstrap_finding(account: Account, region: str, qualifier: str) -> Finding:
+def bootstrap_finding(account: AwsAccount, region: str, qualifier: str) -> PreflightFinding:
     """Whether CDK may deploy into the account and a region, by the bootstrap of a qualifier."""
     name = f"CDK bootstrap, {region}"
     to_do = f"infra/node_modules/.bin/cdk bootstrap aws://<account>/{region}"
@@ -39,8 +39,8 @@ def bootstrap_finding(account: Account, region: str, qualifier: str) -> Finding:
         to_do += f" --qualifier {qualifier} --toolkit-stack-name CDKToolkit-{qualifier}"
     parameter = f"/cdk-bootstrap/{qualifier}/version"
     try:
-        answer = account.ask("ssm", "get_parameter", region=region, Name=parameter)
-    except Unanswered as error:
+        answer = account.call("ssm", "get_parameter", region=region, Name=parameter)
+    except AwsCallError as error:
         if error.code != "ParameterNotFound":
             return unanswered(name, error)
         return bad(name, f"there is none ({error.code})", to_do)
@@ -50,7 +50,9 @@ def bootstrap_finding(account: Account, region: str, qualifier: str) -> Finding:
     return good(name, f"version {version}")
 
 
-def certificate_finding(account: Account, edge: EdgeSettings, now: datetime) -> Finding | None:
+def certificate_finding(
+    account: AwsAccount, edge: EdgeSettings, now: datetime
+) -> PreflightFinding | None:
     """Whether CloudFront can use the domain's certificate. None: there is no domain."""
     arn, domain = edge.certificate_arn, edge.domain_name
     if arn is None or domain is None:
@@ -60,15 +62,17 @@ def certificate_finding(account: Account, edge: EdgeSettings, now: datetime) -> 
         to_do = f"CloudFront takes one of {GLOBAL_REGION} only: make it there"
         return bad(_CERTIFICATE, f"it is in {region}", to_do)
     try:
-        told = account.ask("acm", "describe_certificate", region=region, CertificateArn=arn)
-    except Unanswered as error:
+        response = account.call("acm", "describe_certificate", region=region, CertificateArn=arn)
+    except AwsCallError as error:
         if error.code not in _NO_SUCH_CERTIFICATE:
             return unanswered(_CERTIFICATE, error)
         return bad(_CERTIFICATE, str(error), "correct EdgeSettings.certificate_arn")
-    return _judged(told["Certificate"], domain, now)
+    return _validity_finding(response["Certificate"], domain, now)
 
 
-def _judged(certificate: Mapping[str, Any], domain: str, now: datetime) -> Finding:
+def _validity_finding(
+    certificate: Mapping[str, Any], domain: str, now: datetime
+) -> PreflightFinding:
     if certificate["Status"] != "ISSUED":
         return bad(
             _CERTIFICATE,
@@ -97,11 +101,11 @@ _KEPT = "kept resources"
 _SHOWN = 3
 
 
-def kept_finding(account: Account, settings: EnvironmentSettings) -> Finding:
+def kept_finding(account: AwsAccount, settings: EnvironmentSettings) -> PreflightFinding:
     """Whether a name that the stacks need is taken by a resource that no stack owns."""
     try:
         resources = find_kept(account, settings)
-    except Unanswered as error:
+    except AwsCallError as error:
         return unanswered(_KEPT, error)
     names = [resource.shown_name for resource in resources if resource.takes_name]
     if not names:

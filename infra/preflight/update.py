@@ -1,4 +1,4 @@
-"""Whether what is deployed can be updated to what is synthesized, and in which steps."""
+"""Checks that the deployed stacks can be updated to the synthesized ones, and in which steps."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evenflow.infra.account.account import Account, Unanswered
-from evenflow.infra.preflight.findings import Finding, bad, good, unanswered, warning
+from evenflow.infra.account.account import AwsAccount, AwsCallError
+from evenflow.infra.preflight.findings import PreflightFinding, bad, good, unanswered, warning
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.regions import GLOBAL_REGION
 from evenflow.infra.updates.conflicts import conflicts
@@ -25,8 +25,8 @@ _EMPTY = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "DELETE_COMPLETE")
 
 
 def update_findings(
-    account: Account, settings: EnvironmentSettings, assembly: Path
-) -> Iterator[Finding]:
+    account: AwsAccount, settings: EnvironmentSettings, assembly: Path
+) -> Iterator[PreflightFinding]:
     """The conflicts of the update, or one finding that there are none.
 
     Args:
@@ -34,7 +34,7 @@ def update_findings(
     """
     try:
         old = deployed_stacks(account, settings)
-    except Unanswered as error:
+    except AwsCallError as error:
         yield unanswered(_NAME, error)
         return
     new = synthesized_stacks(assembly, settings.prefix)
@@ -54,11 +54,11 @@ def update_findings(
         yield good(_NAME, f"{len(old)} stacks are deployed, nothing stands in the way")
 
 
-def deployed_stacks(account: Account, settings: EnvironmentSettings) -> dict[str, Stack]:
+def deployed_stacks(account: AwsAccount, settings: EnvironmentSettings) -> dict[str, Stack]:
     """The environment's stacks, as they were deployed.
 
     Raises:
-        Unanswered: AWS didn't answer a call.
+        AwsCallError: AWS didn't answer a call.
     """
     places = [(settings.region.name, f"{settings.prefix}-{name}") for name in _STACKS]
     places += [(GLOBAL_REGION, f"{settings.global_prefix}-{name}") for name in _GLOBAL_STACKS]
@@ -70,11 +70,11 @@ def deployed_stacks(account: Account, settings: EnvironmentSettings) -> dict[str
     }
 
 
-def _described(account: Account, region: str, name: str) -> dict[str, Any] | None:
+def _described(account: AwsAccount, region: str, name: str) -> dict[str, Any] | None:
     """CloudFormation's description of a stack. None: it doesn't exist, or is empty."""
     try:
-        page = account.ask("cloudformation", "describe_stacks", region=region, StackName=name)
-    except Unanswered as error:
+        page = account.call("cloudformation", "describe_stacks", region=region, StackName=name)
+    except AwsCallError as error:
         if error.code == _NO_SUCH_STACK:
             return None
         raise
@@ -82,9 +82,9 @@ def _described(account: Account, region: str, name: str) -> dict[str, Any] | Non
     return None if stack["StackStatus"] in _EMPTY else stack
 
 
-def _stack(account: Account, region: str, described: dict[str, Any]) -> Stack:
+def _stack(account: AwsAccount, region: str, described: dict[str, Any]) -> Stack:
     name = described["StackName"]
-    answer = account.ask(
+    answer = account.call(
         "cloudformation",
         "get_template",
         region=region,

@@ -1,1 +1,1 @@
-"""Finds what an environment has left behind, to delete or adopt it."""
+"""Finds resources that an environment left in the account, to delete or adopt them."""

@@ -1,4 +1,4 @@
-"""`python -m evenflow.infra.removal prod`: what an environment has left behind, and what it costs.
+"""`python -m evenflow.infra.removal prod`: the resources that an environment left, and their cost.
 
 It lists tables, secrets, log groups, buckets, keys and queues of the environment that no stack
 owns. Without a name it is the environment that was synthesized last, with its region and
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.account import AwsAccount, AwsCallError
 from evenflow.infra.account.kept_resources import (
     BUCKET,
     KEY,
@@ -70,12 +70,12 @@ def _cost(resource: KeptResource) -> str:
 
 
 def import_mapping(
-    account: Account, resources: Sequence[KeptResource], stack: str
+    account: AwsAccount, resources: Sequence[KeptResource], stack: str
 ) -> Mapping[str, Mapping[str, str]]:
     """What `cdk import --resource-mapping` reads for a stack: logical id → identifier.
 
     Raises:
-        Unanswered: AWS didn't answer a call.
+        AwsCallError: AWS didn't answer a call.
     """
     return {
         resource.logical_id: {
@@ -89,7 +89,7 @@ def import_mapping(
 
 
 def _run(settings: EnvironmentSettings, arguments: argparse.Namespace) -> None:
-    account = Account(settings.region.name)
+    account = AwsAccount(settings.region.name)
     if arguments.cloudfront_group:
         was_there = delete_cloudfront_group(account, f"{settings.prefix}-network")
         print(f"{CLOUDFRONT_GROUP}: {'deleted' if was_there else 'not there'}")
@@ -145,7 +145,7 @@ def main() -> int:
     except (UnknownEnvironmentError, UnknownRegionError, NotSynthesizedError) as error:
         print(error, file=sys.stderr)
         return 2
-    except Unanswered as error:
+    except AwsCallError as error:
         begun = "; what was deleted before stays deleted, run it again" if arguments.delete else ""
         print(f"{error}{begun}", file=sys.stderr)
         return 1

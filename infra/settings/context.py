@@ -1,4 +1,4 @@
-"""The settings that CDK's context names: `-c env=prod -c edge.domain_name=chat.example.com`.
+"""Reads settings from CDK's context: `-c env=prod -c edge.domain_name=chat.example.com`.
 
 Permanent ones are in cdk.context.json, for all environments or in an object named after one.
 CDK reads that file, `-c` and cdk.json into one context, and the app sees the result.
@@ -23,7 +23,7 @@ _OURS = re.compile(r"\w+|[\w-]+(\.[\w-]+)+")
 _GROUPS = EnvironmentSettings.model_fields
 
 
-def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
+def settings_from_context(context: Mapping[str, object]) -> EnvironmentSettings:
     """The settings of the environment that the context names.
 
     Raises:
@@ -39,7 +39,7 @@ def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
         raise WrongSettingError(f"{name} must be an object of settings, in cdk.context.json")
     # CDK merges -c with what the file has for all environments, but only -c goes before a section.
     for_all = {
-        path: value for path, value in _lasting_settings().items() if overrides.get(path) == value
+        path: value for path, value in _file_settings().items() if overrides.get(path) == value
     }
     by_command = {path: value for path, value in overrides.items() if path not in for_all}
     changes = {**for_all, **section, **by_command}
@@ -58,7 +58,7 @@ def settings_of(context: Mapping[str, object]) -> EnvironmentSettings:
     return environment(name, **changes)
 
 
-def _lasting_settings() -> Mapping[str, object]:
+def _file_settings() -> Mapping[str, object]:
     """What cdk.context.json has for all environments."""
     file = Path("cdk.context.json")
     settings: Mapping[str, object] = json.loads(file.read_text("utf-8")) if file.is_file() else {}

@@ -1,4 +1,4 @@
-"""One environment: what its stacks are told, and that it fits together."""
+"""All settings of one environment, and the checks that they fit together."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ _MOST_TAGS = 40  # a resource may have 50; we, CDK and the VPC add some
 _RESERVED_PREFIX = "aws:"
 
 
-def told_of(agents: Mapping[str, Agent]) -> dict[str, Agent]:
-    """The part of agents that session_init needs: their names and suggestions."""
+def session_agents(agents: Mapping[str, Agent]) -> dict[str, Agent]:
+    """The agents with what session_init needs: names and suggestions, no instructions."""
     return {name: Agent(suggestions=agent.suggestions) for name, agent in agents.items()}
 
 
@@ -74,16 +74,16 @@ class EnvironmentSettings(Settings):
         image: the handler's image, `<account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>` or
             one of another registry, if tasks have public addresses. None: CDK builds it.
         workers: a service of its own that calls the model. None: the handlers call it.
-        open_tenant: whether anybody who knows the address can open sessions as the tenant `public`,
-            which costs money. Otherwise `public` needs the key in the secret of the tenants' keys.
-        oidc: one's own identity provider, whose tokens open sessions and `/v1`. None: none.
+        open_tenant: whether sessions of the tenant `public` open without a key, which costs money.
+            Otherwise `public` needs the key in the secret of the tenants' keys.
+        oidc: the operator's identity provider: its tokens open sessions and `/v1`. None: none.
         allowed_origins: other origins whose pages may call, `https://app.example.com`, or only `*`.
-        canary: asks through the front door each minute, which costs some dollars a month beside the
-            model's tokens. None: nobody does, and nothing tells that the address doesn't answer.
-        tracing: traces of answers in X-Ray. None: nobody makes any.
+        canary: a function that reads an answer through the public address each minute. It costs
+            some dollars a month and the model's tokens. None: no alarm on an address that fails.
+        tracing: traces of answers in X-Ray. None: no traces.
         agents: the agents that sessions may choose, by name. Empty: one, the model as it is.
         filters: what content filters do with answers.
-        limits: those of the handler and the functions. Only those that differ are passed on.
+        limits: of the handler and the functions. Only changed ones are passed on.
     """
 
     installation: str = Field("evenflow", pattern=INSTALLATION_PATTERN)
@@ -142,7 +142,7 @@ class EnvironmentSettings(Settings):
 
     @property
     def stack_regions(self) -> tuple[str, ...]:
-        """Where it has stacks. CloudFront takes web ACLs and certificates from its own region."""
+        """The regions with stacks. CloudFront takes web ACLs and certificates from us-east-1."""
         edge = self.edge
         makes_certificate = edge.hosted_zone is not None and edge.certificate_arn is None
         is_needed = edge.firewall is not None or makes_certificate
@@ -150,7 +150,7 @@ class EnvironmentSettings(Settings):
         return tuple(dict.fromkeys(regions))
 
     @model_validator(mode="after")
-    def _everybody_is_known_or_nobody(self) -> Self:
+    def _check_open_tenant(self) -> Self:
         if self.oidc is not None and self.open_tenant:
             raise ValueError(
                 "open_tenant must be off where oidc is set: then nobody opens sessions without a "
@@ -159,12 +159,12 @@ class EnvironmentSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _all_models_have_a_price_or_none(self) -> Self:
+    def _check_prices(self) -> Self:
         self.inference.check_prices(agent.model for agent in self.agents.values() if agent.model)
         return self
 
     @model_validator(mode="after")
-    def _names_fit(self) -> Self:
+    def _check_prefix_length(self) -> Self:
         if len(self.prefix) > _LONGEST_PREFIX:
             raise ValueError(
                 f"{self.prefix} must not have more than {_LONGEST_PREFIX} characters: a function's "
@@ -174,12 +174,12 @@ class EnvironmentSettings(Settings):
 
     @field_validator("tags")
     @classmethod
-    def _tags_as_services_take_them(cls, tags: dict[str, str]) -> dict[str, str]:
+    def _checked_tags(cls, tags: dict[str, str]) -> dict[str, str]:
         return _check_tags(tags)
 
     @field_validator("allowed_origins")
     @classmethod
-    def _origins_as_browsers_write_them(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+    def _checked_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         text = ",".join(origins)
         if len(text) > _LONGEST_ORIGINS:
             raise ValueError(
@@ -190,10 +190,14 @@ class EnvironmentSettings(Settings):
 
     @field_validator("agents")
     @classmethod
-    def _agents_fit_into_variables(cls, agents: dict[str, Agent]) -> dict[str, Agent]:
+    def _checked_agents(cls, agents: dict[str, Agent]) -> dict[str, Agent]:
         for what, text, most in (
             ("", agents_as_json(agents), _LONGEST_AGENTS),
-            (" names and suggestions", agents_as_json(told_of(agents)), _LONGEST_SUGGESTIONS),
+            (
+                " names and suggestions",
+                agents_as_json(session_agents(agents)),
+                _LONGEST_SUGGESTIONS,
+            ),
         ):
             if len(text.encode()) > most:
                 raise ValueError(
@@ -203,7 +207,7 @@ class EnvironmentSettings(Settings):
         return agents
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         for smaller, larger, why in self._ordered_settings():
             if smaller >= larger:
                 raise ValueError(f"{smaller:g} must be below {larger:g}, or {why}")
@@ -213,7 +217,7 @@ class EnvironmentSettings(Settings):
         return self
 
     def _ordered_settings(self) -> tuple[tuple[float, float, str], ...]:
-        """What must be below what, and what happens otherwise."""
+        """Pairs of a smaller and a larger setting, and what happens otherwise."""
         handler, limits, functions = self.handler, self.limits, self.functions
         return (
             (
@@ -292,7 +296,7 @@ class EnvironmentSettings(Settings):
             )
 
     @model_validator(mode="after")
-    def _fits_into_memory(self) -> Self:
+    def _check_memory(self) -> Self:
         needed, room = limits_bound(self.limits), self.handler.memory_mib
         if self.tracing is not None:
             room -= self.tracing.collector_memory_mib
@@ -323,7 +327,7 @@ class EnvironmentSettings(Settings):
 
 
 def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """The tags, if every service takes them.
+    """Check that every service accepts the tags, and return them.
 
     Raises:
         ValueError: one doesn't.

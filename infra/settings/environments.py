@@ -26,7 +26,7 @@ from evenflow.stream_core.bounds.memory_bound import MEBIBYTE
 
 
 class UnknownEnvironmentError(Exception):
-    """There are no settings of that name. The message lists those that there are."""
+    """No environment has that name. The message lists the environments."""
 
 
 _DEV = EnvironmentSettings(

@@ -25,7 +25,7 @@ class FilterSettings(Settings):
     """Content filters, which handlers apply to answers of any model.
 
     Args:
-        mode: EVENFLOW_FILTERING, for tenants whose record says nothing.
+        mode: EVENFLOW_FILTERING, for tenants without a mode in their record.
         patterns: EVENFLOW_FILTER_PATTERNS.
         action: EVENFLOW_FILTER_ACTION.
         guardrail: EVENFLOW_FILTER_GUARDRAIL. None: no guardrail judges answers.
@@ -39,13 +39,13 @@ class FilterSettings(Settings):
     @property
     def variables(self) -> dict[str, str]:
         """A handler's variables. Those that have the default are left out."""
-        given = {
+        variables = {
             "mode": ("EVENFLOW_FILTERING", self.mode),
             "patterns": ("EVENFLOW_FILTER_PATTERNS", ",".join(self.patterns)),
             "action": ("EVENFLOW_FILTER_ACTION", self.action),
             "guardrail": ("EVENFLOW_FILTER_GUARDRAIL", self.guardrail or ""),
         }
-        return dict(given[name] for name in self.model_dump(exclude_defaults=True))
+        return dict(variables[name] for name in self.model_dump(exclude_defaults=True))
 
 
 class BedrockSettings(Settings):
@@ -54,8 +54,8 @@ class BedrockSettings(Settings):
     Args:
         regions: those of a geography's profile (`aws bedrock get-inference-profile` lists them). A
             `global.` profile goes to all commercial regions, whatever is set here.
-        max_tokens: EVENFLOW_MODEL_MAX_TOKENS. Bedrock reserves so many output tokens of the
-            account's quota for each answer while it begins. Unset it would reserve the model's
+        max_tokens: EVENFLOW_MODEL_MAX_TOKENS. For each answer that begins, Bedrock reserves this
+            number of output tokens of the account's quota. Unset it would reserve the model's
             most, 64,000 for some.
         cache_ttl: EVENFLOW_BEDROCK_CACHE_TTL. None: prompts are not kept.
         service_tier: EVENFLOW_BEDROCK_SERVICE_TIER. None: the account's default.
@@ -74,7 +74,7 @@ class BedrockSettings(Settings):
     guardrail_mode: Literal["sync", "async"] | None = None
 
     @model_validator(mode="after")
-    def _profile_is_of_the_model(self) -> Self:
+    def _check_profile(self) -> Self:
         geography, _, model = self.inference_profile.partition(".")
         if not geography or model != self.foundation_model:
             raise ValueError(
@@ -84,7 +84,7 @@ class BedrockSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _mode_has_a_guardrail(self) -> Self:
+    def _check_guardrail_mode(self) -> Self:
         if self.guardrail_mode is not None and self.guardrail is None:
             raise ValueError("guardrail_mode needs guardrail")
         return self
@@ -96,15 +96,15 @@ class BedrockSettings(Settings):
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables of who calls the model."""
-        given = {
+        """The variables of the process that calls the model."""
+        variables = {
             "EVENFLOW_MODEL_MAX_TOKENS": str(self.max_tokens),
             "EVENFLOW_BEDROCK_CACHE_TTL": self.cache_ttl,
             "EVENFLOW_BEDROCK_SERVICE_TIER": self.service_tier,
             "EVENFLOW_BEDROCK_GUARDRAIL": self.guardrail,
             "EVENFLOW_BEDROCK_GUARDRAIL_MODE": self.guardrail_mode,
         }
-        return {variable: value for variable, value in given.items() if value is not None}
+        return {name: value for name, value in variables.items() if value is not None}
 
 
 class SageMakerSettings(Settings):
@@ -151,7 +151,7 @@ class SageMakerSettings(Settings):
         return bucket, prefix
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.instances_max < self.instances_min:
             raise ValueError(
                 f"instances_max must not be below instances_min ({self.instances_min})"
@@ -213,26 +213,26 @@ class InferenceSettings(Settings):
 
     @field_validator("models")
     @classmethod
-    def _readable_models(cls, models: str) -> str:
+    def _checked_models(cls, models: str) -> str:
         parse_models(models)
         return models
 
     @field_validator("prices")
     @classmethod
-    def _handlers_can_read_names(cls, prices: dict[str, ModelPrice]) -> dict[str, ModelPrice]:
+    def _checked_prices(cls, prices: dict[str, ModelPrice]) -> dict[str, ModelPrice]:
         for name, price in prices.items():
             if name not in ModelPrices.parse(price.entry(name)).by_model:
                 raise ValueError(f"has {name!r}: a name has no space at its ends")
         return prices
 
     def check_prices(self, agents_models: Iterable[str]) -> None:
-        """Check that all models that may be asked have a price, or none.
+        """Check that either all callable models have a price, or none.
 
         Args:
             agents_models: the models that agents name.
 
         Raises:
-            ValueError: one has no price, or one that nobody asks has one.
+            ValueError: a model has no price, or an unused model has one.
         """
         public = parse_models(self.public_models)
         named = {*public.values(), *(public.get(model, model) for model in agents_models)} - {""}

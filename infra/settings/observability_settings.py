@@ -9,19 +9,19 @@ from pydantic import Field, field_validator, model_validator
 from evenflow.infra.settings.image_reference import ecr_image
 from evenflow.infra.settings.stack_settings import Settings
 
-# One address: a second setting after a comma, or a list, would be mailed to nobody.
+# One address: SNS would not mail to a list of several.
 _EMAIL = r"^[^@\s,]+@[^@\s,]+$"
 
 
 class AlarmSettings(Settings):
-    """Who is told of alarms, and where it says what to do.
+    """The receivers of alarms, and the runbooks.
 
     Args:
-        page_email: who is woken when readers are hurting, or soon will be.
+        page_email: the on-call address, for alarms that readers feel or soon will.
         page_topic_arn: or an SNS topic of your own, such as a paging service's. Its policy must let
             `cloudwatch.amazonaws.com` publish. Then there is no topic `evenflow-<env>-pages`.
         nobody_is_paged: whether staging or prod may have neither.
-        notice_email: who is told every change of every alarm. None: nobody.
+        notice_email: the address for every change of every alarm. None: no address.
         runbook_base_url: the folder of docs/runbooks/ where readers of an alarm can open it, with a
             slash at its end. None: alarms say the runbook's first step themselves.
         quiet_frames_per_second: below this rate of all tasks nothing is a sudden drop. Take answers
@@ -53,7 +53,7 @@ class AlarmSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _pages_have_one_topic(self) -> Self:
+    def _check_one_page_topic(self) -> Self:
         if self.page_email is not None and self.page_topic_arn is not None:
             raise ValueError(
                 "page_email is set beside page_topic_arn: subscribe it to that topic instead"
@@ -62,7 +62,7 @@ class AlarmSettings(Settings):
 
     @property
     def somebody_is_paged(self) -> bool:
-        """Whether an alarm can wake somebody."""
+        """Whether pages have a receiver."""
         return self.page_email is not None or self.page_topic_arn is not None
 
 
@@ -74,14 +74,14 @@ WHOM_TO_PAGE = (
 
 
 class NobodyIsPagedError(Exception):
-    """An environment with users would wake nobody. The message says what to set."""
+    """Pages of an environment with users have no receiver. The message says what to set."""
 
 
 def check_somebody_is_paged(like: str, alarms: AlarmSettings) -> None:
-    """Refuse an environment like staging or prod whose alarms wake nobody.
+    """Check that pages of an environment like staging or prod have a receiver.
 
     Raises:
-        NobodyIsPagedError: nobody is named, and it isn't said that this is meant.
+        NobodyIsPagedError: they have none, and `nobody_is_paged` is not set.
     """
     if like == "dev" or alarms.somebody_is_paged or alarms.nobody_is_paged:
         return
@@ -89,7 +89,7 @@ def check_somebody_is_paged(like: str, alarms: AlarmSettings) -> None:
 
 
 class CanarySettings(Settings):
-    """Who asks, and what.
+    """The canary: one answer a minute through the public address, over every transport.
 
     Args:
         question: its answer should take the model a second: text that comes all at once looks like
@@ -109,9 +109,9 @@ class TracingSettings(Settings):
     Args:
         collector_image: AWS' collector for OpenTelemetry in a repository of yours, by its digest:
             tasks reach no public registry.
-        share: of the traces, how much is sampled. Who asks has no say in it, since traces cost.
-        collector_cpu: what the task keeps for the collector, in Fargate's units.
-        collector_memory_mib: likewise of its memory. The collector has no more.
+        share: the sampled share of the traces. Callers can't change it, since traces cost.
+        collector_cpu: CPU reserved for the collector, in Fargate's units.
+        collector_memory_mib: memory reserved for the collector, and its limit.
     """
 
     collector_image: str
@@ -121,7 +121,7 @@ class TracingSettings(Settings):
 
     @field_validator("collector_image")
     @classmethod
-    def _is_in_ecr_by_digest(cls, reference: str) -> str:
+    def _check_image(cls, reference: str) -> str:
         image = ecr_image(reference)
         if image is None or not image.is_by_digest:
             raise ValueError(

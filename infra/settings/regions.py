@@ -1,4 +1,4 @@
-"""What differs between regions.
+"""The entries of regions: zones, prefix lists, Bedrock's geography, prices.
 
 None of it can be looked up without credentials, so there is a table of some regions. Any other
 region needs an entry in CDK's context: by region_lookup.py, or by hand.
@@ -35,10 +35,10 @@ class Region(BaseModel):
         s3, dynamodb: the prefix lists of the gateway endpoints.
         geography: the first part of the ids of Bedrock's cross-region profiles. "": there is none,
             and the model must be a `global.` one.
-        model_regions: those that a profile of this geography sends requests to. It is different
-            for each model: these are Claude Haiku 4.5's.
+        model_regions: the regions to which a profile of this geography sends requests. They
+            differ between models: these are Claude Haiku 4.5's.
         http_api_rate: requests a second that an account's HTTP APIs may get together.
-        dearer: about how many times the prices of us-east-1, without the model. None: unknown.
+        dearer: the prices as a multiple of us-east-1's, without the model. None: unknown.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -28,9 +28,9 @@ def set_by_path(model: type[BaseModel], data: dict[str, Any], path: str, value: 
     group, inside = model, data
     *groups, last = path.split(".")
     for name in groups:
-        group = _group(group.model_fields.get(name)) or _refuse(model, path)
+        group = _group(group.model_fields.get(name)) or _raise_unknown(model, path)
         inside[name] = inside = dict(inside.get(name) or {})
-    field = group.model_fields.get(last) or _refuse(model, path)
+    field = group.model_fields.get(last) or _raise_unknown(model, path)
     if isinstance(value, str):
         value = _read(field, value)
     if _group(field) is None or not isinstance(value, Mapping):
@@ -54,7 +54,7 @@ def _reason(location: tuple[int | str, ...], value: object, message: str) -> str
     return f"{path} = {value!r}: {message}" if is_short else f"{path}: {message}"
 
 
-def _refuse(model: type[BaseModel], path: str) -> Any:
+def _raise_unknown(model: type[BaseModel], path: str) -> Any:
     all_paths = list(paths(model))
     last = path.rpartition(".")[2]
     similar = [each for each in all_paths if each.rpartition(".")[2] == last]

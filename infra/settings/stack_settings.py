@@ -1,4 +1,4 @@
-"""What the stacks of an environment are told: sizes, thresholds and switches. Frozen."""
+"""The settings of an environment's stacks: sizes, thresholds and switches. Frozen."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ DeploymentPercent = Annotated[int, Ge(101), Le(200)]
 
 
 class Settings(BaseModel):
-    """Settings that cannot be changed once they are made, and that refuse a name they do not
-    know.
-    """
+    """Frozen settings, which reject unknown names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,8 +30,8 @@ class NetworkSettings(Settings):
         zones: in how many availability zones tasks are, the first ones of Region.zone_ids. Subnets
             are in three of them, and so is the load balancer.
         endpoint_zones: in how many of them an interface endpoint has an address. Each costs by the
-            hour. 0: there are no such endpoints. Then tasks stand in public subnets, with
-            addresses of their own, and call AWS over the internet. Nobody reaches them there.
+            hour. 0: there are no such endpoints. Then tasks are in public subnets, with addresses
+            of their own, and call AWS over the internet. Security groups keep all callers out.
     """
 
     cidr: str
@@ -51,7 +49,7 @@ class DataSettings(Settings):
     """Tables and secrets.
 
     Args:
-        keep: whether tables, secrets, logs and buckets of logs survive the deletion of their stack.
+        keep: whether tables, secrets, logs and log buckets survive the deletion of their stack.
         customer_key: encrypt with a key of the account instead of AWS's. `allowed`: the key exists
             and roles may use it, but nothing new is encrypted with it. A running environment needs
             this step before `True`: roles get the right first. It also follows `True`, since the
@@ -96,7 +94,7 @@ class ServiceSettings(Settings):
     stop_timeout_seconds: int = Field(120, ge=2, le=120)
 
     @model_validator(mode="after")
-    def _has_room_to_grow_and_to_deploy(self) -> Self:
+    def _check_task_counts(self) -> Self:
         if self.tasks_max < self.tasks_min:
             raise ValueError(f"tasks_max must not be below tasks_min ({self.tasks_min})")
         if self.tasks_min * self.deployment_percent // 100 == self.tasks_min:
@@ -140,11 +138,11 @@ class WorkerServiceSettings(ServiceSettings):
 
     Args:
         cpu_percent: the average that autoscaling aims at.
-        answers_per_task: the target of answers under way per worker, beside `cpu_percent`. The one
-            that needs more tasks counts: a worker that waits for its model uses no CPU. The default
-            is what a core does at `cpu_percent`: 135 us for each of 20 tokens a second.
-        idle_timeout_seconds: the proxy closes after so long without a byte. It must be longer than
-            a reader's longest pause.
+        answers_per_task: the target of concurrent answers per worker. Of this and `cpu_percent`
+            the one that needs more tasks counts: a worker that waits for its model uses no CPU. The
+            default is what a core does at `cpu_percent`: 135 us for each of 20 tokens a second.
+        idle_timeout_seconds: how long a connection may be silent before the proxy closes it. It
+            must be longer than a reader's longest pause.
     """
 
     cpu: Literal[256, 512, 1024, 2048] = 1024
@@ -271,14 +269,14 @@ class EdgeSettings(Settings):
         return self.hosted_zone is not None and self.tls_to_balancer
 
     @model_validator(mode="after")
-    def _domain_has_certificate(self) -> Self:
+    def _check_domain(self) -> Self:
         proven = self.certificate_arn is not None or self.hosted_zone is not None
         if (self.domain_name is not None) != proven:
             raise ValueError("domain_name must be set together with hosted_zone or certificate_arn")
         return self
 
     @model_validator(mode="after")
-    def _has_one_web_acl(self) -> Self:
+    def _check_one_web_acl(self) -> Self:
         if self.firewall is not None and self.web_acl_arn is not None:
             raise ValueError("web_acl_arn is set beside firewall, and there can be one of them")
         return self

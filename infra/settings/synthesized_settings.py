@@ -22,7 +22,7 @@ class NotSynthesizedError(Exception):
 
 
 def write_settings(settings: EnvironmentSettings, assembly: Path) -> None:
-    """Write the settings beside the templates that were made from them."""
+    """Write the settings into the folder of the templates that were made from them."""
     (assembly / _FILE).write_text(settings.model_dump_json(indent=2), "utf-8")
 
 

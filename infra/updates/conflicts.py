@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenflow.infra.updates import data_rules, order_rules
 from evenflow.infra.updates.stacks import Stacks
-from evenflow.infra.updates.update import Conflict, Update
+from evenflow.infra.updates.update import Update, UpdateConflict
 
 _RULES = (
     data_rules.lost_data,
@@ -17,13 +17,13 @@ _RULES = (
     order_rules.origins_reachable,
     order_rules.subnets_moved,
     order_rules.first_edge_key,
-    order_rules.stacks_left,
-    data_rules.left_behind,
+    order_rules.orphaned_stacks,
+    data_rules.retained_names,
 )
 
 
-def conflicts(old: Stacks, new: Stacks) -> list[Conflict]:
-    """What stands in the way of an update, and what is to be done before or after it.
+def conflicts(old: Stacks, new: Stacks) -> list[UpdateConflict]:
+    """The conflicts of an update, and the steps before or after it.
 
     Args:
         old: the deployed stacks. Empty: this is the first deployment.

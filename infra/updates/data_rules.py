@@ -1,4 +1,4 @@
-"""Rules about what is kept: tables, secrets, keys, buckets, queues, logs, and their names."""
+"""Rules on stored data (tables, secrets, keys, buckets, queues, logs) and on fixed names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from evenflow.infra.updates.stacks import referred_ids
-from evenflow.infra.updates.update import Conflict, Update, fixed_name, place_of
+from evenflow.infra.updates.update import Update, UpdateConflict, fixed_name, place_of
 
 # Types that hold data; and the distribution, since users know its address.
 KEPT_TYPES = {
@@ -21,14 +21,14 @@ _SECRET_VALUES = ("GenerateSecretString", "SecretString")
 _KEY = "AWS::KMS::Key"
 
 
-def lost_data(update: Update) -> Iterator[Conflict]:
+def lost_data(update: Update) -> Iterator[UpdateConflict]:
     """Data is not removed or replaced: with `Delete` it is lost, with `Retain` unused."""
     for old, _ in update.changed_stacks:
         for logical_id, resource in old.resources.items():
             content = KEPT_TYPES.get(resource["Type"])
             if content is None or not update.is_gone(old.name, logical_id):
                 continue
-            yield Conflict(
+            yield UpdateConflict(
                 old.name,
                 f"{_label(logical_id, resource)} would go, and {content}",
                 _to_keep(resource),
@@ -47,7 +47,7 @@ def _to_keep(resource: dict[str, Any]) -> str:
     )
 
 
-def new_key(update: Update) -> Iterator[Conflict]:
+def new_key(update: Update) -> Iterator[UpdateConflict]:
     """Data is not encrypted with a key before roles may use the key.
 
     Tables, queues and secrets use the key with the caller's rights, and the roles' stacks are
@@ -63,7 +63,7 @@ def new_key(update: Update) -> Iterator[Conflict]:
             and referred_ids(resource["Properties"]) & new_keys
         ]
         if users:
-            yield Conflict(
+            yield UpdateConflict(
                 old.name,
                 f"{len(users)} tables, secrets and the like would be encrypted with a key that the "
                 "tasks and functions may not use yet: their calls would fail until their stacks "
@@ -72,7 +72,7 @@ def new_key(update: Update) -> Iterator[Conflict]:
             )
 
 
-def new_secret_values(update: Update) -> Iterator[Conflict]:
+def new_secret_values(update: Update) -> Iterator[UpdateConflict]:
     """A secret's generator is not changed.
 
     CloudFormation, AWS::SecretsManager::Secret, GenerateSecretString and SecretString: "When you
@@ -85,7 +85,7 @@ def new_secret_values(update: Update) -> Iterator[Conflict]:
             if old_secret is not None and any(
                 old_secret.get(value) != secret.get(value) for value in _SECRET_VALUES
             ):
-                yield Conflict(
+                yield UpdateConflict(
                     old.name,
                     f"{secret.get('Name', logical_id)} would get a new random value, and the keys "
                     "in it would be gone",
@@ -93,7 +93,7 @@ def new_secret_values(update: Update) -> Iterator[Conflict]:
                 )
 
 
-def names_twice(update: Update) -> Iterator[Conflict]:
+def names_twice(update: Update) -> Iterator[UpdateConflict]:
     """No name and no place is taken twice: a new resource is made before the old one goes."""
     holders = {
         (resource["Type"], name): (stack.name, logical_id)
@@ -111,7 +111,7 @@ def names_twice(update: Update) -> Iterator[Conflict]:
                 continue
             if place_of(resource) is not None and update.is_moved(stack.name, resource):
                 continue
-            yield Conflict(
+            yield UpdateConflict(
                 stack.name,
                 f"{_label(logical_id, resource)} would be made while {' '.join(holder)} has its "
                 "name or place",
@@ -119,7 +119,7 @@ def names_twice(update: Update) -> Iterator[Conflict]:
             )
 
 
-def left_behind(update: Update) -> Iterator[Conflict]:
+def retained_names(update: Update) -> Iterator[UpdateConflict]:
     """What is retained when it is removed goes on existing, and keeps its name from a new one."""
     for old, new in update.changed_stacks:
         for logical_id, resource in old.resources.items():
@@ -127,7 +127,7 @@ def left_behind(update: Update) -> Iterator[Conflict]:
                 continue
             name = fixed_name(resource)
             if name is not None and resource.get("DeletionPolicy", "Delete") != "Delete":
-                yield Conflict(
+                yield UpdateConflict(
                     old.name,
                     f"{_label(logical_id, resource)} is no longer in the template, and stays",
                     "delete it if it is not needed. While it is there, a deployment that makes "
@@ -136,7 +136,7 @@ def left_behind(update: Update) -> Iterator[Conflict]:
                 )
 
 
-def lower_throughput(update: Update) -> Iterator[Conflict]:
+def lower_throughput(update: Update) -> Iterator[UpdateConflict]:
     """Warm throughput is not lowered.
 
     DynamoDB's guide, "Understanding DynamoDB warm throughput": "Once increased, warm throughput
@@ -148,7 +148,7 @@ def lower_throughput(update: Update) -> Iterator[Conflict]:
             warm = before.get(logical_id, {}).get("WarmThroughput", {})
             now = table.get("WarmThroughput", {})
             if any(now.get(unit, value) < value for unit, value in warm.items()):
-                yield Conflict(
+                yield UpdateConflict(
                     old.name,
                     f"{table.get('TableName', logical_id)} would get less warm throughput, which "
                     "DynamoDB refuses",

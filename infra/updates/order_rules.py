@@ -1,4 +1,4 @@
-"""Rules about the order: a stack is deployed while others still use what it changes."""
+"""Rules on the order: a stack is deployed while others still use what it changes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from evenflow.infra.updates.data_rules import KEPT_TYPES
 from evenflow.infra.updates.stacks import Stack, Stacks, referred_ids
-from evenflow.infra.updates.update import Conflict, Update
+from evenflow.infra.updates.update import Update, UpdateConflict
 
 _VPC_ORIGIN = "AWS::CloudFront::VpcOrigin"
 _SUBNET = "AWS::EC2::Subnet"
 _LISTENER = "AWS::ElasticLoadBalancingV2::Listener"
-_BESIDE = (
+_SECOND_INSTALLATION = (
     "undo the change. To have it, make an installation beside this one (INSTALLATION=), move over, "
     "and destroy this one"
 )
@@ -23,7 +23,7 @@ _BESIDE = (
 _EDGE_KEY = re.compile(r":SecretString:([a-z0-9-]+):")
 
 
-def exports_in_use(update: Update) -> Iterator[Conflict]:
+def exports_in_use(update: Update) -> Iterator[UpdateConflict]:
     """An export that a deployed stack imports is neither removed nor changed.
 
     CloudFormation's guide, Fn::ImportValue: "You can't modify or remove an output value that is
@@ -36,14 +36,14 @@ def exports_in_use(update: Update) -> Iterator[Conflict]:
             if not importers or any(_is_lost(update, old, logical_id) for logical_id in source):
                 continue
             if source & update.replaced[old.name]:
-                yield Conflict(
+                yield UpdateConflict(
                     old.name,
                     f"{', '.join(sorted(source))} would be replaced, and is imported by "
                     f"{', '.join(importers)}",
-                    _BESIDE,
+                    _SECOND_INSTALLATION,
                 )
             elif name not in new.exports:
-                yield Conflict(
+                yield UpdateConflict(
                     old.name,
                     f"the export {name} would go, and is imported by {', '.join(importers)}",
                     _without_import(update.new, importers),
@@ -66,7 +66,7 @@ def _without_import(new: Stacks, importers: list[str]) -> str:
     return f"{', then '.join(steps)}; then deploy all"
 
 
-def origins_in_use(update: Update) -> Iterator[Conflict]:
+def origins_in_use(update: Update) -> Iterator[UpdateConflict]:
     """A VPC origin and its tags are not changed.
 
     CloudFront's API, UpdateVpcOrigin: CannotUpdateEntityWhileInUse. That it holds for tags is from
@@ -76,7 +76,7 @@ def origins_in_use(update: Update) -> Iterator[Conflict]:
         before = old.of_type(_VPC_ORIGIN)
         for logical_id, origin in new.of_type(_VPC_ORIGIN).items():
             if logical_id in before and (before[logical_id] != origin or old.tags != new.tags):
-                yield Conflict(
+                yield UpdateConflict(
                     old.name,
                     f"the VPC origin {logical_id} would be changed while the distribution uses it, "
                     "which CloudFront refuses",
@@ -85,7 +85,7 @@ def origins_in_use(update: Update) -> Iterator[Conflict]:
                 )
 
 
-def origins_reachable(update: Update) -> Iterator[Conflict]:
+def origins_reachable(update: Update) -> Iterator[UpdateConflict]:
     """The port and the certificate that CloudFront uses stay until it uses others."""
     if not any(old.of_type(_LISTENER) for old, _ in update.changed_stacks):
         return
@@ -95,7 +95,7 @@ def origins_reachable(update: Update) -> Iterator[Conflict]:
             is_tls = config["OriginProtocolPolicy"] == "https-only"
             port = config.get("HTTPSPort", 443) if is_tls else config.get("HTTPPort", 80)
             if port not in _open_ports(update.new):
-                yield Conflict(
+                yield UpdateConflict(
                     old.name,
                     f"the load balancer would not listen on port {port} any more while CloudFront "
                     "uses it",
@@ -104,7 +104,7 @@ def origins_reachable(update: Update) -> Iterator[Conflict]:
                     else "undo the change: the listener for HTTP and its rule are always there",
                 )
             elif is_tls and (names := _addresses(old) - _certified_names(update.new)):
-                yield Conflict(
+                yield UpdateConflict(
                     old.name,
                     f"the load balancer would show a certificate that is not for "
                     f"{', '.join(sorted(names))}, which CloudFront asks for until it is deployed",
@@ -152,7 +152,7 @@ def _certified_names(stacks: Stacks) -> frozenset[str]:
     )
 
 
-def subnets_moved(update: Update) -> Iterator[Conflict]:
+def subnets_moved(update: Update) -> Iterator[UpdateConflict]:
     """A new subnet doesn't overlap an old one, which is deleted only afterwards.
 
     EC2's API, CreateSubnet: InvalidSubnet.Conflict.
@@ -165,11 +165,11 @@ def subnets_moved(update: Update) -> Iterator[Conflict]:
                 continue
             for other_id, other in before.items():
                 if _overlap(subnet, other):
-                    yield Conflict(
+                    yield UpdateConflict(
                         old.name,
                         f"the new subnet {logical_id} would have addresses of {other_id} "
                         f"({other['CidrBlock']}), which is still there",
-                        _BESIDE,
+                        _SECOND_INSTALLATION,
                     )
 
 
@@ -177,7 +177,7 @@ def _overlap(subnet: dict[str, Any], other: dict[str, Any]) -> bool:
     return IPv4Network(subnet["CidrBlock"]).overlaps(IPv4Network(other["CidrBlock"]))
 
 
-def first_edge_key(update: Update) -> Iterator[Conflict]:
+def first_edge_key(update: Update) -> Iterator[UpdateConflict]:
     """CloudFront shows an edge key that is in the secret."""
     before, after = _edge_key(update.old), _edge_key(update.new)
     if after is None or before == after:
@@ -190,7 +190,7 @@ def first_edge_key(update: Update) -> Iterator[Conflict]:
             for secret in new.of_type("AWS::SecretsManager::Secret").values()
         }
         if key not in entries:
-            yield Conflict(
+            yield UpdateConflict(
                 stack,
                 f"the secret of the edge keys would not have {key!r}, and the deployment would "
                 "fail at its end",
@@ -198,7 +198,7 @@ def first_edge_key(update: Update) -> Iterator[Conflict]:
                 "docs/runbooks/signing-keys.md says",
             )
     else:
-        yield Conflict(
+        yield UpdateConflict(
             stack,
             f"CloudFront would show the key {key!r} instead of {before[1]!r}",
             f"before it, {key!r} must have been in the secret for five minutes beside "
@@ -216,7 +216,7 @@ def _edge_key(stacks: Stacks) -> tuple[str, str] | None:
     return None
 
 
-def stacks_left(update: Update) -> Iterator[Conflict]:
+def orphaned_stacks(update: Update) -> Iterator[UpdateConflict]:
     """A deployed stack that is no longer synthesized stays, and goes on costing."""
     for stack in update.old.values():
         if stack.name in update.new:
@@ -229,7 +229,7 @@ def stacks_left(update: Update) -> Iterator[Conflict]:
                 "aws cloudformation update-termination-protection "
                 f"--no-enable-termination-protection {command}",
             )
-        yield Conflict(
+        yield UpdateConflict(
             stack.name,
             "it is not part of the environment any more, stays, and goes on costing",
             f"after the deployment: {'; '.join(f'`{step}`' for step in steps)}",

@@ -84,8 +84,8 @@ def referred_ids(value: Any) -> frozenset[str]:
 def synthesized_stacks(folder: Path, prefix: str) -> dict[str, Stack]:
     """The stacks of a cloud assembly with names that begin with a prefix and a hyphen.
 
-    Only those that the manifest names: older files may lie beside them. Empty where there is no
-    assembly.
+    Only those that the manifest names: older files may be in the same folder. Empty if there is
+    no assembly.
     """
     manifest = folder / "manifest.json"
     artifacts = json.loads(manifest.read_text("utf-8"))["artifacts"] if manifest.is_file() else {}

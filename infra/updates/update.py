@@ -112,8 +112,8 @@ def place_of(resource: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """One thing that an update can't do.
+class UpdateConflict:
+    """A change that an update can't make.
 
     Args:
         to_do: the steps to take.
@@ -146,7 +146,7 @@ class Update:
 
     @property
     def changed_stacks(self) -> Iterator[tuple[Stack, Stack]]:
-        """Each stack that is there before and after, in the order of their deployment."""
+        """Each stack that exists before and after, in the order of deployment."""
         return ((self.old[name], self.new[name]) for name in self.new if name in self.old)
 
     def is_moved(self, stack: str, resource: Mapping[str, Any]) -> bool:

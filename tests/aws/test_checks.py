@@ -9,9 +9,9 @@ import pytest
 
 from evenflow.functions.canary.checks import as_table
 from evenflow.functions.canary.front_door import FrontDoor
-from evenflow.functions.canary.smoke import Caller, smoke
+from evenflow.functions.canary.smoke import CanaryCaller, smoke
 from evenflow.infra.preflight.__main__ import preflight
-from evenflow.infra.preflight.findings import Verdict
+from evenflow.infra.preflight.findings import Severity
 from evenflow.infra.preflight.network import EDGE_QUOTAS
 from evenflow.infra.settings.environments import environment
 from tests.aws.running_system import RunningSystem
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 async def test_every_call_through_the_one_address_is_in_order(system: RunningSystem) -> None:
-    caller = Caller(FrontDoor(system.url), demo(tokens=40, gap_ms=30))
+    caller = CanaryCaller(FrontDoor(system.url), demo(tokens=40, gap_ms=30))
     findings = await asyncio.to_thread(smoke, caller)
     assert [f.check.name for f in findings if f.wrong is not None] == [], as_table(findings)
     assert len(findings) == 20
@@ -40,7 +40,7 @@ def test_the_account_is_ready(system: RunningSystem, monkeypatch: pytest.MonkeyP
             monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service}", quotas.endpoint)
         assembly = system.deployment.assembly.folder
         findings = list(preflight(environment("dev"), datetime.now(UTC), assembly))
-    verdicts = {finding.name: finding.verdict for finding in findings}
+    verdicts = {finding.name: finding.severity for finding in findings}
     verdicts.pop("image builder")  # this machine need not have one
     assert verdicts == dict.fromkeys(
         [
@@ -54,7 +54,7 @@ def test_the_account_is_ready(system: RunningSystem, monkeypatch: pytest.MonkeyP
             *("VPCs of the region", "internet gateways of the region", "VPC Block Public Access"),
             *("CloudFront, verified account", *(quota.name for quota in EDGE_QUOTAS)),
         ],
-        Verdict.GOOD,
-    ) | {"DynamoDB writes a second of a table": Verdict.WARNING}  # no new table takes so many
+        Severity.GOOD,
+    ) | {"DynamoDB writes a second of a table": Severity.WARNING}  # no new table takes so many
     assert "GetServiceQuota" in quotas.asked
     assert "GetCallerIdentity" not in quotas.asked

@@ -17,7 +17,7 @@ from aws_cdk import aws_route53 as route53
 from botocore import xform_name
 from botocore.session import Session
 
-from evenflow.infra.settings.context import settings_of
+from evenflow.infra.settings.context import settings_from_context
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.observability_settings import check_somebody_is_paged
 from evenflow.infra.settings.setting_paths import paths
@@ -48,7 +48,7 @@ def test_cdk_takes_each_command_with_its_settings(command: str) -> None:
     words = shlex.split(command.replace(_COLLECTOR, _IMAGE))
     assert words[1] in {"synth", "diff", "bootstrap", *_OF_ALL_STACKS}
     assert ("--all" in words) == (words[1] in _OF_ALL_STACKS)
-    settings = settings_of(_context(words))
+    settings = settings_from_context(_context(words))
     check_somebody_is_paged(settings.name, settings.alarms)
 
 
@@ -68,10 +68,10 @@ def test_make_takes_settings_too() -> None:
 
 def test_a_file_of_settings_is_taken() -> None:
     (file,) = blocks("json", _PAGE)
-    settings = settings_of({**json.loads(file), "env": "prod"})
+    settings = settings_from_context({**json.loads(file), "env": "prod"})
     assert settings.edge.hosted_zone is not None
     assert (settings.owner, settings.edge.hosted_zone.name) == ("chat-team", "example.com")
-    assert settings_of(json.loads(file)).edge.hosted_zone is None
+    assert settings_from_context(json.loads(file)).edge.hosted_zone is None
 
 
 def test_every_setting_of_the_table_exists() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 
-from evenflow.infra.account.account import Account
+from evenflow.infra.account.account import AwsAccount
 from evenflow.infra.preflight.target_account import bootstrap_finding
 from evenflow.infra.settings.environments import environment
 from evenflow.infra.settings.synthesized_settings import DEFAULT_QUALIFIER, bootstrap_qualifier
@@ -44,6 +44,6 @@ def test_preflight_asks_for_its_version(monkeypatch: pytest.MonkeyPatch) -> None
     with account_server({**well(), "GetParameter": "ParameterNotFound"}) as server:
         for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}.items():
             monkeypatch.setenv(name, value)
-        finding = bootstrap_finding(Account("us-east-1"), "us-east-1", "acme1")
+        finding = bootstrap_finding(AwsAccount("us-east-1"), "us-east-1", "acme1")
     assert "cdk-bootstrap/acme1/version" in server.bodies[-1]
     assert "--qualifier acme1" in finding.to_do

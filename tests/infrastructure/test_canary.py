@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evenflow.functions.canary.smoke import QUESTION
-from evenflow.functions.settings import CanarySettings
+from evenflow.functions.settings import CanaryFunctionSettings
 from evenflow.stream_core.metrics.canary_metrics import CANARY_FAILURES, CANARY_FIRST_TEXT
 from tests.infrastructure.conftest import Synthesize
 from tests.infrastructure.synthesis import Synthesis
@@ -39,7 +39,7 @@ def test_it_asks_at_the_public_address_and_understands_what_it_is_told(
     https, domain = variables["EVENFLOW_URL"]["Fn::Join"][1]
     assert https == "https://"
     assert "Distribution" in domain["Fn::ImportValue"]
-    told = CanarySettings.from_environment(
+    told = CanaryFunctionSettings.from_environment(
         {name: value if isinstance(value, str) else "later" for name, value in variables.items()}
     )
     assert (told.tenant, told.metrics_environment) == ("public", watched.settings.prefix)

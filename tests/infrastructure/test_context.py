@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evenflow.infra.settings.context import settings_of
+from evenflow.infra.settings.context import settings_from_context
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.environments import UnknownEnvironmentError, environment
 from evenflow.infra.settings.regions import US_EAST_1
@@ -26,7 +26,7 @@ def _value(settings: EnvironmentSettings, path: str) -> Any:
 
 
 def test_without_any_it_is_dev() -> None:
-    assert settings_of({}) == environment("dev")
+    assert settings_from_context({}) == environment("dev")
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,14 @@ def test_without_any_it_is_dev() -> None:
     ],
 )
 def test_a_setting_is_read_as_its_kind_wants_it(path: str, text: str, value: object) -> None:
-    assert _value(settings_of({path: text}), path) == value
+    assert _value(settings_from_context({path: text}), path) == value
 
 
 def test_a_group_is_switched_off() -> None:
-    assert settings_of({"env": "prod", **_PAGER, "edge.firewall": "null"}).edge.firewall is None
+    assert (
+        settings_from_context({"env": "prod", **_PAGER, "edge.firewall": "null"}).edge.firewall
+        is None
+    )
 
 
 def test_a_domain_is_given_whole_or_in_parts() -> None:
@@ -63,9 +66,11 @@ def test_a_domain_is_given_whole_or_in_parts() -> None:
     parts = {f"edge.hosted_zone.{name}": value for name, value in zone.items()}
     named = {"edge.domain_name": "chat.example.com"}
     assert (
-        settings_of({**whole, **named})
-        == settings_of({**named, **parts})
-        == settings_of({"dev": {"edge": {"domain_name": "chat.example.com", "hosted_zone": zone}}})
+        settings_from_context({**whole, **named})
+        == settings_from_context({**named, **parts})
+        == settings_from_context(
+            {"dev": {"edge": {"domain_name": "chat.example.com", "hosted_zone": zone}}}
+        )
     )
 
 
@@ -75,11 +80,16 @@ def test_an_environment_has_settings_of_its_own_and_the_command_line_goes_before
         "prod": {**_PAGER, "handler": {"tasks_min": 4}},
         "staging": {"handler.tasks_min": 2},
     }
-    prod = settings_of({"env": "prod", **context})
+    prod = settings_from_context({"env": "prod", **context})
     assert (prod.owner, prod.handler.tasks_min) == ("the-team", 4)
     assert prod.alarms.page_email == "on-call@example.com"
-    assert settings_of({"env": "prod", **context, "handler.tasks_min": "5"}).handler.tasks_min == 5
-    assert settings_of(context) == settings_of({"owner": "the-team"})
+    assert (
+        settings_from_context(
+            {"env": "prod", **context, "handler.tasks_min": "5"}
+        ).handler.tasks_min
+        == 5
+    )
+    assert settings_from_context(context) == settings_from_context({"owner": "the-team"})
 
 
 def test_an_environments_own_setting_goes_before_that_of_all(
@@ -89,9 +99,9 @@ def test_an_environments_own_setting_goes_before_that_of_all(
     (tmp_path / "cdk.context.json").write_text(json.dumps(file), "utf-8")
     monkeypatch.chdir(tmp_path)
     staging = {"env": "staging", **file}
-    assert settings_of(staging).owner == "its-own"
-    assert settings_of({**staging, "owner": "by-command"}).owner == "by-command"
-    assert settings_of({"env": "dev", **file}).owner == "all"
+    assert settings_from_context(staging).owner == "its-own"
+    assert settings_from_context({**staging, "owner": "by-command"}).owner == "by-command"
+    assert settings_from_context({"env": "dev", **file}).owner == "all"
 
 
 def test_what_is_cdks_is_left_to_it() -> None:
@@ -101,13 +111,13 @@ def test_what_is_cdks_is_left_to_it() -> None:
         "availability-zones:account=1:region=us-east-1": ["us-east-1a"],
         "cli-telemetry": False,
     }
-    assert settings_of(keys_of_cdk) == environment("dev")
+    assert settings_from_context(keys_of_cdk) == environment("dev")
 
 
 def test_a_region_may_be_described() -> None:
     region = {**US_EAST_1.model_dump(mode="json"), "name": "eu-north-1", "geography": "eu"}
     region["model_regions"] = ["eu-north-1"]
-    settings = settings_of({"dev": {"region": region}})
+    settings = settings_from_context({"dev": {"region": region}})
     assert settings.region.name == "eu-north-1"
     assert settings.inference.bedrock.inference_profile.startswith("eu.")
     assert settings.inference.bedrock.regions == ("eu-north-1",)
@@ -149,12 +159,12 @@ def test_what_is_wrong_is_refused_with_what_is_right(
     context: dict[str, object], message: str
 ) -> None:
     with pytest.raises(WrongSettingError, match=message):
-        settings_of(context)
+        settings_from_context(context)
 
 
 def test_a_misspelt_environment_says_which_there_are() -> None:
     with pytest.raises(UnknownEnvironmentError, match=r"'prd'; choose one of dev, staging, prod"):
-        settings_of({"env": "prd"})
+        settings_from_context({"env": "prd"})
 
 
 @pytest.mark.parametrize("kind", ["bedrock", "sagemaker"])
@@ -162,7 +172,7 @@ def test_an_environment_is_not_opened_to_all_with_a_model_that_costs_unless_it_i
     kind: str,
 ) -> None:
     with pytest.raises(WrongSettingError, match=f"{kind} costs money: set open_tenant=false, or"):
-        settings_of({"inference.kind": kind})
+        settings_from_context({"inference.kind": kind})
     for meant in ("true", "false"):
-        settings = settings_of({"inference.kind": kind, "open_tenant": meant})
+        settings = settings_from_context({"inference.kind": kind, "open_tenant": meant})
         assert settings.open_tenant == (meant == "true")

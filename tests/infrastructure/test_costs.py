@@ -9,8 +9,8 @@ import pytest
 
 from evenflow.infra.announce import announcement
 from evenflow.infra.estimates import prices
-from evenflow.infra.estimates.costs import HOURS_PER_MONTH, Row, costs
-from evenflow.infra.estimates.prices import Price
+from evenflow.infra.estimates.costs import HOURS_PER_MONTH, CostRow, costs
+from evenflow.infra.estimates.prices import AwsPrice
 from evenflow.infra.estimates.quotas import output_burndown
 from evenflow.infra.estimates.traffic import LARGEST_TEXT_IN_ENTRY, Traffic
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
@@ -20,12 +20,12 @@ from evenflow.stream_core.metrics.metric_catalogue import PUBLISHED, MetricKind
 from tests.infrastructure.synthesis import Synthesis
 
 
-def _row(rows: list[Row], beginning: str) -> Row:
+def _row(rows: list[CostRow], beginning: str) -> CostRow:
     (row,) = (row for row in rows if row.what.startswith(beginning))
     return row
 
 
-def _rows(synthesis: Synthesis, traffic: Traffic | None = None) -> list[Row]:
+def _rows(synthesis: Synthesis, traffic: Traffic | None = None) -> list[CostRow]:
     return costs(synthesis.settings, synthesis.templates.values(), traffic or Traffic())
 
 
@@ -164,7 +164,7 @@ def test_it_costs_what_it_is_meant_to_cost(dev: Synthesis, prod: Synthesis) -> N
         assert 1_000 * hour / answers.answers_per_hour < most_of_a_thousand
 
 
-def _without_model(rows: list[Row]) -> float:
+def _without_model(rows: list[CostRow]) -> float:
     return sum(row.hour_of_streams for row in rows if not row.what.startswith("Bedrock"))
 
 
@@ -267,7 +267,7 @@ def test_an_instance_without_a_price_is_said_so() -> None:
 
 
 def test_every_price_says_from_where_it_is() -> None:
-    known = [value for value in vars(prices).values() if isinstance(value, Price)] + list(
+    known = [value for value in vars(prices).values() if isinstance(value, AwsPrice)] + list(
         prices.GPU_HOUR.values()
     )
     assert len(known) > 15

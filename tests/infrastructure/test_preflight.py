@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from botocore.loaders import create_loader
 
-from evenflow.infra.account.account import ACTIONS, Account
+from evenflow.infra.account.account import ACTIONS, AwsAccount
 from evenflow.infra.account.kept_resources import LOG_GROUP, find_kept
 from evenflow.infra.preflight import image
 from evenflow.infra.preflight.__main__ import pager, policy, preflight
-from evenflow.infra.preflight.findings import Finding, Verdict, as_table
+from evenflow.infra.preflight.findings import PreflightFinding, Severity, as_table
 from evenflow.infra.preflight.network import EDGE_QUOTAS
 from evenflow.infra.removal.deletion import delete
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
@@ -71,7 +71,7 @@ def with_domain(**edge: str) -> EnvironmentSettings:
     return EnvironmentSettings.model_validate(data)
 
 
-def found(settings: EnvironmentSettings) -> dict[str, Finding]:
+def found(settings: EnvironmentSettings) -> dict[str, PreflightFinding]:
     """The findings by name."""
     findings = list(preflight(settings, NOW))
     assert len({finding.name for finding in findings}) == len(findings)
@@ -121,7 +121,7 @@ def leftovers(state: str = "Enabled") -> Answers:
 def test_names_that_an_earlier_deployment_has_taken_are_found(account: AccountServer) -> None:
     account.answers |= leftovers()
     finding = found(with_domain())["kept resources"]
-    assert finding.verdict is Verdict.BAD
+    assert finding.severity is Severity.BAD
     assert finding.found.startswith(
         "evenflow-prod-ledger, evenflow-prod-sessions, /evenflow/prod/x and 2 more"
     ), "neither what a stack owns, nor the key and the bucket, which need no name"
@@ -135,12 +135,12 @@ def test_a_secret_of_somebody_elses_stack_is_none_that_was_left(account: Account
     secret = account.answers["ListSecrets"]["SecretList"][0]["ARN"]
     owned = {"PhysicalResourceId": secret, "ResourceStatus": "CREATE_COMPLETE"}
     account.answers["DescribeStackResources"] = {"StackResources": [owned]}
-    names = {resource.name for resource in find_kept(Account("us-east-1"), with_domain())}
+    names = {resource.name for resource in find_kept(AwsAccount("us-east-1"), with_domain())}
     assert secret not in names
     account.answers["DescribeStackResources"] = {
         "StackResources": [owned | {"ResourceStatus": "DELETE_SKIPPED"}]
     }
-    names = {resource.name for resource in find_kept(Account("us-east-1"), with_domain())}
+    names = {resource.name for resource in find_kept(AwsAccount("us-east-1"), with_domain())}
     assert secret in names
 
 
@@ -160,7 +160,7 @@ def test_a_table_of_somebody_elses_stack_is_none_that_was_left(account: AccountS
         return {"StackResourceSummaries": owned}
 
     account.answers["ListStackResources"] = resources
-    names = {resource.name for resource in find_kept(Account("us-east-1"), with_domain())}
+    names = {resource.name for resource in find_kept(AwsAccount("us-east-1"), with_domain())}
     assert "evenflow-prod-sessions" not in names
     assert "evenflow-prod-ledger" in names
 
@@ -175,23 +175,23 @@ def test_the_log_of_the_web_acl_is_found_where_it_is(account: AccountServer) -> 
 
     account.answers |= leftovers() | {"DescribeLogGroups": groups}
     settings = environment("prod", region="eu-west-1")
-    (log,) = (r for r in find_kept(Account("eu-west-1"), settings) if r.kind == LOG_GROUP)
+    (log,) = (r for r in find_kept(AwsAccount("eu-west-1"), settings) if r.kind == LOG_GROUP)
     assert (log.name, log.region, log.takes_name) == (name, "us-east-1", True)
     account.answers["DeleteLogGroup"] = {}
-    delete(Account("eu-west-1"), log)
+    delete(AwsAccount("eu-west-1"), log)
     assert "/us-east-1/logs/" in account.scopes[-1]
 
 
 def test_a_key_that_is_to_be_deleted_is_not_listed_again(account: AccountServer) -> None:
     for state, listed in (("Enabled", True), ("PendingDeletion", False)):
         account.answers |= leftovers(state)
-        kinds = {resource.kind for resource in find_kept(Account("us-east-1"), with_domain())}
+        kinds = {resource.kind for resource in find_kept(AwsAccount("us-east-1"), with_domain())}
         assert ("AWS::KMS::Key" in kinds) is listed
 
 
 def test_an_account_that_has_everything_is_ready(account: AccountServer) -> None:
     findings = found(with_domain())
-    assert {name: f.found for name, f in findings.items() if f.verdict is not Verdict.GOOD} == {}
+    assert {name: f.found for name, f in findings.items() if f.severity is not Severity.GOOD} == {}
     assert list(findings) == [
         *("image builder", "credentials", "alarms, pages", "CDK bootstrap, us-east-1"),
         "kept resources",
@@ -266,54 +266,54 @@ def test_a_region_that_is_full_has_no_room_for_another_vpc(account: AccountServe
     gateways = [{"internetGatewayId": f"igw-{number}"} for number in range(5)]
     account.answers["DescribeInternetGateways"] = {"internetGatewaySet": {"item": gateways}}
     findings = found(environment("dev"))
-    assert findings["VPCs of the region"].verdict is Verdict.GOOD
+    assert findings["VPCs of the region"].severity is Severity.GOOD
     full = findings["internet gateways of the region"]
-    assert (full.verdict, full.found) == (Verdict.BAD, "5 of 5, and one more is needed")
+    assert (full.severity, full.found) == (Severity.BAD, "5 of 5, and one more is needed")
     account.answers["DescribeVpcs"] = vpcs("a", "b", "c", "d", "e")
-    assert found(environment("dev"))["VPCs of the region"].verdict is Verdict.BAD
+    assert found(environment("dev"))["VPCs of the region"].severity is Severity.BAD
     account.answers["DescribeVpcs"] = vpcs("a", "b", "c", "d", "evenflow-dev")
     for name in ("VPCs of the region", "internet gateways of the region"):
         assert found(environment("dev"))[name].found.endswith("ours among them")
 
 
 @pytest.mark.parametrize(
-    ("names", "answers", "verdict"),
+    ("names", "answers", "severity"),
     [
-        ((), blocked("block-bidirectional"), Verdict.BAD),
-        ((), blocked("block-ingress"), Verdict.BAD),
-        (("evenflow-dev",), blocked("block-ingress"), Verdict.BAD),
-        (("evenflow-dev",), blocked("block-ingress", "vpc-other"), Verdict.BAD),
-        (("evenflow-dev",), blocked("block-ingress", "vpc-evenflow-dev"), Verdict.GOOD),
+        ((), blocked("block-bidirectional"), Severity.BAD),
+        ((), blocked("block-ingress"), Severity.BAD),
+        (("evenflow-dev",), blocked("block-ingress"), Severity.BAD),
+        (("evenflow-dev",), blocked("block-ingress", "vpc-other"), Severity.BAD),
+        (("evenflow-dev",), blocked("block-ingress", "vpc-evenflow-dev"), Severity.GOOD),
         (("evenflow-dev",), blocked("block-ingress", "vpc-evenflow-dev", state="delete-complete"),
-         Verdict.BAD),
+         Severity.BAD),
     ],
 )  # fmt: skip
 def test_a_vpc_that_cloudfront_may_not_reach_is_found(
-    account: AccountServer, names: tuple[str, ...], answers: Answers, verdict: Verdict
+    account: AccountServer, names: tuple[str, ...], answers: Answers, severity: Severity
 ) -> None:
     account.answers |= {"DescribeVpcs": vpcs(*names), **answers}
-    assert found(environment("dev"))["VPC Block Public Access"].verdict is verdict
+    assert found(environment("dev"))["VPC Block Public Access"].severity is severity
 
 
 def test_an_account_without_a_distribution_may_have_to_be_verified(account: AccountServer) -> None:
     account.answers["ListDistributions"] = {"Items": {}}
     finding = found(environment("dev"))["CloudFront, verified account"]
-    assert finding.verdict is Verdict.WARNING
+    assert finding.severity is Severity.WARNING
     assert "Your account must be verified" in finding.to_do
 
 
 @pytest.mark.parametrize(
-    ("foreign_count", "own_count", "verdict"),
-    [(18, 0, Verdict.GOOD), (19, 0, Verdict.WARNING), (18, 2, Verdict.GOOD)],
+    ("foreign_count", "own_count", "severity"),
+    [(18, 0, Severity.GOOD), (19, 0, Severity.WARNING), (18, 2, Severity.GOOD)],
 )
 def test_cloudfronts_policies_are_counted_and_ours_only_once(
-    account: AccountServer, foreign_count: int, own_count: int, verdict: Verdict
+    account: AccountServer, foreign_count: int, own_count: int, severity: Severity
 ) -> None:
     names = [f"other-{number}" for number in range(foreign_count)]
     names += [f"evenflow-dev-us-east-1-{number}" for number in range(own_count)]
     policies = [{"CachePolicy": {"CachePolicyConfig": {"Name": name}}} for name in names]
     account.answers["ListCachePolicies"] = {"Items": {"CachePolicySummary": policies}}
-    assert found(environment("dev"))["CloudFront cache policies"].verdict is verdict
+    assert found(environment("dev"))["CloudFront cache policies"].severity is severity
 
 
 def test_as_many_of_cloudfronts_policies_are_counted_as_templates_make(
@@ -324,27 +324,27 @@ def test_as_many_of_cloudfronts_policies_are_counted_as_templates_make(
 
 
 @pytest.mark.parametrize(
-    ("answer", "verdict", "message"),
+    ("answer", "severity", "message"),
     [
-        ("NotFound", Verdict.GOOD, "gets a mail from SNS"),
-        (subscribed("on-call@example.com", "arn:aws:sns:us-east-1:1:t:s"), Verdict.GOOD,
+        ("NotFound", Severity.GOOD, "gets a mail from SNS"),
+        (subscribed("on-call@example.com", "arn:aws:sns:us-east-1:1:t:s"), Severity.GOOD,
          "has confirmed"),
-        (subscribed("on-call@example.com", "PendingConfirmation"), Verdict.WARNING,
+        (subscribed("on-call@example.com", "PendingConfirmation"), Severity.WARNING,
          "has not confirmed"),
-        (subscribed("x@example.com", "arn:aws:sns:us-east-1:1:t:s"), Verdict.WARNING,
+        (subscribed("x@example.com", "arn:aws:sns:us-east-1:1:t:s"), Severity.WARNING,
          "is not subscribed"),
     ],
 )  # fmt: skip
 def test_whom_alarms_wake_must_have_confirmed(
-    account: AccountServer, answer: Answers | str, verdict: Verdict, message: str
+    account: AccountServer, answer: Answers | str, severity: Severity, message: str
 ) -> None:
     account.answers["ListSubscriptionsByTopic"] = answer
     finding = found(paging(environment("prod")))["alarms, pages"]
-    assert finding.verdict is verdict
+    assert finding.severity is severity
     assert message in finding.found
     deployed = {finding.name: finding for finding in pager(paging(environment("prod")))}
     confirmed = message == "has confirmed"
-    assert (deployed["alarms, pages"].verdict is Verdict.GOOD) is confirmed
+    assert (deployed["alarms, pages"].severity is Severity.GOOD) is confirmed
     assert not list(pager(environment("dev")))[1:], "dev pages no one"
 
 
@@ -362,32 +362,32 @@ def test_whom_alarms_wake_must_have_confirmed(
 def test_what_is_not_answered_is_said(account: AccountServer, operation: str, name: str) -> None:
     account.answers[operation] = "AccessDenied"
     finding = found(paging(environment("prod")))[name]
-    assert finding.verdict is Verdict.BAD
+    assert finding.severity is Severity.BAD
     assert finding.found.endswith("AccessDenied: refused")
 
 
 @pytest.mark.parametrize(
-    ("operation", "change", "name", "verdict", "said"),
+    ("operation", "change", "name", "severity", "said"),
     [
         (
             *("GetFoundationModelAvailability", {"agreementAvailability": {"status": "PENDING"}}),
-            *("model access", Verdict.BAD, "Marketplace subscription PENDING"),
+            *("model access", Severity.BAD, "Marketplace subscription PENDING"),
         ),
         (
             *("GetFoundationModelAvailability", {"authorizationStatus": "NOT_AUTHORIZED"}),
-            *("model access", Verdict.BAD, "the account may not use"),
+            *("model access", Severity.BAD, "the account may not use"),
         ),
         (
             *("GetFoundationModelAvailability", {"regionAvailability": "NOT_AVAILABLE"}),
-            *("model access", Verdict.BAD, "is not in us-east-1"),
+            *("model access", Severity.BAD, "is not in us-east-1"),
         ),
         (
             *("GetFoundationModelAvailability", {"entitlementAvailability": "NOT_AVAILABLE"}),
-            *("model access", Verdict.BAD, "no entitlement"),
+            *("model access", Severity.BAD, "no entitlement"),
         ),
         (
             *("GetFoundationModelAvailability", "AccessDeniedException"),
-            *("model access", Verdict.BAD, "AccessDeniedException"),
+            *("model access", Severity.BAD, "AccessDeniedException"),
         ),
         (
             "GetFoundationModel",
@@ -401,40 +401,40 @@ def test_what_is_not_answered_is_said(account: AccountServer, operation: str, na
                     },
                 }
             },
-            *("model life-cycle", Verdict.WARNING, "is LEGACY until 2027-01-31"),
+            *("model life-cycle", Severity.WARNING, "is LEGACY until 2027-01-31"),
         ),
         (
             *("GetFoundationModel", "ResourceNotFoundException"),
-            *("model life-cycle", Verdict.BAD, "ResourceNotFoundException"),
+            *("model life-cycle", Severity.BAD, "ResourceNotFoundException"),
         ),
         (
             "GetInferenceProfile",
             {"models": [{"modelArn": "arn:aws:bedrock:us-gov-west-1::foundation-model/x"}]},
-            *("inference profile", Verdict.BAD, "also leads to us-gov-west-1"),
+            *("inference profile", Severity.BAD, "also leads to us-gov-west-1"),
         ),
         (
             *("GetParameter", {"Parameter": {"Name": "v", "Value": "5"}}),
-            *("CDK bootstrap, us-east-1", Verdict.BAD, "version 5, and 6 is needed"),
+            *("CDK bootstrap, us-east-1", Severity.BAD, "version 5, and 6 is needed"),
         ),
         (
             *("GetParameter", "ParameterNotFound"),
-            *("CDK bootstrap, us-east-1", Verdict.BAD, "there is none (ParameterNotFound)"),
+            *("CDK bootstrap, us-east-1", Severity.BAD, "there is none (ParameterNotFound)"),
         ),
         (
             *("GetServiceQuota", {"Quota": {"Value": 10.0}}),
-            *("Fargate On-Demand vCPU", Verdict.BAD, "10, and 80 are needed"),
+            *("Fargate On-Demand vCPU", Severity.BAD, "10, and 80 are needed"),
         ),
         (
             *("GetServiceQuota", {"Quota": {"Value": 10.0}}),
-            *("Lambda concurrent executions", Verdict.BAD, "10, and 801 are needed"),
+            *("Lambda concurrent executions", Severity.BAD, "10, and 801 are needed"),
         ),
         (
             *("GetServiceQuota", {"Quota": {"Value": 4_000.0}}),
-            *("DynamoDB writes a second of a table", Verdict.WARNING, "4,000, and 6,667"),
+            *("DynamoDB writes a second of a table", Severity.WARNING, "4,000, and 6,667"),
         ),
         (
             *("GetServiceQuota", "AccessDeniedException"),
-            *("Fargate On-Demand vCPU", Verdict.BAD, "AccessDeniedException"),
+            *("Fargate On-Demand vCPU", Severity.BAD, "AccessDeniedException"),
         ),
         (
             "GetFoundationModel",
@@ -444,16 +444,16 @@ def test_what_is_not_answered_is_said(account: AccountServer, operation: str, na
                     "responseStreamingSupported": False,
                 }
             },
-            *("model life-cycle", Verdict.BAD, "Claude Haiku 4.5 can't stream"),
+            *("model life-cycle", Severity.BAD, "Claude Haiku 4.5 can't stream"),
         ),
         (
             *("GetInferenceProfile", {"status": "CREATING"}),
-            *("inference profile", Verdict.BAD, "it is CREATING"),
+            *("inference profile", Severity.BAD, "it is CREATING"),
         ),
         (
             *("ListServiceQuotas", "AccessDeniedException"),
             "Bedrock tokens a minute for us.anthropic.claude-haiku-4-5-20251001-v1:0",
-            *(Verdict.BAD, "AccessDeniedException"),
+            *(Severity.BAD, "AccessDeniedException"),
         ),
     ],
 )
@@ -462,13 +462,13 @@ def test_what_an_account_lacks_is_found_with_what_to_do(
     operation: str,
     change: Answers | str,
     name: str,
-    verdict: Verdict,
+    severity: Severity,
     said: str,
 ) -> None:
     before = account.answers[operation]
     account.answers[operation] = change if isinstance(change, str) else before | change
     finding = found(environment("prod"))[name]
-    assert (finding.verdict, finding.to_do == "") == (verdict, False)
+    assert (finding.severity, finding.to_do == "") == (severity, False)
     assert said in finding.found
 
 
@@ -495,7 +495,7 @@ def test_too_few_tokens_for_the_model_are_a_warning(
     settings = environment("prod")
     name = f"Bedrock tokens a minute for {settings.inference.bedrock.inference_profile}"
     finding = found(settings)[name]
-    assert finding.verdict is Verdict.WARNING
+    assert finding.severity is Severity.WARNING
     assert said in finding.found
     assert "13,096,000" in finding.found
 
@@ -531,10 +531,10 @@ def test_a_quota_of_another_model_is_not_taken_and_a_default_is(
 
 
 @pytest.mark.parametrize(
-    ("instances", "verdict"), [(2, Verdict.GOOD), (4, Verdict.GOOD), (1, Verdict.BAD)]
+    ("instances", "severity"), [(2, Severity.GOOD), (4, Severity.GOOD), (1, Severity.BAD)]
 )
 def test_gpus_are_counted_by_the_name_of_their_instance(
-    account: AccountServer, instances: int, verdict: Verdict
+    account: AccountServer, instances: int, severity: Severity
 ) -> None:
     data = environment("dev").model_dump()
     data["inference"]["kind"] = "sagemaker"
@@ -542,7 +542,7 @@ def test_gpus_are_counted_by_the_name_of_their_instance(
     name = "SageMaker ml.g6e.xlarge for endpoint usage"
     finding = found(EnvironmentSettings.model_validate(data))[name]
     assert finding.found.startswith(f"{instances}, and 2 are needed")
-    assert finding.verdict is verdict
+    assert finding.severity is severity
 
 
 def test_writes_above_what_a_new_table_takes_are_a_warning_below_the_quota(
@@ -550,14 +550,14 @@ def test_writes_above_what_a_new_table_takes_are_a_warning_below_the_quota(
 ) -> None:
     finding = found(environment("dev"))["DynamoDB writes a second of a table"]
     assert finding.found.startswith("50,000, and 6,667 are needed")
-    assert finding.verdict is Verdict.WARNING
+    assert finding.severity is Severity.WARNING
     assert finding.to_do.startswith("raise data.warm_writes_per_second")
 
 
 def test_an_environment_with_users_needs_somebody_to_wake(account: AccountServer) -> None:
     for name in ("staging", "prod"):
         finding = found(environment(name))["pager"]
-        assert finding.verdict is Verdict.BAD
+        assert finding.severity is Severity.BAD
         assert "page_email" in finding.to_do
         assert "pager" not in found(paging(environment(name)))
     assert "pager" not in found(environment("dev"))
@@ -566,33 +566,33 @@ def test_an_environment_with_users_needs_somebody_to_wake(account: AccountServer
 def test_a_certificate_that_may_not_be_asked_for_is_found(account: AccountServer) -> None:
     account.answers["DescribeCertificate"] = "AccessDeniedException"
     finding = found(with_domain())["certificate"]
-    assert finding.verdict is Verdict.BAD
+    assert finding.severity is Severity.BAD
     assert "AccessDeniedException" in finding.found
     assert "--policy" in finding.to_do
 
 
 @pytest.mark.parametrize(
-    ("change", "verdict", "said"),
+    ("change", "severity", "said"),
     [
-        ({"Status": "PENDING_VALIDATION"}, Verdict.BAD, "it is PENDING_VALIDATION"),
-        ({"NotAfter": NOW.timestamp() - 1}, Verdict.BAD, "it ended on 2026-11-22"),
-        ({"NotAfter": NOW.timestamp() + 86_400}, Verdict.WARNING, "it ends on 2026-11-24"),
-        ({"SubjectAlternativeNames": ["*.chat.example.com"]}, Verdict.BAD, "not for chat.example"),
+        ({"Status": "PENDING_VALIDATION"}, Severity.BAD, "it is PENDING_VALIDATION"),
+        ({"NotAfter": NOW.timestamp() - 1}, Severity.BAD, "it ended on 2026-11-22"),
+        ({"NotAfter": NOW.timestamp() + 86_400}, Severity.WARNING, "it ends on 2026-11-24"),
+        ({"SubjectAlternativeNames": ["*.chat.example.com"]}, Severity.BAD, "not for chat.example"),
     ],
 )
 def test_a_certificate_that_cloudfront_cannot_use_is_found(
-    account: AccountServer, change: Answers, verdict: Verdict, said: str
+    account: AccountServer, change: Answers, severity: Severity, said: str
 ) -> None:
     account.answers["DescribeCertificate"]["Certificate"] |= change
     finding = found(with_domain())["certificate"]
-    assert finding.verdict is verdict
+    assert finding.severity is severity
     assert said in finding.found
 
 
 def test_a_certificate_of_another_region_is_not_even_asked_for(account: AccountServer) -> None:
     arn = "arn:aws:acm:eu-central-1:111111111111:certificate/1"
     finding = found(with_domain(certificate_arn=arn))["certificate"]
-    assert (finding.verdict, finding.found) == (Verdict.BAD, "it is in eu-central-1")
+    assert (finding.severity, finding.found) == (Severity.BAD, "it is in eu-central-1")
     assert "DescribeCertificate" not in account.asked
 
 
@@ -603,10 +603,10 @@ def test_an_image_that_is_named_must_be_there_and_needs_no_builder(
     settings = environment("dev").model_copy(update={"image": IMAGE})
     findings = found(settings)
     assert "image builder" not in findings
-    assert findings["image"].verdict is Verdict.GOOD
+    assert findings["image"].severity is Severity.GOOD
     account.answers["DescribeImages"] = "ImageNotFoundException"
     missing = found(settings)["image"]
-    assert (missing.verdict, missing.found) == (Verdict.BAD, f"{IMAGE}: ImageNotFoundException")
+    assert (missing.severity, missing.found) == (Severity.BAD, f"{IMAGE}: ImageNotFoundException")
     assert "push it" in missing.to_do
 
 
@@ -623,14 +623,14 @@ def test_what_may_not_be_asked_is_not_called_missing(
 ) -> None:
     account.answers[operation] = "AccessDeniedException"
     finding = found(with_domain().model_copy(update={"image": IMAGE}))[name]
-    assert finding.verdict is Verdict.BAD
+    assert finding.severity is Severity.BAD
     assert finding.found.endswith(": AccessDeniedException: refused")
     assert "--policy" in finding.to_do
 
 
 def test_an_image_of_another_registry_is_not_looked_at(account: AccountServer) -> None:
     elsewhere = environment("dev").model_copy(update={"image": "registry.example.com/evenflow:1"})
-    assert found(elsewhere)["image"].verdict is Verdict.WARNING
+    assert found(elsewhere)["image"].severity is Severity.WARNING
     assert "DescribeImages" not in account.asked
 
 
@@ -660,7 +660,7 @@ def test_a_profile_that_does_not_exist_is_a_finding(
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nonesuch")
     finding = found(environment("dev"))["credentials"]
-    assert (finding.verdict, "(nonesuch)" in finding.found) == (Verdict.BAD, True)
+    assert (finding.severity, "(nonesuch)" in finding.found) == (Severity.BAD, True)
     assert "AWS_PROFILE" in finding.to_do
 
 
@@ -685,7 +685,7 @@ def test_a_builder_that_cannot_make_the_image_is_found(
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setenv("CDK_DOCKER", str(builder(tmp_path, info, platforms)))
     finding = found(environment("dev"))["image builder"]
-    assert finding.verdict is Verdict.BAD
+    assert finding.severity is Severity.BAD
     assert finding.found.endswith(said)
     assert "Client:" not in finding.found
 
@@ -696,7 +696,7 @@ def test_a_builder_that_does_not_answer_is_found(
     monkeypatch.setattr(image, "_SECONDS", 0.1)
     monkeypatch.setenv("CDK_DOCKER", str(builder(tmp_path, info="exec tail -f /dev/null")))
     finding = found(environment("dev"))["image builder"]
-    assert finding.verdict is Verdict.BAD
+    assert finding.severity is Severity.BAD
     assert "doesn't run: no answer in 0.1 s" in finding.found
 
 

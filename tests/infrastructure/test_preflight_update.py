@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from evenflow.infra.account.account import Account
-from evenflow.infra.preflight.findings import Finding, Verdict
+from evenflow.infra.account.account import AwsAccount
+from evenflow.infra.preflight.findings import PreflightFinding, Severity
 from evenflow.infra.preflight.update import update_findings
 from evenflow.infra.settings.environments import environment
 from evenflow.infra.settings.synthesized_settings import write_settings
@@ -52,13 +52,13 @@ def _deploy(account: AccountServer, template: dict[str, Any]) -> None:
     account.answers["GetTemplate"] = {"TemplateBody": json.dumps(template)}
 
 
-def _found(dev: Synthesis, assembly: Path | None = None) -> list[Finding]:
-    return list(update_findings(Account("us-east-1"), dev.settings, assembly or dev.folder))
+def _found(dev: Synthesis, assembly: Path | None = None) -> list[PreflightFinding]:
+    return list(update_findings(AwsAccount("us-east-1"), dev.settings, assembly or dev.folder))
 
 
 def test_what_is_deployed_already_can_stay(deployed: AccountServer, dev: Synthesis) -> None:
     (finding,) = _found(dev)
-    assert (finding.verdict, finding.found[:21]) == (Verdict.GOOD, "1 stacks are deployed")
+    assert (finding.severity, finding.found[:21]) == (Severity.GOOD, "1 stacks are deployed")
     assert deployed.asked.count("GetTemplate") == 1
 
 
@@ -67,7 +67,7 @@ def test_what_an_update_would_break_stops_it(deployed: AccountServer, dev: Synth
     _deploy(deployed, json.loads(text.replace('"GenerateStringKey": "public"',
                                               '"GenerateStringKey": "demo"')))  # fmt: skip
     (finding,) = _found(dev)
-    assert (finding.name, finding.verdict) == ("update 1", Verdict.BAD)
+    assert (finding.name, finding.severity) == ("update 1", Severity.BAD)
     assert "evenflow-dev-tenant-keys would get a new random value" in finding.found
     assert finding.to_do
 
@@ -77,7 +77,7 @@ def test_what_is_to_be_done_beside_it_does_not_stop_it(
 ) -> None:
     _with_stacks(deployed, data="UPDATE_COMPLETE", canary="CREATE_COMPLETE")
     (finding,) = _found(dev)
-    assert finding.verdict is Verdict.WARNING
+    assert finding.severity is Severity.WARNING
     assert "delete-stack --stack-name evenflow-dev-canary" in finding.to_do
 
 
@@ -85,10 +85,10 @@ def test_without_a_synthesis_nothing_is_compared(
     deployed: AccountServer, dev: Synthesis, tmp_path: Path
 ) -> None:
     (finding,) = _found(dev, tmp_path)
-    assert (finding.verdict, finding.to_do[:18]) == (Verdict.WARNING, "make synth ENV=dev")
+    assert (finding.severity, finding.to_do[:18]) == (Severity.WARNING, "make synth ENV=dev")
     _with_stacks(deployed)
     (finding,) = _found(dev, tmp_path)
-    assert finding.verdict is Verdict.GOOD
+    assert finding.severity is Severity.GOOD
 
 
 def test_an_account_that_does_not_say_is_not_deployed_to(
@@ -96,7 +96,7 @@ def test_an_account_that_does_not_say_is_not_deployed_to(
 ) -> None:
     deployed.answers["GetTemplate"] = "AccessDenied"
     (finding,) = _found(dev)
-    assert finding.verdict is Verdict.BAD
+    assert finding.severity is Severity.BAD
     assert "get_template: AccessDenied" in finding.found
 
 

@@ -18,8 +18,8 @@ from evenflow.infra.constructs.variables import price_variables
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.environments import environment
 from evenflow.infra.settings.inference_settings import ModelPrice
-from evenflow.model_prices import check_prices
 from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
+from evenflow.tenants import check_prices
 from tests.infrastructure.synthesis import Synthesis
 
 _PRICE = ModelPrice(input=1, output=5.25)

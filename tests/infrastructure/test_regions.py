@@ -17,7 +17,7 @@ from evenflow.infra import region_lookup
 from evenflow.infra.announce import _warnings
 from evenflow.infra.evenflow_service import EvenflowService, service_settings
 from evenflow.infra.region_lookup import RegionLookupError, look_up
-from evenflow.infra.settings.context import settings_of
+from evenflow.infra.settings.context import settings_from_context
 from evenflow.infra.settings.environments import environment
 from evenflow.infra.settings.regions import Region, UnknownRegionError, context_key, region_named
 from evenflow.infra.settings.setting_paths import WrongSettingError
@@ -112,7 +112,7 @@ def test_a_region_that_lacks_something_is_refused(
 
 
 def test_an_environment_is_synthesized_in_it(tmp_path: Path) -> None:
-    settings = settings_of({"env": "dev", "region": "sa-east-1", **_CONTEXT})
+    settings = settings_from_context({"env": "dev", "region": "sa-east-1", **_CONTEXT})
     synthesis = synthesize(settings, tmp_path)
     rules = json.dumps(synthesis.templates["network"])
     assert all(f'"{prefix_list}"' in rules for prefix_list in _LISTS.values())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.infra.account.account import Account, Unanswered
+from evenflow.infra.account.account import AwsAccount, AwsCallError
 from evenflow.infra.removal.__main__ import main
 from evenflow.infra.removal.deletion import CLOUDFRONT_GROUP, delete_cloudfront_group
 from evenflow.infra.settings.environments import environment
@@ -36,7 +36,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def _delete(server: AccountServer, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
-    return delete_cloudfront_group(Account("us-east-1"), "evenflow-dev-network")
+    return delete_cloudfront_group(AwsAccount("us-east-1"), "evenflow-dev-network")
 
 
 def test_it_waits_until_cloudfront_uses_its_group_no_more(
@@ -66,7 +66,7 @@ def test_any_other_refusal_ends_it(waits: list[float], monkeypatch: pytest.Monke
         "DeleteSecurityGroup": "UnauthorizedOperation",
     }
     with account_server(answers) as server:
-        with pytest.raises(Unanswered, match="UnauthorizedOperation"):
+        with pytest.raises(AwsCallError, match="UnauthorizedOperation"):
             _delete(server, monkeypatch)
         assert waits == []
 

@@ -16,7 +16,7 @@ from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.environments import ENVIRONMENTS
 from evenflow.infra.updates.conflicts import conflicts
 from evenflow.infra.updates.stacks import Stack, Stacks
-from evenflow.infra.updates.update import IMMUTABLE, Conflict
+from evenflow.infra.updates.update import IMMUTABLE, UpdateConflict
 from tests.infrastructure.conftest import Synthesize, environment_named
 from tests.infrastructure.released import (
     immutable_text,
@@ -150,7 +150,7 @@ def _changed(settings: EnvironmentSettings, changes: Changes) -> EnvironmentSett
     return EnvironmentSettings.model_validate(merged(settings.model_dump(), changes))
 
 
-def _blocking(found: list[Conflict]) -> list[str]:
+def _blocking(found: list[UpdateConflict]) -> list[str]:
     return [str(conflict) for conflict in found if conflict.blocks]
 
 

@@ -18,7 +18,7 @@ from evenflow.infra.announce import announcement
 from evenflow.infra.constructs.inference.model_access import ModelAccess
 from evenflow.infra.constructs.network.network import MOST_ZONES
 from evenflow.infra.estimates.costs import HOURS_PER_MONTH, costs
-from evenflow.infra.estimates.quotas import announced
+from evenflow.infra.estimates.quotas import quota_lines
 from evenflow.infra.estimates.traffic import Traffic
 from evenflow.infra.settings.stack_settings import WorkerServiceSettings
 from evenflow.stream_core.base.limits import Limits
@@ -197,7 +197,7 @@ def test_gpus_of_its_own_behind_workers_are_one_environment(synthesized: Synthes
     assert "OPTION_SPECULATIVE_CONFIG" in model["PrimaryContainer"]["Environment"]
     rows = costs(synthesis.settings, synthesis.templates.values(), Traffic())
     assert {row.what.split()[0] for row in rows} >= {"Workers", "SageMaker"}
-    needed = announced(synthesis.settings, Traffic())
+    needed = quota_lines(synthesis.settings, Traffic())
     assert any(line.startswith("SageMaker ml.g6e.xlarge for endpoint usage: 4 ") for line in needed)
 
 
@@ -425,6 +425,6 @@ def test_they_are_in_what_a_deployment_costs_and_needs(
     assert "2 ECS service" in text
     # A deployment of 10 workers doubles them while 10 handlers run.
     (cores,) = (
-        line for line in announced(with_workers.settings, traffic) if line.startswith("Fargate")
+        line for line in quota_lines(with_workers.settings, traffic) if line.startswith("Fargate")
     )
     assert cores.startswith("Fargate On-Demand vCPU: 30 ")

@@ -20,7 +20,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from evenflow.functions.canary.front_door import FrontDoor
-from evenflow.functions.canary.smoke import Caller, smoke
+from evenflow.functions.canary.smoke import CanaryCaller, smoke
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.doctor.proxies import nginx
@@ -61,7 +61,7 @@ async def test_everything_works_through_it(serve: Serve, start: StartProxy, tmp_
     server = await serve()
     with start(server.port, tmp_path) as url:
         front_door = FrontDoor(url, silence_seconds=10)
-        findings = await asyncio.to_thread(smoke, Caller(front_door, _QUESTION))
+        findings = await asyncio.to_thread(smoke, CanaryCaller(front_door, _QUESTION))
     assert wrong(findings) == {}
     assert "EVENFLOW_TRUSTED_PROXIES" not in server.log
 

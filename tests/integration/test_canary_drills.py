@@ -92,7 +92,7 @@ async def test_first_texts_that_come_late(
     await ask(service, canary, front_door, range(_BEGIN, WINDOW_MINUTES - slow))
     # Each time that it looks at its watch, eleven seconds have passed.
     stopwatch = partial(Stopwatch, partial(next, count(0.0, 11.0)))
-    monkeypatch.setattr("evenflow.functions.canary.one_answer.Stopwatch", stopwatch)
+    monkeypatch.setattr("evenflow.functions.canary.smoke.Stopwatch", stopwatch)
     await ask(service, canary, front_door, range(WINDOW_MINUTES - slow, WINDOW_MINUTES))
     assert await raised(service) == expected
 

@@ -13,10 +13,10 @@ from http.client import HTTPConnection
 import pytest
 
 from evenflow.functions.canary.behaviours import answer_goes_on_after_a_cut, headers_come_through
-from evenflow.functions.canary.checks import Finding, as_table
+from evenflow.functions.canary.checks import CheckResult, as_table
 from evenflow.functions.canary.front_door import FrontDoor
 from evenflow.functions.canary.reading import WrongAnswer
-from evenflow.functions.canary.smoke import Caller, canary, smoke
+from evenflow.functions.canary.smoke import CanaryCaller, canary, smoke
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
 from tests.integration.faulty_proxy import Fault, faulty_proxy
@@ -36,14 +36,14 @@ OF_MODELS = STREAMED | WHOLE
 EVENT_STREAMS = STREAMED | {"server-sent events", "/streams"}
 
 
-async def smoke_through(port: int, fault: Fault, key: str | None = None) -> list[Finding]:
+async def smoke_through(port: int, fault: Fault, key: str | None = None) -> list[CheckResult]:
     """What `make smoke` finds behind a proxy with this fault, in front of the server's port."""
     async with faulty_proxy(port, fault) as proxy:
         front_door = FrontDoor(f"http://127.0.0.1:{proxy.port}", silence_seconds=10)
-        return await asyncio.to_thread(smoke, Caller(front_door, QUESTION, key=key))
+        return await asyncio.to_thread(smoke, CanaryCaller(front_door, QUESTION, key=key))
 
 
-def wrong(findings: list[Finding]) -> dict[str, str]:
+def wrong(findings: list[CheckResult]) -> dict[str, str]:
     """What is wrong, by the check's name."""
     return {finding.check.name: finding.wrong for finding in findings if finding.wrong is not None}
 
@@ -129,7 +129,7 @@ async def test_a_tenants_key_opens_and_without_it_only_the_session_is_tried(serv
 async def test_an_answer_that_failed_is_no_answer(serve: Serve) -> None:
     server = await serve()
     front_door = FrontDoor(server.http_url, silence_seconds=10)
-    failing = Caller(front_door, demo(tokens=20, gap_ms=5, fail_after=3, fail_attempts=9))
+    failing = CanaryCaller(front_door, demo(tokens=20, gap_ms=5, fail_after=3, fail_attempts=9))
     found = wrong(await asyncio.to_thread(canary, failing))
     assert found.keys() == SOCKETS | {"server-sent events", "long poll", "/streams"}
 
@@ -158,7 +158,7 @@ async def test_an_https_page_that_browsers_may_open_without_is_found(
 
 
 async def test_what_does_not_listen_is_one_finding() -> None:
-    caller = Caller(FrontDoor(f"http://127.0.0.1:{free_port()}"))
+    caller = CanaryCaller(FrontDoor(f"http://127.0.0.1:{free_port()}"))
     (found,) = await asyncio.to_thread(canary, caller)
     assert found.wrong is not None
     assert found.wrong.startswith("ConnectionRefusedError")

@@ -1,4 +1,4 @@
-"""Everything that is kept: tables, secrets, buckets and the queue of dead letters."""
+"""The stored data: tables, secrets, buckets and the queue of dead letters."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def dead_letter_queue_name(settings: EnvironmentSettings) -> str:
 
 
 class Data(Construct):
-    """What outlives a deployment.
+    """The resources that outlive a deployment.
 
     Args:
-        tables: those that are there already. None: tables of our own.
+        tables: existing tables. None: new ones.
     """
 
     def __init__(

@@ -86,7 +86,7 @@ class KeySecrets(Construct):
             "Keys that CloudFront shows the functions; EdgeSettings.edge_key says which one",
             FIRST_EDGE_KEY,
         )
-        # The rotation is defined beside its function: otherwise the two stacks would need each
+        # The rotation is defined in its function's stack: otherwise the stacks would depend on each
         # other.
         acknowledge(
             self.signing_keys, "SMG4", "rotated on a schedule by the stack of the functions"

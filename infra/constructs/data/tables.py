@@ -15,7 +15,7 @@ from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.stack_settings import NEW_TABLE_WRITES
 
 TTL_ATTRIBUTE = "expires_at"  # seconds since the epoch, written by stream_aws
-# The heads without an ending, by owner. Other tasks read there what a lost task has left.
+# The heads of unfinished responses, by owner: other tasks find a lost task's responses there.
 UNFINISHED_INDEX, UNFINISHED_KEY = "by-owner", "running"
 
 
@@ -57,7 +57,7 @@ class OwnTables(Construct):
         self._settings = settings
         self._key = key
         recovery_days = settings.data.recovery_days
-        # The ledger has what was said. A backup would keep users' text beyond the buffer's day.
+        # The ledger has the texts. A backup would keep users' text beyond the buffer's day.
         responses = self._table("Responses", "response_id", "position", recovery_days=0)
         self.tables = Tables(
             sessions=self._table("Sessions", "channel", None, recovery_days),

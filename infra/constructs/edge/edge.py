@@ -34,9 +34,8 @@ from evenflow.stream_core.http.routes import (
 )
 
 _VIEWER_HOST = Path(__file__).with_name("viewer_host.js")
-# All codes that CloudFront may cache. By default it repeats an error answer to GET for 10 s, to
-# everybody and whatever `Cache-Control` says: then a full task's refusal of one handshake would be
-# everyone's.
+# All error codes that CloudFront may cache. By default it repeats an error answer to GET for 10 s,
+# to all viewers and whatever `Cache-Control` says: one rejected handshake would reject all others.
 _ERRORS = (400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504)
 
 
@@ -48,7 +47,7 @@ class Edge(Construct):
     """The distribution with its routes, headers, certificate and records.
 
     Args:
-        existing: the load balancer's listener, if it is not ours.
+        existing: the listener of an existing load balancer. None: a load balancer of Evenflow's.
     """
 
     def __init__(
@@ -164,7 +163,7 @@ class Edge(Construct):
         forwarded: cloudfront.IOriginRequestPolicy,
         functions: list[cloudfront.FunctionAssociation] | None = None,
     ) -> cloudfront.BehaviorOptions:
-        """A behavior that changes nothing: no cache, no compression, no delay."""
+        """A behavior without cache and compression, for live streams and calls."""
         return cloudfront.BehaviorOptions(
             origin=origin,
             viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.HTTPS_ONLY,
@@ -183,7 +182,7 @@ class Edge(Construct):
         forwarded: cloudfront.IOriginRequestPolicy,
         queries: cloudfront.CacheQueryStringBehavior | None = None,
     ) -> cloudfront.BehaviorOptions:
-        """A behavior that keeps what its answers say, for whoever sends the same token."""
+        """A behavior that caches answers as they allow, per token."""
         return cloudfront.BehaviorOptions(
             origin=origin,
             viewer_protocol_policy=cloudfront.ViewerProtocolPolicy.HTTPS_ONLY,

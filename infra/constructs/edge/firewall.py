@@ -22,9 +22,9 @@ _WINDOW_SECONDS = 300
 # A poll takes an execution of its function for up to half a minute: a flood is noticed sooner so.
 _POLLS_WINDOW_SECONDS = 60
 _RETRY_AFTER_SECONDS = 60
-# Rules of each managed group that are only counted. Those on bodies: a message may be code, a path
-# or the address of a page, and a prompt has megabytes. Who has no User-Agent may be a program. A
-# session may be called as files are.
+# Rules of each managed group that only count. Rules on bodies: a message may be code, a path or a
+# page's address, and a prompt has megabytes. A client without User-Agent may be a program. A
+# session's name may look like a file's.
 _GROUPS: dict[FirewallGroup, tuple[str, ...]] = {
     "AWSManagedRulesAmazonIpReputationList": (),
     "AWSManagedRulesKnownBadInputsRuleSet": (
@@ -45,7 +45,8 @@ _GROUPS: dict[FirewallGroup, tuple[str, ...]] = {
 _RATES = ("SessionsWithoutKey", "Requests", "Polls")
 RULES = (*_RATES, *_GROUPS)
 """The names of all rules, by which CloudWatch counts what each blocked."""
-# With their values anybody could act as the client. Browsers send tokens as subprotocols.
+# Their values would let a reader of the log act as the client. Browsers send tokens as
+# subprotocols.
 _SECRET_HEADERS = ("authorization", "cookie", "sec-websocket-protocol", "x-api-key")
 _ONLY_BLOCKED = {
     "DefaultBehavior": "DROP",

@@ -48,7 +48,8 @@ def security_headers(
 ) -> cloudfront.ResponseHeadersPolicy:
     """The policy that the handler itself sends with the page."""
     # 'self' covers wss in browsers since 2022. Older ones need it named, which only works with a
-    # domain of your own: CloudFront's is not known here, and *.cloudfront.net would be anybody's.
+    # domain of your own: CloudFront's is not known here, and *.cloudfront.net would allow all of
+    # AWS' customers.
     websockets = [f"wss://{settings.edge.domain_name}"] if settings.edge.domain_name else []
     return cloudfront.ResponseHeadersPolicy(
         scope,

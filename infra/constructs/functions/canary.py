@@ -1,4 +1,4 @@
-"""The canary: a function that asks through the front door each minute."""
+"""The canary: a function that reads an answer through the public address each minute."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Canary(PythonFunction):
     It calls from where clients call.
 
     Args:
-        vpc: the VPC of clients that are only there. None: it calls from the internet.
+        vpc: the VPC of the clients, where they are in one. None: it calls from the internet.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Canary(PythonFunction):
                     },
                 )
             )
-        # Without retries: the next minute asks again, and a failure is counted once.
+        # Without retries: the next minute tries again, and a failure is counted once.
         events.Rule(
             self,
             "EachMinute",

@@ -75,7 +75,7 @@ class KeyRotation(PythonFunction):
 
 
 _TIMEOUT_SECONDS = 900  # the longest
-# With so much a function has a whole processor: then a day may have some ten million records.
+# At this size a function has a whole processor: then a day may have some ten million records.
 _MEMORY_MIB = 1_769
 
 
@@ -129,7 +129,7 @@ class UsageFile(PythonFunction):
 
 
 class UpkeepFunctions(Construct):
-    """The functions that no client calls: they rotate the signing keys and write files of usage."""
+    """The functions that clients do not call: they rotate signing keys and write usage files."""
 
     def __init__(
         self,

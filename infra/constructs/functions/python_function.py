@@ -23,7 +23,7 @@ _IN_VPC = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 )
-"""What Lambda does with a function's role in a VPC, as in AWSLambdaVPCAccessExecutionRole."""
+"""The actions of Lambda for a function in a VPC, as in AWSLambdaVPCAccessExecutionRole."""
 
 
 class PythonFunction(Construct):
@@ -31,9 +31,9 @@ class PythonFunction(Construct):
 
     Args:
         name: the folder in functions/. Its module `handler` has the function `handler`.
-        concurrency: how many may run at once, reserved for it. None: what the account has left.
-        memory_mib: None: as FunctionSettings has it.
-        vpc: it runs in the private subnets of this VPC. None: it runs in no VPC.
+        concurrency: the reserved concurrent executions. None: the account's unreserved ones.
+        memory_mib: None: that of FunctionSettings.
+        vpc: the function runs in the private subnets of this VPC. None: it runs in no VPC.
     """
 
     def __init__(

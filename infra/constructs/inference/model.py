@@ -1,4 +1,4 @@
-"""The model of an environment, and who may call it."""
+"""The model of an environment, and access to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 def model_access(scope: Construct, settings: EnvironmentSettings, vpc: ec2.IVpc) -> ModelAccess:
-    """Make what the model needs: nothing, a profile of Bedrock's, or an endpoint with GPUs."""
+    """Make the model's resources: none, an inference profile of Bedrock, or a GPU endpoint."""
     match settings.inference.kind:
         case "demo":
             return ModelAccess("demo")

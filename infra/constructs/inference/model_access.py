@@ -13,7 +13,7 @@ from evenflow.infra.settings.inference_settings import GuardrailName
 def guardrail_statements(
     stack: Stack, guardrail: GuardrailName | None
 ) -> list[iam.PolicyStatement]:
-    """The statement for the role of who applies it. None for no guardrail."""
+    """The statement for the role that applies the guardrail. Empty without one."""
     if guardrail is None:
         return []
     named = guardrail.rpartition(":")[0]
@@ -34,9 +34,9 @@ class ModelAccess:
     Args:
         log_name: the model's name in the log, by which its price is looked up: as the handlers'
             `own_model_name` has it. None: `name`, or `kind`.
-        further: variables of who calls the model itself.
-        policy_id: the construct of the policy. Another one for each model whose name is made, so
-            that tasks of the old one may call theirs until the deployment has replaced them.
+        further: variables of the process that calls the model itself.
+        policy_id: the construct id of the policy. Each model with a generated name has its own, so
+            that old tasks keep access to the old model until the deployment has replaced them.
     """
 
     kind: str
@@ -50,12 +50,12 @@ class ModelAccess:
     @property
     def variables(self) -> dict[str, str]:
         """The container's variables."""
-        given = {
+        variables = {
             "EVENFLOW_MODEL": self.kind,
             "EVENFLOW_MODEL_NAME": self.name,
             "EVENFLOW_WORKERS": self.workers,
         }
-        named = {variable: value for variable, value in given.items() if value is not None}
+        named = {name: value for name, value in variables.items() if value is not None}
         return named | self.further
 
     @property
@@ -64,11 +64,11 @@ class ModelAccess:
         return self.log_name or self.name or self.kind
 
     def allow(self, role: iam.Role) -> None:
-        """Give a task's role the permissions. What needs the role waits for them, too."""
+        """Add the permissions to a task's role. Resources that need the role wait for them."""
         if self.statements:
             iam.Policy(role, self.policy_id, statements=self.statements, roles=[role])
 
     def behind(self, workers: str) -> ModelAccess:
-        """Access for handlers whose workers at this address call the model. Its name stays."""
+        """Access for handlers whose workers at this address call the model, by the same name."""
         name = self.name or self.kind
         return ModelAccess("grpc", name=name, log_name=self.log_name, workers=workers)

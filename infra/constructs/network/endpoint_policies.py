@@ -1,4 +1,4 @@
-"""The policies of the VPC endpoints: the credentials and resources that they accept.
+"""The policies of the VPC endpoints: which credentials and resources they accept.
 
 Tasks without a way to the internet still reach AWS' services, and through them other accounts. So
 an endpoint accepts only the credentials and only the resources of this account.

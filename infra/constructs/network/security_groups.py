@@ -29,8 +29,8 @@ class SecurityGroups(Construct):
     use what it would remove.
 
     Args:
-        own_vpc: whether the VPC is ours. In one of somebody else's tasks reach AWS by the way out
-            that it has.
+        own_vpc: whether Evenflow makes the VPC. In an existing one, tasks reach AWS by its NAT or
+            endpoints.
         front: what calls the load balancer. None: CloudFront.
         existing: the listener of an existing load balancer, which has its own group.
     """

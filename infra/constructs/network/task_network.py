@@ -1,4 +1,4 @@
-"""Where tasks run, and their way to AWS: interface endpoints, or addresses of their own."""
+"""The subnets of tasks, and their route to AWS: interface endpoints or public addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALWAYS = {
     "Logs": _Service.CLOUDWATCH_LOGS,
     "Metrics": _Service.CLOUDWATCH_MONITORING,
     "Secrets": _Service.SECRETS_MANAGER,
-    "Ecs": _Service.ECS,  # a task asks ECS whether it must leave
+    "Ecs": _Service.ECS,  # a task polls ECS for its deactivation
     "DeadLetters": _Service.SQS,
 }
 # A VPC takes one endpoint of a service, so the construct is named after it.
@@ -38,7 +38,7 @@ class TaskNetwork(Construct):
 
     Attributes:
         vpc: the VPC of the tasks.
-        subnets: where tasks run.
+        subnets: the subnets of tasks.
         security_groups: those of the VPC.
     """
 

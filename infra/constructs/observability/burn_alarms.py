@@ -1,4 +1,4 @@
-"""Alarms on how fast a promise to readers is being broken, each over two windows."""
+"""Burn-rate alarms: how fast an error budget (a promise to readers) is used, over two windows."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _HOUR_MINUTES = 60
 
 
 class BurnAlarm(Construct):
-    """One promise. It wakes somebody while both windows of any rate are above their threshold.
+    """The alarm of one promise. It pages while both windows of any rate are above their threshold.
 
     An alarm has one period. So each window is an alarm of its own, which is only recorded, and a
     composite one sees them together.
 
     Attributes:
         windows: the alarms of the windows.
-        composite: the one that wakes somebody.
+        composite: the alarm that pages.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class BurnAlarm(Construct):
             self.composite.add_ok_action(actions.SnsAction(topic))
 
     def _long(self, rate: BurnRate) -> RunbookAlarm:
-        """Says that it matters. A few cases are too few to say so."""
+        """The long window: shows that it matters. It needs a minimum of cases."""
         promise, minutes = self._promise, rate.long_minutes
         period = Duration.minutes(minutes)
         least = promise.least * minutes // _HOUR_MINUTES
@@ -91,7 +91,7 @@ class BurnAlarm(Construct):
         return self._alarm(rate, minutes, share)
 
     def _short(self, rate: BurnRate) -> RunbookAlarm:
-        """Says that it goes on."""
+        """The short window: shows that it still goes on."""
         minutes = rate.short_minutes
         share = evenflow_metric(
             self._promise.metric,

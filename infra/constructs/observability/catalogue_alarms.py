@@ -32,11 +32,11 @@ def metric_alarm(
     within: str = "",
     urgency: Urgency | None = None,
 ) -> RunbookAlarm:
-    """The alarm, with the runbook of the metric's name.
+    """Make the alarm, with the runbook of the metric's name.
 
     Args:
-        series: what is compared with the threshold.
-        copy: behind the name, where a metric has two alarms.
+        series: the metric or expression that is compared with the threshold.
+        copy: the name's suffix, where a metric has two alarms.
         within: how fast a sudden drop is, in words.
         urgency: instead of the alarm's own.
     """
@@ -60,8 +60,8 @@ def metric_alarm(
     )
 
 
-# A drop that takes several minutes never halves a minute: it is looked for a second time at this
-# distance.
+# A drop that takes several minutes never halves a minute's rate: a second alarm compares periods of
+# this length.
 _SLOWER = Duration.minutes(5)
 
 
@@ -83,16 +83,16 @@ class CatalogueAlarms(Construct):
             alarm
             for metric in CATALOGUE
             if metric.alarm
-            for alarm in self._of(metric, metric.alarm)
+            for alarm in self._alarms_of(metric, metric.alarm)
         ]
 
-    def _of(self, metric: Metric, alarm: Alarm) -> list[RunbookAlarm]:
+    def _alarms_of(self, metric: Metric, alarm: Alarm) -> list[RunbookAlarm]:
         if not alarm.sudden_drop:
             series = evenflow_metric(metric, self._settings, alarm.statistic)
             return [self._alarm(metric, alarm, series=series)]
         return [
             # Tasks publish at different moments. An evaluation in between misses some of them,
-            # which looks like a drop. So this alarm is only recorded, and its copy wakes somebody.
+            # which looks like a drop. So this alarm is only recorded, and its copy pages.
             self._alarm(
                 metric,
                 alarm,
@@ -120,7 +120,7 @@ def users_hurting_alarm(
     topics: AlarmTopics,
     alarms: list[RunbookAlarm],
 ) -> cloudwatch.CompositeAlarm:
-    """Raised while any alarm is that readers feel, so that an incident pages once.
+    """Make the alarm that is raised with any alarm that readers feel: an incident pages once.
 
     Args:
         alarms: all alarms. Those that readers do not feel are left out.

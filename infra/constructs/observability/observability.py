@@ -25,11 +25,11 @@ from evenflow.stream_core.metrics.metric_catalogue import PROMISES
 
 
 class Observability(Construct):
-    """Alarms, the topics that they go to, and the dashboard.
+    """Alarms, the topics that they publish to, and the dashboard.
 
     Args:
         http_api_id: the HTTP API's id. None: clients call no functions.
-        tables: those that are not ours, whose names are their own.
+        tables: existing tables, with their own names. None: Evenflow's.
         shared_load_balancer: whether other applications' requests reach the load balancer, too.
     """
 

@@ -27,7 +27,7 @@ class NoFirstStepError(Exception):
 
 
 def what_to_do(name: str, base_url: str | None) -> str:
-    """A link to the page, or its first step where nobody could open a link.
+    """A link to the runbook, or its first step where runbooks have no URL.
 
     Args:
         name: the page's, without `.md`.
@@ -47,7 +47,7 @@ def what_to_do(name: str, base_url: str | None) -> str:
 
 
 class AlarmTopics(Construct):
-    """Where alarms go: `pages` wakes somebody, `notices` records every change of every alarm.
+    """The topics of alarms: `pages` for on-call, `notices` for every change of every alarm.
 
     Only this environment's alarms may publish. The topics have a key of their own, since CloudWatch
     can't use SNS's.
@@ -152,7 +152,7 @@ class RunbookAlarm(cloudwatch.Alarm):
     """An alarm on one series, named `<topics.prefix>-<name>`, with a runbook in docs/runbooks/.
 
     Args:
-        name: what is watched. It is also the runbook's name, unless `runbook` is given.
+        name: what is watched. It is also the runbook's name, unless `runbook` is set.
         meaning: what is measured, and when the alarm is raised: `p95 > 100 ms`.
         threshold, below: it is raised above the threshold, or under it with `below`.
         datapoints, periods: how many of how many periods must cross the threshold.

@@ -33,7 +33,7 @@ def container_image(
 ) -> ecs.ContainerImage:
     """The image of a reference, or one that CDK builds of fargate_handler/Dockerfile.
 
-    Tasks get the right to pull from ECR. Other registries must let anybody pull.
+    Tasks get the right to pull from ECR. Other registries must allow anonymous pulls.
 
     Raises:
         ImageNotGivenError: there is no reference, and this is not a checkout.
@@ -80,7 +80,7 @@ _XRAY_ACTIONS = ("xray:PutTraceSegments", "xray:PutTelemetryRecords")
 
 
 def tracing_variables(settings: EnvironmentSettings) -> dict[str, str]:
-    """The variables of a container whose traces are exported. None where they are not."""
+    """The variables of a container whose traces are exported. Empty where they are not."""
     if settings.tracing is None:
         return {}
     return {
@@ -93,9 +93,9 @@ def tracing_variables(settings: EnvironmentSettings) -> dict[str, str]:
 def add_collector(
     scope: Construct, task: ecs.FargateTaskDefinition, settings: EnvironmentSettings, role: str
 ) -> None:
-    """Add the collector to a task, and let the task write to X-Ray, where that is set.
+    """Add the collector to a task, and allow the task to write to X-Ray, if tracing is set.
 
-    The task goes on without it: no answer ends for its trace.
+    The task goes on if the collector stops.
     """
     tracing = settings.tracing
     if tracing is None:
@@ -130,7 +130,7 @@ def add_collector(
 def _collector_configuration(
     settings: EnvironmentSettings, tracing: TracingSettings
 ) -> dict[str, Any]:
-    """The collector's configuration, which it reads as YAML."""
+    """The collector's configuration. JSON is valid YAML, which it reads."""
     limit = tracing.collector_memory_mib * _COLLECTOR_MEMORY_PERCENT // 100
     return {
         "receivers": {"otlp": {"protocols": {"http": {"endpoint": _OTLP_ADDRESS}}}},
@@ -200,7 +200,7 @@ def add_container(
     command: Sequence[str] | None = None,
     system_controls: Mapping[str, str] | None = None,
 ) -> ecs.ContainerDefinition:
-    """Add the task's container, and the collector of its traces where that is set.
+    """Add the task's container, and the collector of its traces if tracing is set.
 
     Args:
         alive: a command whose exit status says whether the process is alive.

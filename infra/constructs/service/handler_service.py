@@ -1,4 +1,4 @@
-"""The ECS service of handlers: its deployments cut nobody off, and it is scaled by load."""
+"""The ECS service of handlers: deployments without cut connections, and scaling by load."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from evenflow.stream_core.metrics.metric_catalogue import (
 class RollbackAlarms(Construct):
     """Three alarms. Each says that in two of three minutes readers got less than they should.
 
-    A stream whose answer fails has the status 200 and no 5xx: of the new tasks' answers only the
-    metrics of answers tell. Those have the thresholds of their alarms, and are sooner: a deployment
-    is watched for minutes only. Handlers publish them, old ones and new ones together, so with few
-    new tasks among many old ones the load balancer's count is what sees a task that refuses.
+    A failed stream has the status 200, so 5xx counts miss it: the answers' own metrics show it.
+    They have the thresholds of their alarms and fewer minutes, since a deployment is watched for
+    minutes only. Old and new handlers publish them together, so with few new tasks among many old
+    ones only the load balancer's count shows a task that rejects requests.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RollbackAlarms(Construct):
 
     @property
     def names(self) -> list[str]:
-        """What the service is told to watch."""
+        """The names of the alarms that the service watches."""
         return [alarm.alarm_name for alarm in self.alarms]
 
     def _of_metric(self, name: str, metric: Metric, fault: str) -> cloudwatch.Alarm:

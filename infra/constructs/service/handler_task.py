@@ -144,7 +144,7 @@ def handler_task(
     """The task definition.
 
     Args:
-        front: the variables of what stands before the task.
+        front: the variables of the front: proxies and public address.
     """
     handler = settings.handler
     task = fargate_task(
@@ -193,7 +193,7 @@ def _fixed_variables(settings: EnvironmentSettings) -> dict[str, str]:
         # The SDK may use another address of DynamoDB for each account. It is not known whether the
         # gateway endpoint's prefix list has these, and tasks have no other way out.
         "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
-        "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - the security group says who reaches it
+        "EVENFLOW_HTTP_HOST": "0.0.0.0",  # noqa: S104 - the security group limits access
         "EVENFLOW_HTTP_PORT": str(HANDLER_PORT),
         "EVENFLOW_STORE": "dynamodb",
         "EVENFLOW_METRICS": "cloudwatch",

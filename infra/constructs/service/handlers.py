@@ -1,4 +1,4 @@
-"""The handlers with their load balancer and, where there are some, the workers."""
+"""The handlers with their load balancer and, where the environment has them, the workers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
 class Handlers(Construct):
-    """The cluster, the services in it, and what is in front of them.
+    """The cluster, its services, and their load balancer.
 
     Its `url` is the load balancer's address if clients call it, else None.
 
     Args:
-        cluster: one that is there already. None: one of our own.
+        cluster: an existing one. None: a new one.
         front: what clients call.
-        existing: an existing listener. None: a load balancer of our own.
+        existing: an existing listener. None: a new load balancer.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Handlers(Construct):
             security_group=security_groups.handler,
             subnets=task_network.subnets,
             load_balancer=self.load_balancer,
-            service_connect=workers.service_connect.of_handlers if workers else None,
+            service_connect=workers.service_connect.for_handlers if workers else None,
         )
         # New tasks start after the new way to AWS is made. The old way goes after the old tasks.
         handlers.service.node.add_dependency(task_network)

@@ -1,4 +1,4 @@
-"""The load balancer, ours or an existing one: which paths go to the handlers."""
+"""The load balancer, new or existing: the rules that route paths to the handlers."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class LoadBalancer(Construct):
     until it is deployed with the other.
 
     Args:
-        security_groups: for a load balancer of our own.
-        existing: the listener that gets the rules. None: a load balancer of our own.
+        security_groups: for a new load balancer.
+        existing: the listener that gets the rules. None: a new load balancer.
     """
 
     def __init__(

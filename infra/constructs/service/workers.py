@@ -28,7 +28,7 @@ _ALIAS = "workers"
 
 
 class ServiceConnect(Construct):
-    """The namespace through which handlers reach workers, and both services' part in it."""
+    """The namespace through which handlers reach workers, and the settings of both services."""
 
     address = f"{_ALIAS}:{WORKER_PORT}"
     """The address of the workers for handlers."""
@@ -37,20 +37,20 @@ class ServiceConnect(Construct):
         self, scope: Construct, construct_id: str, *, settings: EnvironmentSettings
     ) -> None:
         super().__init__(scope, construct_id)
-        # Without DNS: ECS tells the proxies.
+        # Without DNS: ECS configures the proxies.
         self._namespace = servicediscovery.HttpNamespace(
             self, "Namespace", name=settings.prefix, description="Handlers find workers here"
         )
         self._logs = log_group(self, "Logs", f"/{settings.log_path}/service-connect", settings)
 
     @property
-    def of_handlers(self) -> ecs.ServiceConnectProps:
+    def for_handlers(self) -> ecs.ServiceConnectProps:
         """The settings of the handlers' service, which calls."""
         return ecs.ServiceConnectProps(
             namespace=self._namespace.namespace_arn, log_driver=self._log_driver("handler")
         )
 
-    def of_workers(self, workers: WorkerServiceSettings) -> ecs.ServiceConnectProps:
+    def for_workers(self, workers: WorkerServiceSettings) -> ecs.ServiceConnectProps:
         """The settings of the workers' service, which is called."""
         return ecs.ServiceConnectProps(
             namespace=self._namespace.namespace_arn,
@@ -156,7 +156,7 @@ class Workers(Construct):
             assign_public_ip=settings.network.tasks_are_public,
             vpc_subnets=task_network.subnets,
             security_groups=[security_group],
-            service_connect_configuration=self.service_connect.of_workers(workers),
+            service_connect_configuration=self.service_connect.for_workers(workers),
             platform_version=ecs.FargatePlatformVersion.VERSION1_4,
             min_healthy_percent=100,
             max_healthy_percent=workers.deployment_percent,

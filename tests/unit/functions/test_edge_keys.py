@@ -5,7 +5,7 @@ import json
 import pytest
 from aws_lambda_powertools import Logger
 
-from evenflow.functions.edge_keys import EdgeKeys, parse_edge_keys
+from evenflow.functions.http_api import EdgeKeys, parse_edge_keys
 from evenflow.stream_aws.keys import KeysUnreadable
 from evenflow.stream_core.base.errors import HostNotAllowed
 from evenflow.stream_core.http.routes import EDGE_KEY_HEADER

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evenflow.functions.settings import (
-    ConfigurationError,
+    FunctionConfigurationError,
     SessionInitSettings,
     allowed_origins,
     limits,
@@ -23,7 +23,7 @@ VARIABLES = {
 def test_a_variable_that_is_needed() -> None:
     assert required({"EVENFLOW_A_B": "x"}, "a_b") == "x"
     for environment in ({}, {"EVENFLOW_A_B": ""}, {"A_B": "x"}):
-        with pytest.raises(ConfigurationError, match="EVENFLOW_A_B must be set"):
+        with pytest.raises(FunctionConfigurationError, match="EVENFLOW_A_B must be set"):
             required(environment, "a_b")
 
 
@@ -41,7 +41,7 @@ def test_limits_are_the_handlers() -> None:
     ],
 )
 def test_a_limit_outside_its_range_is_named(variables: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match=r"message_bytes|pong_timeout_seconds"):
+    with pytest.raises(FunctionConfigurationError, match=r"message_bytes|pong_timeout_seconds"):
         limits(variables)
 
 
@@ -52,7 +52,7 @@ def test_origins_are_the_handlers() -> None:
         "https://a.example"
     )
     with pytest.raises(
-        ConfigurationError, match=r"EVENFLOW_ALLOWED_ORIGINS must be .*'a\.example'"
+        FunctionConfigurationError, match=r"EVENFLOW_ALLOWED_ORIGINS must be .*'a\.example'"
     ):
         allowed_origins({"EVENFLOW_ALLOWED_ORIGINS": "a.example"})
 
@@ -71,5 +71,5 @@ def test_the_settings_of_session_init() -> None:
 @pytest.mark.parametrize("missing", sorted(VARIABLES))
 def test_session_init_does_not_start_without_a_variable(missing: str) -> None:
     rest = {name: value for name, value in VARIABLES.items() if name != missing}
-    with pytest.raises(ConfigurationError, match=missing):
+    with pytest.raises(FunctionConfigurationError, match=missing):
         SessionInitSettings.from_environment(rest)

@@ -14,7 +14,7 @@ from evenflow.fargate_handler.settings.handler_settings import (
     load_settings,
     read_agents,
 )
-from evenflow.server_variables import server_variable
+from evenflow.opened_store import server_variable
 
 _KEY = "0123456789abcdef0123456789abcdef"
 _TYPOGRAPHIC = "0123456789abcdef\u20130123456789abcdef"

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.functions.canary.event_stream import ServerEvent, server_events
-from evenflow.functions.canary.reading import Frame, LogText, Stopwatch, WrongAnswer
+from evenflow.functions.canary.reading import (
+    Frame,
+    LogText,
+    ServerEvent,
+    Stopwatch,
+    WrongAnswer,
+    server_events,
+)
 
 
 def stopwatch_at(*moments: float) -> Stopwatch:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.functions.settings import ConfigurationError, oidc
+from evenflow.functions.settings import FunctionConfigurationError, oidc
 
 
 def test_the_function_reads_the_handlers_variables() -> None:
@@ -25,5 +25,5 @@ def test_the_function_reads_the_handlers_variables() -> None:
     ],
 )
 def test_half_an_identity_provider_stops_the_start(variables: dict[str, str], wrong: str) -> None:
-    with pytest.raises(ConfigurationError, match=wrong):
+    with pytest.raises(FunctionConfigurationError, match=wrong):
         oidc(variables)
