@@ -84,9 +84,7 @@ class Drain:
         registry = self._registry
         return bool(self._orchestrator.busy or len(registry) or registry.streams)
 
-    def _notify_next(
-        self, departures: Departures[Movable], most_clients: int | None = None
-    ) -> None:
+    def _notify_next(self, departures: Departures[Movable], most_count: int | None = None) -> None:
         """Send the next clients the moment at which they are to reconnect."""
         now = self._monotonic()
         for slot, client in departures.to_tell(most_count):
