@@ -127,15 +127,6 @@ class Node:
         self._make_model()
         self._make_cluster()
         self._make_gateway(leave)
-        self._keys = KeyRotation(
-            settings,
-            adapters,
-            self._tokens,
-            self._tenants,
-            self._cluster.tenant_records,
-            self._background,
-            monotonic(),
-        )
         self._protecting: asyncio.Task[None] | None = None
         self._minute = _minute_of(wall_time())
         self._swept_at = monotonic()
@@ -192,7 +183,7 @@ class Node:
         )
 
     def _make_cluster(self) -> None:
-        """Make what this node shares with the others, and with it the orchestrator."""
+        """Make what this node shares with the others, the orchestrator, and the key rotation."""
         settings, adapters, place = self._settings, self._adapters, self._place
         self._shared = NodeContext(
             settings,
@@ -219,6 +210,15 @@ class Node:
             usage_folder=settings.store_path.parent / "usage" if has_usage_files else None,
         )
         self._orchestrator = self._cluster.orchestrator
+        self._keys = KeyRotation(
+            settings,
+            adapters,
+            self._tokens,
+            self._tenants,
+            self._cluster.tenant_records,
+            self._background,
+            self._monotonic(),
+        )
 
     def _make_gateway(self, leave: Callable[[], None]) -> None:
         """Make the listener, and what serves the connections that it accepts."""
