@@ -71,26 +71,8 @@ class Cluster:
     ) -> None:
         self._stores = stores
         self._context = context
-        self._peers = peers
-        self.workload = Workload(context, store_in_memory=not stores.outlives_process)
-        self.recorder = self._recorder(model)
-        self.keeper = LeaseKeeper(
-            context,
-            stores.leases,
-            name=name,
-            address=address,
-            on_lost=self.recorder.lose_everything,
-        )
-        self._leases = LeaseView(context, stores.responses, self.keeper)
+        self._make_store_writers(model, name, address, usage_folder)
         self._owners = OtherTasks(stores.responses, self.keeper, self._leases, peers)
-        self.usage = TenantUsage(
-            context,
-            stores.usage,
-            prices=model.prices,
-            keeper=self.keeper,
-            is_writing=self.recorder.is_writing,
-        )
-        self._usage_upkeep = self._usage_tasks(usage_folder)
         self._texts = MessageTexts(stores.large_texts, stores.largest_text)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, self._texts)
         dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
@@ -110,6 +92,30 @@ class Cluster:
             context, peers, self.workload.responses, self.followed.owner_at
         )
         self.orchestrator = self._orchestrator(ledger, dispatcher)
+
+    def _make_store_writers(
+        self, model: ServedModel, name: str, address: str | None, usage_folder: Path | None
+    ) -> None:
+        """Make what writes to the stores: responses, the lease, usage, and tenants' records."""
+        stores, context = self._stores, self._context
+        self.workload = Workload(context, store_in_memory=not stores.outlives_process)
+        self.recorder = self._recorder(model)
+        self.keeper = LeaseKeeper(
+            context,
+            stores.leases,
+            name=name,
+            address=address,
+            on_lost=self.recorder.lose_everything,
+        )
+        self._leases = LeaseView(context, stores.responses, self.keeper)
+        self.usage = TenantUsage(
+            context,
+            stores.usage,
+            prices=model.prices,
+            keeper=self.keeper,
+            is_writing=self.recorder.is_writing,
+        )
+        self._usage_upkeep = self._usage_tasks(usage_folder)
         self.tenant_records = (
             None
             if stores.tenants is None

@@ -84,10 +84,10 @@ class Drain:
         registry = self._registry
         return bool(self._orchestrator.busy or len(registry) or registry.streams)
 
-    def _notify_next(self, departures: Departures[Movable], most: int | None = None) -> None:
+    def _notify_next(self, departures: Departures[Movable], most_count: int | None = None) -> None:
         """Send the next clients the moment at which they are to reconnect."""
         now = self._monotonic()
-        for slot, client in departures.to_tell(most):
+        for slot, client in departures.to_tell(most_count):
             client.ask_to_reconnect(GOING_AWAY_REASON, int(max(0.0, slot - now) * 1000))
 
     def _close_overdue(self, departures: Departures[Movable]) -> None:
@@ -112,6 +112,6 @@ class Drain:
         moved.count("cut", times=len(self._registry))
         moved.count("moved", times=max(0, connections - moved.value))
         unfinished = min(answers, self._orchestrator.answering)
-        ended = self._metrics.labelled(catalogue.DRAINED_ANSWERS)
-        ended.count("finished", times=answers - unfinished)
-        ended.count("handed_over", times=unfinished)
+        outcomes = self._metrics.labelled(catalogue.DRAINED_ANSWERS)
+        outcomes.count("finished", times=answers - unfinished)
+        outcomes.count("handed_over", times=unfinished)

@@ -127,15 +127,6 @@ class Node:
         self._make_model()
         self._make_cluster()
         self._make_gateway(leave)
-        self._keys = KeyRotation(
-            settings,
-            adapters,
-            self._tokens,
-            self._tenants,
-            self._cluster.tenant_records,
-            self._background,
-            monotonic(),
-        )
         self._protecting: asyncio.Task[None] | None = None
         self._minute = _minute_of(wall_time())
         self._swept_at = monotonic()
@@ -154,11 +145,11 @@ class Node:
         """Make the tenants in force, and what verifies their keys and their users' tokens."""
         settings, adapters, oidc = self._settings, self._adapters, self._settings.oidc
         self._tokens = SessionTokens(adapters.signing_keys)
-        # Where functions open the sessions, tenants have keys, whether or not this node knows them.
-        known = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
+        # Where functions open the sessions, tenants have keys, which this node may not know.
+        knows_keys = settings.token_keys_secret is None or adapters.tenant_key_secret is not None
         self._tenants = Tenants(
             adapters.tenant_keys,
-            known=known,
+            known=knows_keys,
             identified=oidc is not None,
             claimed=oidc is not None and oidc.needs_record,
             open_tenant=settings.open_tenant,
@@ -192,7 +183,7 @@ class Node:
         )
 
     def _make_cluster(self) -> None:
-        """Make what this node shares with the others, and with it the orchestrator."""
+        """Make what this node shares with the others, the orchestrator, and the key rotation."""
         settings, adapters, place = self._settings, self._adapters, self._place
         self._shared = NodeContext(
             settings,
@@ -219,6 +210,15 @@ class Node:
             usage_folder=settings.store_path.parent / "usage" if has_usage_files else None,
         )
         self._orchestrator = self._cluster.orchestrator
+        self._keys = KeyRotation(
+            settings,
+            adapters,
+            self._tokens,
+            self._tenants,
+            self._cluster.tenant_records,
+            self._background,
+            self._monotonic(),
+        )
 
     def _make_gateway(self, leave: Callable[[], None]) -> None:
         """Make the listener, and what serves the connections that it accepts."""
@@ -274,11 +274,11 @@ class Node:
             self._garbage.follow(self._clock)
 
     def stand_in(self, place: Place, number: int) -> None:
-        """Accept what comes for another process of this machine, which has ended."""
+        """Accept the connections of another process of this machine, which has ended."""
         self._background.run(self._listener.start(place.sockets_of(number), number))
 
     def stand_down(self, number: int) -> None:
-        """Another process serves again."""
+        """Stop accepting the connections of another process, which serves again."""
         self._listener.stop(number)
 
     def reload_agents(self) -> None:
@@ -315,16 +315,18 @@ class Node:
             await self._adapters.publication.close(self._metrics.snapshot(), self._minute)
 
     def on_due(self, _slot: int) -> None:
-        """Once a second: forget what is old, check slow readers, look for changes, and end the
-        metrics' minute.
+        """Do the periodic work, once a second.
+
+        It forgets old sessions, checks slow readers, reads changed keys, revokes credentials, and
+        ends the minute of the metrics.
         """
         self._clock.put_after(self, _SWEEP_SECONDS)
         now = self._monotonic()
         swept_at, self._swept_at = self._swept_at, now
         self._orchestrator.sweep(now)
         if now - swept_at < _STOPPED_SECONDS:
-            for watched in tuple(self._registry.slow):
-                watched.look_at_readers(now)
+            for connection in tuple(self._registry.slow):
+                connection.look_at_readers(now)
         self._load.sample(self._use())
         closed = self._registry.let_go_of_unsent(self._orchestrator.memory.unsent)
         self._measures.too_slow.value += closed
@@ -339,13 +341,13 @@ class Node:
             self._end_minute(now)
 
     def _end_minute(self, now: float) -> None:
-        # By the wall clock, so that all tasks have the same minutes.
-        ended, self._minute = self._minute, _minute_of(self._wall_time())
-        for of_open in (catalogue.DEAD_CONNECTIONS_RATE, catalogue.RESET_RATE):
-            self._metrics.ratio(of_open).whole += len(self._registry)
+        # By the wall clock, so that all nodes have the same minutes.
+        last_minute, self._minute = self._minute, _minute_of(self._wall_time())
+        for metric in (catalogue.DEAD_CONNECTIONS_RATE, catalogue.RESET_RATE):
+            self._metrics.ratio(metric).whole += len(self._registry)
         self._metrics.end_minute(now)
         if self._adapters.publication is not None:
-            self._adapters.publication.minute_ended(self._metrics.snapshot(), ended)
+            self._adapters.publication.minute_ended(self._metrics.snapshot(), last_minute)
 
     def _count_shadow_rejection(self, tenant: str, error: RateLimited) -> None:
         """Count and log a message that a limit in shadow mode would have rejected."""

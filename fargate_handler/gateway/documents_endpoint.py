@@ -1,4 +1,4 @@
-"""`GET /openapi.json` and `GET /asyncapi.json`, with this task's limits."""
+"""`GET /openapi.json` and `GET /asyncapi.json`, with this node's limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADERS = {"Cache-Control": "public, max-age=3600"}
 
 
 class DocumentsEndpoint:
-    """Serves both documents. They are written when the task starts."""
+    """Serves both documents. They are written at the start."""
 
     def __init__(self, limits: Limits) -> None:
         self._bodies = {

@@ -35,7 +35,7 @@ class OperatorEndpoints:
         leave: asks this node to leave.
         drain_key: what `POST /drain` needs. None: there is no such path.
         store_is_lost: whether the file of the stores was deleted.
-        siblings: what the other processes of this machine measure, if there are any.
+        siblings: the other processes of this machine, if there are any.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class OperatorEndpoints:
         context = self._context
         draining = context.orchestrator.draining
         full = context.registry.full or context.accepted.full
-        lost = self._store_is_lost()
+        is_lost = self._store_is_lost()
         status: Literal["store_lost", "draining", "full", "serving"] = (
-            "store_lost" if lost else "draining" if draining else "full" if full else "serving"
+            "store_lost" if is_lost else "draining" if draining else "full" if full else "serving"
         )
         # ECS kills a task that its load balancer finds unhealthy. So a full or leaving node is
         # healthy to the load balancer.
         by_balancer = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
-        is_unhealthy = lost or ((draining or full) and not by_balancer)
+        is_unhealthy = is_lost or ((draining or full) and not by_balancer)
         health = Health(
             status=status,
             connections=len(context.registry),
@@ -77,9 +77,9 @@ class OperatorEndpoints:
         return json_answer(health.model_dump(), 503 if is_unhealthy else 200)
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """What is measured, in Prometheus' text format.
+        """The metrics, in Prometheus' text format.
 
-        It is at a port of its own, or else for this machine, by no proxy.
+        They are at the metrics port. Without one this machine may read them, but no proxy.
         """
         context, siblings = self._context, self._siblings
         for_sibling = siblings is not None and siblings.is_own_address(_called_at(request))
@@ -96,7 +96,7 @@ class OperatorEndpoints:
         )
 
     async def drain(self, request: web.Request) -> web.Response:
-        """Leave, as after SIGTERM. A proxy may be on this machine too, so a key is needed."""
+        """Drain the node, as SIGTERM does. It needs a key, since a proxy may be on this machine."""
         expected = self._drain_key
         if expected is None:
             raise path_not_found(request.path)
@@ -110,12 +110,12 @@ class OperatorEndpoints:
 
 
 def is_metrics_port(called: web.Request | BaseTransport, site: Site) -> bool:
-    """Whether this came to the port that has only metrics."""
+    """Whether a request or connection came to the metrics port."""
     return site.metrics_port is not None and _called_at(called)[1] == site.metrics_port
 
 
 def _called_at(called: web.Request | BaseTransport) -> tuple[str, int]:
-    """The address and the port at which this came in."""
+    """The local address and port of a request or connection."""
     host, port, *_ = called.get_extra_info("sockname") or _NOWHERE
     return host, port
 

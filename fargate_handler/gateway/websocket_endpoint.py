@@ -1,4 +1,4 @@
-"""WebSockets: picows has a connection from the head of its handshake on."""
+"""The WebSocket endpoint: checks the handshake, and hands the connection to picows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ from evenflow.stream_core.protocols.evenflow.session_init import bearer
 from evenflow.stream_core.protocols.realtime.dialect import RealtimeDialect
 from evenflow.stream_core.records.connection_records import RefusalRecord
 
-# By path. A client that offers no subprotocol gets the first one.
+# The subprotocols by path. A client that offers none gets the first one.
 _DIALECTS: dict[str, tuple[Dialect, ...]] = {
     WEBSOCKET.path: (Dialect(), CompactDialect()),
     REALTIME.path: (RealtimeDialect(),),
@@ -81,14 +81,14 @@ _DIALECTS: dict[str, tuple[Dialect, ...]] = {
 }
 _ROUTES = {route.path: route for route in ROUTES if route.terms.bound is Bound.SOCKET}
 _BEARER = "bearer."
-# Larger frames are refused by the session with a reason. Far larger ones never enter memory.
+# The session rejects larger frames with a reason. picows rejects those beyond this multiple.
 _FRAME_SLACK = 2
 
 _logger = logging.getLogger(__name__)
 
 
 class _Handshake(NamedTuple):
-    """A request for a WebSocket, and when it came, in seconds on the monotonic clock."""
+    """A request for a WebSocket, and its time, in seconds on the monotonic clock."""
 
     request: WSUpgradeRequest
     client: Client
@@ -97,20 +97,20 @@ class _Handshake(NamedTuple):
 
 
 class WebSocketEndpoint:
-    """Takes connections that ask for a WebSocket. Rejections have the shape of all errors."""
+    """Accepts WebSocket handshakes. Rejections have the shape of all errors."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
         self._parser_log = ParserLog(context.metrics.counter(catalogue.PARSER_ERRORS))
 
     def take(self, transport: asyncio.Transport, received: bytes) -> bytes | None:
-        """Give a connection to picows, unless the head of the handshake is faulty.
+        """Hand a connection to picows, unless the head of the handshake is faulty.
 
         Returns:
-            The answer that refuses it, or None.
+            The answer that rejects it, or None.
 
         Args:
-            received: the whole head, and what came behind it.
+            received: the whole head, and the bytes after it.
         """
         accepted = self._context.accepted
         fault: EvenflowError | None = head_fault(received.partition(b"\r\n\r\n")[0])
@@ -124,7 +124,7 @@ class WebSocketEndpoint:
             return bytes(response.to_bytes())
         peer = transport.get_extra_info("peername")
         if peer is None:
-            transport.abort()  # it was reset meanwhile, and can't be told from others any more
+            transport.abort()  # it was reset meanwhile, so its address is not known any more
             return None
         # A Unix socket has no address.
         protocol = self._protocol(
@@ -145,8 +145,8 @@ class WebSocketEndpoint:
         limits = self._context.limits
         path = head.partition(b"?")[0].split(b" ")[1:2]
         is_of_responses = path == [RESPONSES_WEBSOCKET.path.encode()]
-        most = limits.request_bytes if is_of_responses else limits.message_bytes
-        return most * _FRAME_SLACK
+        most_bytes = limits.request_bytes if is_of_responses else limits.message_bytes
+        return most_bytes * _FRAME_SLACK
 
     def _protocol(self, peer: str, most_frame_bytes: int) -> WebSocketProtocol:
         # What picows' `ws_create_server` makes for each connection. It would not let us see the
@@ -196,17 +196,17 @@ class WebSocketEndpoint:
                 code="path_not_found",
             )
         check_handshake(request)
-        asked = parse_qs(query)
+        parameters = parse_qs(query)
         offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
         beta = request.headers.get(BETA_HEADER)
-        if route is OPENAI_REALTIME and is_openai_handshake(offered, asked, beta):
+        if route is OPENAI_REALTIME and is_openai_handshake(offered, parameters, beta):
             context.calls.charge(anonymous_caller(client.address), route.terms.cost, asked_at)
             return reject_openai_client(offered)
         handshake = _Handshake(request, client, route, asked_at)
         self._check_origin(handshake)
         if route is RESPONSES_WEBSOCKET:
             return self._accept_responses(handshake)
-        return self._accept_client(handshake, offered, replaces=asked.get("replace") == ["1"])
+        return self._accept_client(handshake, offered, replaces=parameters.get("replace") == ["1"])
 
     def _accept_client(
         self, handshake: _Handshake, offered: list[str], *, replaces: bool
@@ -232,11 +232,11 @@ class WebSocketEndpoint:
     def _accept_responses(self, handshake: _Handshake) -> WSUpgradeResponseWithListener:
         """Accept a client of OpenAI's Responses API."""
         context, (request, client, _, asked_at) = self._context, handshake
-        given = bearer(request.headers.get("Authorization"))
+        credential = bearer(request.headers.get("Authorization"))
         if context.access.identities is not None:
             # A handshake cannot wait for keys: its client has to try again.
-            context.access.identities.look_at(given)
-        sender = sender_with(given, client.address, context)
+            context.access.identities.look_at(credential)
+        sender = sender_with(credential, client.address, context)
         self._check_credential(sender.tenant, sender.may, handshake)
         sender = sender._replace(traceparent=known_traceparent(request.headers.get(TRACEPARENT)))
         connection = ResponsesSocket(context, sender, asked_at)
@@ -261,9 +261,9 @@ class WebSocketEndpoint:
             check_right(route.terms.right, may)
 
     def _check_origin(self, handshake: _Handshake) -> None:
-        """Check the page that opens the WebSocket, which browsers do not, if origins are set.
+        """Check the page that opens the WebSocket, if origins are set. Browsers do not check it.
 
-        At a path that may need no key it is always checked.
+        At a path that needs no key it is always checked.
         """
         context, (request, client, route, _) = self._context, handshake
         origin = request.headers.get("Origin")
@@ -308,14 +308,14 @@ def _token(request: WSUpgradeRequest, offered: list[str]) -> str | None:
 
 
 def _select(offered: list[str], dialects: tuple[Dialect, ...]) -> tuple[Dialect, dict[str, str]]:
-    """The client's first subprotocol that this path has. Without any offer, the path's first."""
-    spoken = {dialect.name: dialect for dialect in dialects}
+    """The first offered subprotocol that the path has. Without an offer, the path's first."""
+    by_name = {dialect.name: dialect for dialect in dialects}
     for name in offered:
-        if name in spoken:
-            return spoken[name], {"Sec-WebSocket-Protocol": name}
+        if name in by_name:
+            return by_name[name], {"Sec-WebSocket-Protocol": name}
     if offered:
         raise InvalidRequest(
-            f"none of the offered subprotocols is spoken here; offer one of {', '.join(spoken)}",
+            f"none of the offered subprotocols is spoken here; offer one of {', '.join(by_name)}",
             code="unsupported_subprotocol",
         )
     return dialects[0], {}

@@ -18,7 +18,7 @@ _OIDC = "oidc_"
 
 
 class AccessSettings(BaseModel):
-    """Whose tokens and keys open sessions."""
+    """The tokens and keys that open sessions."""
 
     cookie_secure: bool = Field(
         False, description="whether cookies are for HTTPS only; true wherever clients use HTTPS"
@@ -125,9 +125,9 @@ class AccessSettings(BaseModel):
 
     @model_validator(mode="after")
     def _issuer_has_an_audience(self) -> Self:
-        given = {name for name in self.model_fields_set if name.startswith(_OIDC)}
-        if self.oidc_issuer is None and given:
-            raise ValueError(f"{min(given)} is set without oidc_issuer, and has no effect")
+        set_names = {name for name in self.model_fields_set if name.startswith(_OIDC)}
+        if self.oidc_issuer is None and set_names:
+            raise ValueError(f"{min(set_names)} is set without oidc_issuer, and has no effect")
         if self.oidc_issuer is not None and not self.oidc_audience:
             raise ValueError(
                 "oidc_audience must be set beside oidc_issuer: the audience of its tokens"
@@ -136,14 +136,18 @@ class AccessSettings(BaseModel):
 
     @property
     def oidc(self) -> OidcSettings | None:
-        """Whose tokens are believed. None: nobody's but our own."""
+        """The identity provider that is trusted. None: none."""
         if self.oidc_issuer is None:
             return None
         names = OidcSettings.model_fields
         return OidcSettings(**{name: getattr(self, f"{_OIDC}{name}") for name in names})
 
     def signing_keys_beside(self, stored: str | None) -> dict[str, bytes]:
-        """The signing keys that are set, otherwise the store's, which outlives this process."""
+        """The signing keys that are set. Without them that of the store, if it has one.
+
+        Args:
+            stored: the key that the store keeps.
+        """
         if stored is None or "token_keys" in self.model_fields_set:
             return self.signing_keys
         return {"store": stored.encode()}

@@ -55,7 +55,7 @@ class ConfigurationError(Exception):
 
 
 HOW_TO_INSTALL_AWS = "install Evenflow with its extra aws, in a clone by `pip install '.[aws]'`"
-"""What to do where the SDK is missing."""
+"""The advice where the AWS SDK is missing."""
 
 
 class HandlerSettings(
@@ -155,7 +155,7 @@ class HandlerSettings(
     def _sdk_is_installed(self) -> Self:
         if find_spec("aiobotocore") is not None:
             return self
-        needing = {
+        aws_settings = {
             "model": self.model in ("bedrock", "sagemaker"),
             "store": self.store == "dynamodb",
             "metrics": self.metrics == "cloudwatch",
@@ -163,8 +163,8 @@ class HandlerSettings(
             "tenant_keys_secret": self.tenant_keys_secret is not None,
             "filter_guardrail": self.filter_guardrail is not None,
         }
-        for name, needed in needing.items():
-            if needed:
+        for name, is_aws in aws_settings.items():
+            if is_aws:
                 raise ValueError(
                     f"{name} needs the AWS SDK, which is not installed: {HOW_TO_INSTALL_AWS}"
                 )
@@ -172,7 +172,7 @@ class HandlerSettings(
 
     @property
     def uses_aws(self) -> bool:
-        """Whether anything other than the model is AWS's."""
+        """Whether the store, the metrics or the keys are in AWS."""
         secrets_manager = self.token_keys_secret is not None or self.tenant_keys_secret is not None
         return self.store == "dynamodb" or self.metrics == "cloudwatch" or secrets_manager
 
@@ -187,8 +187,8 @@ class HandlerSettings(
         if not self.allowed_hosts and not is_loopback(self.http_host):
             return None
         urls = (self.public_http_url, self.public_ws_url, self.peer_url)
-        own = (url.host for url in urls if url is not None and url.host is not None)
-        return (*self.allowed_hosts, *own)
+        own_hosts = (url.host for url in urls if url is not None and url.host is not None)
+        return (*self.allowed_hosts, *own_hosts)
 
     @property
     def prices(self) -> ModelPrices:
@@ -208,7 +208,7 @@ def load_settings() -> HandlerSettings:
     Raises:
         ConfigurationError: a variable is wrong, or unknown.
     """
-    _refuse_unusable(meant_variables(os.environ))
+    _check_variables(meant_variables(os.environ))
     try:
         return HandlerSettings()
     except ValidationError as error:
@@ -219,11 +219,11 @@ def load_settings() -> HandlerSettings:
         ) from None
 
 
-def _refuse_unusable(variables: Mapping[str, str]) -> None:
-    known = {f"{PREFIX}{name.upper()}" for name in HandlerSettings.model_fields}
+def _check_variables(variables: Mapping[str, str]) -> None:
+    settings = {f"{PREFIX}{name.upper()}" for name in HandlerSettings.model_fields}
     for name, value in sorted(variables.items()):
-        if name.startswith(PREFIX) and name not in known:
-            close = difflib.get_close_matches(name, known, 1)
+        if name.startswith(PREFIX) and name not in settings:
+            close = difflib.get_close_matches(name, settings, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigurationError(f"{name} is not a setting{hint} docs/limits.md lists them all")
         if is_quoted(value):
@@ -234,23 +234,23 @@ def _refuse_unusable(variables: Mapping[str, str]) -> None:
 
 
 def _explain(error: ErrorDetails) -> str:
-    said = error["msg"].removeprefix("Value error, ")
+    message = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:
         # A rule about several settings names them by their fields.
         for name in sorted(HandlerSettings.model_fields, key=len, reverse=True):
             variable = f"{PREFIX}{name.upper()}"
             # One word, such as `model`, may also be a word of the text.
-            if "_" in name or variable not in said:
-                said = re.sub(rf"\b{name}\b", variable, said)
-        return said
+            if "_" in name or variable not in message:
+                message = re.sub(rf"\b{name}\b", variable, message)
+        return message
     name = str(error["loc"][0])
     field = HandlerSettings.model_fields[name]
     secret = "(secret" in (field.description or "")
-    given = "…" if secret else repr(error["input"])
-    accepted = _accepted(field) or f"{said} ({field.description})"
+    value = "…" if secret else repr(error["input"])
+    accepted = _accepted(field) or f"{message} ({field.description})"
     if is_link(str(error["input"])):
         accepted += "; this value is a service link that Kubernetes sets in pods"
-    return f"{PREFIX}{name.upper()}={given}: {accepted}"
+    return f"{PREFIX}{name.upper()}={value}: {accepted}"
 
 
 def _accepted(field: FieldInfo) -> str | None:

@@ -55,12 +55,11 @@ def profile_words(text: str) -> tuple[str, ...]:
     Raises:
         ValueError: it has an unknown word.
     """
-    known_words = (*LENGTHS, *ROLES, *_LEFT_OUT)
+    accepted = (*LENGTHS, *ROLES, *_LEFT_OUT)
     words = tuple(filter(None, map(str.strip, text.split(","))))
     for word in words:
-        if word not in known_words:
-            known = ", ".join(known_words)
-            raise ValueError(f"has {word!r}; it is a list, with commas, of: {known}")
+        if word not in accepted:
+            raise ValueError(f"has {word!r}; it is a list, with commas, of: {', '.join(accepted)}")
     return words
 
 
@@ -78,10 +77,10 @@ class Guardrail:
         Raises:
             ValueError: it is not that.
         """
-        found = _GUARDRAIL.fullmatch(text)
-        if found is None:
+        match = _GUARDRAIL.fullmatch(text)
+        if match is None:
             raise ValueError(
                 "must be a guardrail's id or ARN, a colon and its version: `abc123:2` or "
                 "`abc123:DRAFT`"
             )
-        return cls(found["id"], found["version"])
+        return cls(match["id"], match["version"])

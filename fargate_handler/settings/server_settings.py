@@ -15,7 +15,7 @@ from evenflow.stream_core.base.client_address import LOCAL_PROXIES, TrustedProxi
 
 
 class ServerSettings(BaseModel):
-    """Where the server listens, and whose pages, hosts and proxies it accepts."""
+    """Where the server listens, and the origins, hosts and proxies that it accepts."""
 
     http_host: str = Field("127.0.0.1", description="address on which this is served")
     http_port: int = Field(8080, ge=1, le=65535, description="port of HTTP and WebSockets")

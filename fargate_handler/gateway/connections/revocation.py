@@ -39,19 +39,19 @@ class Revocation:
 
     async def _check_all(self) -> None:
         try:
-            await self._check_opened()  # first without the store, which may not answer
+            await self._check_connections()  # first without the store, which may be slow
             await self._context.orchestrator.cancel_revoked()
-            await self._check_opened(refreshes_sessions=True)
+            await self._check_connections(refreshes_sessions=True)
         except Exception:
             _logger.exception("revoked credentials are looked for again at the next heartbeat")
         finally:
             self._is_checking = False
 
-    async def _check_opened(self, *, refreshes_sessions: bool = False) -> None:
+    async def _check_connections(self, *, refreshes_sessions: bool = False) -> None:
         registry = self._context.registry
-        opened: list[Granted] = [*registry, *registry.streams]
-        for first in range(0, len(opened), _BATCH_SIZE):
-            batch = opened[first : first + _BATCH_SIZE]
+        connections: list[Granted] = [*registry, *registry.streams]
+        for first in range(0, len(connections), _BATCH_SIZE):
+            batch = connections[first : first + _BATCH_SIZE]
             granted = [(each, grant) for each in batch if (grant := each.grant) is not None]
             if refreshes_sessions:
                 sessions = {grant.session for _, grant in granted if grant.session is not None}

@@ -33,9 +33,9 @@ def admit_client(
     Args:
         claims: the content of its verified token.
         dialect: how the client's frames are written.
-        address: the client's, as `TrustedProxies` says.
+        address: the client's, also behind proxies.
         replaces: whether to close the session's other connections.
-        asked_at: when the client asked to connect, in seconds on the monotonic clock.
+        asked_at: the time of the handshake, in seconds on the monotonic clock.
 
     Raises:
         EvenflowError: as for `check_admission`, or too many clients reconnect at once.

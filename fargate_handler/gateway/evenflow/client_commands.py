@@ -1,4 +1,4 @@
-"""What each message of a client does, with the orchestrator and the client's readers."""
+"""Carries out each message of a client, by the orchestrator and the client's readers."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class CommandingClient(ReadingClient, Listener, Protocol):
 
 
 def act(client: CommandingClient, message: ClientMessage) -> None:
-    """Do what the client asks for. What may need the store or another task is done later.
+    """Carry out a message. What may need the store or another node runs in the background.
 
-    A failure is answered with a frame that names the message or the response.
+    A failure is answered by a frame that names the message or the response.
     """
     now = client.context.monotonic()
     try:
@@ -96,11 +96,11 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
             case PresenceSubscribe() | PresenceUnsubscribe():
                 _listen_or_stop(client, message)
     except EvenflowError as error:
-        _refuse(client, error, message)
+        _reject(client, error, message)
 
 
 def find_again(client: CommandingClient, reader: ClientReader) -> None:
-    """Resume at another copy of the response: the reader's own has ended."""
+    """Resume at another copy of the response: that of the reader has ended."""
     if client.readers.get(reader.stream.response_id) is not reader:
         return
     message = ResponseResume(
@@ -126,13 +126,13 @@ async def _find_again(client: CommandingClient, message: ResponseResume) -> None
 
 
 def listen_again(client: CommandingClient, response_id: str) -> None:
-    """Tell the client who reads at another copy of the response: its own has ended."""
+    """Subscribe to the readers at another copy of the response: the current one has ended."""
     message = PresenceSubscribe(type="presence.subscribe", response_id=response_id)
     _in_background(client, _listen(client, response_id), message)
 
 
 def _check_allowed(claims: SessionClaims, message: ClientMessage) -> None:
-    """Check that the client's token may do what the message asks for.
+    """Check that the client's token has the right for a message.
 
     Raises:
         NotPermitted: it lacks the right.
@@ -158,17 +158,17 @@ def _in_background(
 async def _answered(
     client: CommandingClient, work: Coroutine[Any, Any, None], message: ClientMessage
 ) -> None:
-    """Do the work. If it fails, refuse `message`."""
+    """Do the work. If it fails, reject `message`."""
     try:
         await work
     except EvenflowError as error:
-        _refuse(client, error, message)
+        _reject(client, error, message)
     except Exception:
         _logger.exception("a frame could not be handled")
-        _refuse(client, internal_error(), message)
+        _reject(client, internal_error(), message)
 
 
-def _refuse(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
+def _reject(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
     log_event(RefusalRecord.of(error, client.transport.name, message.type, client.channel.tenant))
     client.tell(refusal_frame(error, *ids_of(message)))
 
@@ -197,16 +197,17 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     caller = Caller(line.tenant, address=line.address)
     await pace(context, client.caller, 0.0)  # a repeated message replays its answer
     context.work.check(line)
-    brought = conversation_in(message.payload)
-    if brought is not None:
-        context.work.count(line, _ENTRY_BYTES * (len(brought.turns) + len(brought.options.tools)))
-    event = IncomingMessage.of_chat(client.session.claims, message, caller, brought=brought)
+    conversation = conversation_in(message.payload)
+    if conversation is not None:
+        entries = len(conversation.turns) + len(conversation.options.tools)
+        context.work.count(line, _ENTRY_BYTES * entries)
+    event = IncomingMessage.of_chat(client.session.claims, message, caller, brought=conversation)
     stream, duplicate = await context.orchestrator.submit(event)
     if not duplicate:
         tell_others(context.registry, event, stream.response_id, client)
-        _hint(client, event.payer)
+        _send_near_limits(client, event.payer)
     if client.session.over:
-        return  # the client left while its message was accepted: the response waits for it
+        return  # the client disconnected during the acceptance: it may resume the response
     reader = readers.get(stream.response_id)
     if reader is not None:
         client.tell(start_frame(stream, reader.next_index, reader.number, duplicate=duplicate))
@@ -216,8 +217,8 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
         )
 
 
-def _hint(client: CommandingClient, payer: Caller) -> None:
-    """Tell the client which of its bounds are nearly used."""
+def _send_near_limits(client: CommandingClient, payer: Caller) -> None:
+    """Send the client each of its limits that is nearly used up."""
     context = client.context
     for state in context.quotas.hints(payer, context.monotonic()):
         client.tell(
@@ -249,19 +250,20 @@ async def _find_and_resume(
     client: CommandingClient, message: ResponseResume, now: float, *, keeps_pace: bool = False
 ) -> None:
     progress = Progress(message.after, message.epoch, "after")
-    found = await resume(client.context, message.response_id, client.channel, progress)
+    resumption = await resume(client.context, message.response_id, client.channel, progress)
     if not client.session.over:
-        earlier = client.readers.get(found.stream.response_id)
-        asked = earlier.pace if keeps_pace and earlier is not None else Pace(credit=message.credit)
-        _resume_at(client, found, now, asked)
+        earlier = client.readers.get(resumption.stream.response_id)
+        new_pace = Pace(credit=message.credit)
+        kept_pace = earlier.pace if keeps_pace and earlier is not None else new_pace
+        _resume_at(client, resumption, now, kept_pace)
 
 
-def _resume_at(client: CommandingClient, found: Resumption, now: float, pace: Pace) -> None:
+def _resume_at(client: CommandingClient, resumption: Resumption, now: float, pace: Pace) -> None:
     context, readers = client.context, client.readers
-    earlier = readers.get(found.stream.response_id)
+    earlier = readers.get(resumption.stream.response_id)
     if earlier is not None:
         readers.leave(earlier)
-    readers.read(client, found.stream, found.point, pace, duplicate=True)
+    readers.read(client, resumption.stream, resumption.point, pace, duplicate=True)
     resumed = context.monotonic() - now
     context.metrics.distribution(catalogue.RESUME).record(resumed * 1000)
 
@@ -325,12 +327,12 @@ def _acknowledge(client: CommandingClient, message: ResponseAck) -> None:
 
 
 def _acknowledged(stream: ResponseStream, index: int) -> int:
-    """Note that the client has everything up to `index`. Returns how many deltas that adds."""
+    """Record that the client has everything up to `index`. Returns the newly covered deltas."""
     last_index = stream.log.next_index - 1
     if index <= last_index:
         return stream.acknowledge(index)
     if stream.epoch > 1 or stream.via != "owner":
-        return 0  # not all that it had from an earlier owner is on record
+        return 0  # the store lacks some of what an earlier owner has sent
     raise InvalidRequest(
         f"`index` is {index}, but the response's last index is {last_index}",
         code="invalid_field",

@@ -50,12 +50,12 @@ class ClientConnection(SocketConnection):
     # -- called by the transport -------------------------------------------------------------------
 
     def block(self) -> None:
-        """The transport takes no more frames. It must keep those that are still sent."""
+        """Stop the readers: the transport is full, and must keep frames that are still sent."""
         super().block()
         self.readers.block()
 
     def unblock(self) -> None:
-        """The transport takes frames again: send what was missed, joined."""
+        """Deliver what was missed, joined: the transport takes frames again."""
         super().unblock()
         self.readers.catch_up(self.context.monotonic())
 
@@ -68,7 +68,7 @@ class ClientConnection(SocketConnection):
 
     @property
     def counted_as(self) -> Channel | None:
-        """The session whose connection places it takes. None: its client has a ticket."""
+        """The session whose connection limit it counts for. None: its client has a ticket."""
         claims = self.session.claims
         return claims.channel if claims.only_for is None else None
 
@@ -90,7 +90,7 @@ class ClientConnection(SocketConnection):
 
     @property
     def watches(self) -> bool:
-        """Whether it only watches its session, and takes none of its places."""
+        """Whether it only watches its session, and does not count for its connection limit."""
         return self.session.claims.watches
 
     @property
@@ -99,15 +99,15 @@ class ClientConnection(SocketConnection):
         return len(self.readers)
 
     def look_at_readers(self, now: float) -> None:
-        """Tell readers that lag, and close the connection if one lags too far."""
+        """Notify readers that lag, and close the connection if one lags too far."""
         self.readers.look(self, now)
 
     def let_go(self) -> None:
-        """Close the connection: the node has no memory for what the client does not take."""
+        """Close the connection: the node has no memory for its unsent bytes."""
         self.close(CloseCode.TOO_SLOW, self.readers.why_too_slow())
 
     def ask_to_reconnect(self, reason: str, after_ms: int) -> None:
-        """The node is leaving: take no more messages, and tell the client when to reconnect."""
+        """Accept no more messages, and send the client the time at which to reconnect."""
         self._do(self.session.drain(reason, after_ms))
 
     def notify(self, message: ServerMessage) -> None:
@@ -127,15 +127,15 @@ class ClientConnection(SocketConnection):
         self.notify(notice)
 
     def presence_lost(self, response_id: str) -> None:
-        """Listen at another copy: the one whose readers it is told has ended."""
+        """Subscribe to the readers of another copy: the current one has ended."""
         client_commands.listen_again(self, response_id)
 
     def leave(self, reader: ClientReader) -> None:
-        """Remove a reader that has given everything."""
+        """Remove a reader that has delivered everything."""
         self.readers.leave(reader)
 
     def find_again(self, reader: ClientReader) -> None:
-        """Resume at another copy of the response: the reader's own has ended."""
+        """Resume at another copy of the response: that of the reader has ended."""
         client_commands.find_again(self, reader)
 
     # -- outputs of its session --------------------------------------------------------------------
@@ -157,7 +157,7 @@ class ClientConnection(SocketConnection):
 
 
 def _ready_frame(context: ClientContext, session: ClientSession) -> SessionReady:
-    """`session.ready`: the limits, and the session's responses in this task's memory."""
+    """`session.ready`: the limits, and the session's responses in this node's memory."""
     orchestrator, limits, claims = context.orchestrator, context.limits, session.claims
     return SessionReady(
         type="session.ready",

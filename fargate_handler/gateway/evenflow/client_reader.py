@@ -1,4 +1,4 @@
-"""The reader of a client that has a connection. `deliver` is the hot path."""
+"""Delivers a response over a client's connection. `deliver` is the hot path."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class ReadingClient(OpenConnection, Protocol):
         """Send any frame but a delta. Ignored once the connection is closing."""
 
     def leave(self, reader: ClientReader) -> None:
-        """Remove a reader that has given everything."""
+        """Remove a reader that has delivered everything."""
 
     def find_again(self, reader: ClientReader) -> None:
-        """Resume at another copy of the response: the reader's own has ended."""
+        """Resume at another copy of the response: that of the reader has ended."""
 
 
 class ClientReader(LiveReader):
     """Delivers a response to a client that has a connection.
 
-    Nothing goes out while the client pauses, or has used up its credit.
+    Nothing is sent while the client pauses, or has used up its credit.
 
     Args:
         next_index: the first index to deliver.
@@ -104,7 +104,7 @@ class ClientReader(LiveReader):
         self.number = number
         self._flows = not client.session.blocked and pace.credit is None
         self._asked_to_pause = False
-        # The last index that it had been given at a moment: then it is looked for.
+        # The last index that was sent at a moment, and that moment, until it is acknowledged.
         self._unacknowledged: tuple[int, float] | None = None
 
     @property
@@ -150,7 +150,7 @@ class ClientReader(LiveReader):
             self._finish()
 
     def block(self) -> None:
-        """The transport takes no more."""
+        """Stop delivering: the transport is full."""
         self._flows = False
 
     @property
@@ -160,15 +160,15 @@ class ClientReader(LiveReader):
 
     @property
     def epoch(self) -> int:
-        """The newest epoch that this reader was told of."""
+        """The newest epoch of which this reader has an entry."""
         return self._log.epoch_at(self.next_index - 1)
 
     def acknowledged(self, index: int, now: float) -> float | None:
-        """Note that the client has everything up to `index`.
+        """Record that the client has everything up to `index`.
 
         Returns:
-            How many seconds it took, from an earlier call, until it had all that it had been given
-            by then. None: it has not all of that yet, or there was no such call.
+            Seconds from an earlier call until the client acknowledged all that was sent by then.
+            None: it has not yet, or there was no such call.
         """
         awaited = self._unacknowledged
         if awaited is not None and index < awaited[0]:
@@ -184,11 +184,11 @@ class ClientReader(LiveReader):
         self._client.find_again(self)
 
     def queued(self, place: QueuePlace) -> None:
-        """Tell the client where the response waits."""
+        """Send the client the response's place in the queue."""
         self._client.tell(queued_frame(self.stream, place))
 
     def start_again(self) -> None:
-        """Tell the client how the answer begins."""
+        """Send the start frame again."""
         self._client.tell(start_frame(self.stream, self.next_index, self.number, duplicate=False))
 
     def pause(self, now: float) -> None:
@@ -222,7 +222,7 @@ class ClientReader(LiveReader):
         super().leave()
 
     def look(self, now: float) -> FlowEvent | None:
-        """Tell the client if it lags. Returns EXCEED when it must go, also after a long pause."""
+        """Notify a lagging client. Returns EXCEED if it must be closed, also after a long pause."""
         if self._flow.end_long_pause(now, self.stream.backpressure.parked_at):
             self._stop_holding()
             self._exceeded()
@@ -248,14 +248,14 @@ class ClientReader(LiveReader):
     def _give_all(self) -> None:
         self._outbox.flush()
         cursor = self._paced
-        while (taken := cursor.next_entry()) is not None:
-            if isinstance(taken, str):
-                self._send(self._encoder.delta(taken, cursor.first, cursor.last))
-            elif isinstance(taken, Part):
-                self._send(self._encoder.event(taken, cursor.first, cursor.last))
+        while (entry := cursor.next_entry()) is not None:
+            if isinstance(entry, str):
+                self._send(self._encoder.delta(entry, cursor.first, cursor.last))
+            elif isinstance(entry, Part):
+                self._send(self._encoder.event(entry, cursor.first, cursor.last))
             else:
-                told = restart_frame(self.stream, taken, cursor.last)
-                self._send(self._session.dialect.write(told))
+                frame = restart_frame(self.stream, entry, cursor.last)
+                self._send(self._session.dialect.write(frame))
             self._measures.frames.value += 1
             if self._session.blocked:
                 return
@@ -277,8 +277,8 @@ class ClientReader(LiveReader):
         self._context.registry.slow.add(self._client)
 
     def _hold(self, now: float) -> None:
-        # With credit, what is ahead counts from the reader's place: it may stop again with each
-        # grant.
+        # With credit, the pause window counts from the reader's position: each grant may start
+        # another pause.
         unread = 0 if self._paced.credit is None else self._paced.unread_bytes
         if self._flow.pause(now, self._log.text_bytes - unread):
             self._flows = False
@@ -292,7 +292,7 @@ class ClientReader(LiveReader):
             self.deliver(now, None)
 
     def _finish_without_credit(self) -> None:
-        """Deliver the end, which needs no credit. A client that asked for a pause gets nothing."""
+        """Deliver the end, which needs no credit, unless the client has paused."""
         if (
             self._flow.state is FlowState.PAUSED
             and self._paced.at_end

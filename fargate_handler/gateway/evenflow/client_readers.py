@@ -64,32 +64,32 @@ class ClientReaders(dict[str, ClientReader]):
         stream.attach(reader)
 
     def leave(self, reader: ClientReader) -> None:
-        """Remove a reader that has given everything, or is replaced."""
+        """Remove a reader that has delivered everything, or is replaced."""
         if self.get(reader.stream.response_id) is reader:
             del self[reader.stream.response_id]
         reader.leave()
 
     def leave_all(self) -> None:
-        """Remove all readers: the client is gone."""
+        """Remove all readers: the client has disconnected."""
         for reader in tuple(self.values()):
             self.leave(reader)
 
     def block(self) -> None:
-        """The transport takes no more."""
+        """Stop all readers: the transport is full."""
         for reader in self.values():
             reader.block()
 
     def catch_up(self, now: float) -> None:
-        """The transport takes frames again: deliver what was missed, joined."""
+        """Deliver what was missed, joined: the transport takes frames again."""
         for reader in tuple(self.values()):
             reader.deliver(now, None)
 
     def why_too_slow(self) -> str:
-        """Why its client is let go, and where it resumes the response that it asked for first."""
+        """The reason for closing a slow client, with the resume point of its first response."""
         return next(map(_too_slow, self.values()), "too slow; connect again")
 
     def look(self, client: ReadingClient, now: float) -> None:
-        """Tell readers that lag, and close the connection if one lags too far."""
+        """Notify readers that lag, and close the connection if one lags too far."""
         for reader in tuple(self.values()):
             if reader.look(now) is FlowEvent.EXCEED:
                 client.close(CloseCode.TOO_SLOW, _too_slow(reader))

@@ -1,4 +1,4 @@
-"""`GET /chat/message/{response_id}/entries/{epoch}/{first}-{last}`: entries that are there."""
+"""`GET /chat/message/{response_id}/entries/{epoch}/{first}-{last}`: a range of entries."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class EntriesEndpoint:
         self._context = context
 
     async def get(self, request: web.Request) -> web.Response:
-        """The entries of a range, if all of them are there."""
-        context, named = self._context, request.match_info
-        epoch = whole_number("epoch", named["epoch"], 1, lowest=1)
-        first = whole_number("first", named["first"], 0)
-        last = whole_number("last", named["last"], 0)
+        """The entries of a range, if the log has all of them."""
+        context, path = self._context, request.match_info
+        epoch = whole_number("epoch", path["epoch"], 1, lowest=1)
+        first = whole_number("first", path["first"], 0)
+        last = whole_number("last", path["last"], 0)
         channel = claims_of(request).channel
-        stream = await context.orchestrator.find(named["response_id"], channel)
+        stream = await context.orchestrator.find(path["response_id"], channel)
         body = entry_range(stream, epoch, first, last, context.limits.frame_characters)
         context.measures.delivered.value += last - first + 1
         headers = kept_by_caches(context, stream)

@@ -37,7 +37,7 @@ class EventsEndpoint:
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
         stream, point = await requested_resumption(request, context, progress)
         if stream.log.closed and last.end and point.next_index == stream.log.next_index:
-            # It has everything. A 204 tells an EventSource not to come again.
+            # The client has everything. After a 204 an EventSource does not reconnect.
             return web.Response(status=204)
         encoder = EventEncoder(stream, point, context.limits.frame_characters, joined=joined)
         headers = {NEXT_INDEX_HEADER: str(stream.log.next_index)}
@@ -57,7 +57,7 @@ class EventsEndpoint:
 
 
 def check_stays(request: web.Request, context: GatewayContext) -> None:
-    """Check that a reader that moves away from a draining node has not reached another such node.
+    """Check that a reader that leaves a draining node has not reached another draining node.
 
     Raises:
         Overloaded: this node drains, too.

@@ -72,7 +72,7 @@ class MessageEndpoint:
         context.work.check(line)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         context.work.count(line, len(body))
-        message, brought = await context.work.read(line, body, _parse)
+        message, whole_request = await context.work.read(line, body, _parse)
         if message.ticket or message.cookie:
             check_right(Right.READ, claims.may)
         # The message is accepted even if its client disconnects now.
@@ -82,7 +82,7 @@ class MessageEndpoint:
             Caller(line.tenant, address=line.address),
             known_traceparent(request.headers.get(TRACEPARENT)),
             first_token_ms(request),
-            brought,
+            whole_request,
         )
         stream = await asyncio.shield(context.background.run(self._submit(event)))
         accepted = MessageAccepted(
@@ -155,7 +155,7 @@ class MessageEndpoint:
     async def _wait(
         self, stream: ResponseStream, request: web.Request, from_index: int, patience: float
     ) -> float:
-        """Wait until the poll may answer. Returns the earliest moment at which it could have."""
+        """Wait until the poll may answer. Returns the earliest possible time of the answer."""
         monotonic = self._context.monotonic
         poll = PollPatience(from_index, monotonic(), patience)
         measures, user = self._context.measures, user_of(request)
@@ -167,16 +167,16 @@ class MessageEndpoint:
 
             when_half_closed(request, hurry)
             while True:
-                next_index, ended = stream.log.next_index, stream.log.closed
+                next_index, is_closed = stream.log.next_index, stream.log.closed
                 has_news = next_index > from_index
                 if reader.left_behind:
-                    return monotonic()  # with what there is; the next poll finds the rest
+                    return monotonic()  # the answer has what is here; the next poll finds the rest
                 now = monotonic()
                 due = poll.look(
                     now,
                     next_index=next_index,
                     has_news=has_news,
-                    ended=ended,
+                    ended=is_closed,
                     first_delta_at=stream.first_delta_at,
                 )
                 if now >= due:
@@ -186,7 +186,7 @@ class MessageEndpoint:
 
 
 def _parse(body: bytes | bytearray) -> tuple[PostedMessage, WholeRequest | None]:
-    """A parsed message, and the request that it brings, if any."""
+    """A parsed message, and the whole request in its payload, if any."""
     message = parse(POSTED_MESSAGE, body)
     return message, conversation_in(message.payload)
 

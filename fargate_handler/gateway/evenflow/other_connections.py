@@ -1,4 +1,4 @@
-"""Tells a session's other connections what happens in it: they show the same conversation."""
+"""Sends accepted messages to the session's other connections, which show the conversation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def tell_others(
     response_id: str,
     sender: OpenConnection | None = None,
 ) -> None:
-    """Tell a session's connections to this task that one of its messages was accepted.
+    """Notify a session's connections to this node of an accepted message.
 
     Args:
-        sender: the connection over which the message came. None: it came by HTTP.
+        sender: the connection that sent the message. None: it came by HTTP.
     """
-    others = [each for each in registry.of(event.channel) if each is not sender]
-    if not others:
+    receivers = [each for each in registry.of(event.channel) if each is not sender]
+    if not receivers:
         return
     accepted = SessionMessage(
         type="session.message",
@@ -34,5 +34,5 @@ def tell_others(
         replaces=event.replaces,
         parent_message_id=event.parent_message_id,
     )
-    for connection in others:
+    for connection in receivers:
         connection.notify(accepted)

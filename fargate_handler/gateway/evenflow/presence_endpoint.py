@@ -1,4 +1,4 @@
-"""`GET /chat/message/{response_id}/presence`: who reads a response, as server-sent events."""
+"""`GET /chat/message/{response_id}/presence`: a response's readers, as server-sent events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evenflow.stream_core.base.errors import EvenflowError, Overloaded
 from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 
-# A task that sends nothing for 2.5 s counts as lost.
+# A node that sends nothing for 2.5 s counts as lost.
 _TASK_HEARTBEAT_SECONDS = 1.0
 
 
@@ -49,19 +49,19 @@ class PresenceEndpoint:
                 await answer.prepare(request)
                 await self._write(request, stream, listener, answer, beat)
             except ConnectionError:
-                pass  # the client has left
+                pass  # the client has disconnected
             except EvenflowError:
-                pass  # its credential is no longer valid; the next request is answered with why
+                pass  # its credential is no longer valid; its next request gets the reason
             finally:
                 context.measures.event_streams -= 1
         return answer
 
     def _for_task(self, request: web.Request) -> ResponseStream:
-        """The response that another task asks about.
+        """The response that another node copies.
 
         Raises:
             NotFound, Gone: it is not here.
-            Overloaded: this task is not its owner, so it does not know all readers.
+            Overloaded: this node is not its owner, so it does not know all readers.
         """
         channel = claims_of(request).channel
         stream = self._context.orchestrator.responses.get(
@@ -77,13 +77,13 @@ class PresenceEndpoint:
 
     @contextmanager
     def _listening(self, stream: ResponseStream, request: web.Request) -> Iterator[_Listener]:
-        of = request.query.get(READERS_OF_TASK)
+        scope = request.query.get(READERS_OF_TASK)
         listener, presence = _Listener(), self._context.orchestrator.presence
-        if of == "here":
+        if scope == "here":
             stream.readers.listen(stream.response_id, listener)
         else:
             shared = claims_of(request).shared
-            presence.listen(stream, listener, for_task=of is not None, shared=shared)
+            presence.listen(stream, listener, for_task=scope is not None, shared=shared)
         try:
             yield listener
         finally:
@@ -99,7 +99,7 @@ class PresenceEndpoint:
         answer: web.StreamResponse,
         beat: float,
     ) -> None:
-        """Write each change, as fast as the client takes it. What it is too slow for is skipped.
+        """Write each change, as fast as the client takes it. A slow client skips changes.
 
         Ends with the response or its copy here. The client may reconnect.
 
@@ -112,7 +112,7 @@ class PresenceEndpoint:
         sees_names = claims.of_task or claims.sees_names
         while not (stream.log.closed or listener.is_over):
             present = await listener.news(beat)
-            if grant is not None:  # otherwise another task listens
+            if grant is not None:  # otherwise another node listens
                 context.access.check_grant(grant)
             if present is not None:
                 notice = presence_notice(context, channel, response_id, present, sees_names)
@@ -120,11 +120,11 @@ class PresenceEndpoint:
             elif responses.held(stream.response_id) is stream:
                 await answer.write(STILL_HERE)
             else:
-                return  # nobody reads it here any more, so it is no longer copied
+                return  # it has no reader here any more, so it is no longer copied
 
 
 class _Listener:
-    """A client of presence. It keeps the newest readers only."""
+    """A listener of presence. It keeps only the newest list of readers."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -142,7 +142,7 @@ class _Listener:
         self._news.set()
 
     async def news(self, seconds: float) -> Present | None:
-        """The newest readers, once they have changed. None: they have not for `seconds`."""
+        """Wait for a change. Returns the newest readers, or None after `seconds` without one."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()

@@ -1,4 +1,4 @@
-"""The notice of a response's readers for clients."""
+"""The `presence` frame: the readers of a response."""
 
 from __future__ import annotations
 

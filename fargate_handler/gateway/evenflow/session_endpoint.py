@@ -49,18 +49,18 @@ class SessionEndpoint:
     async def post(self, request: web.Request) -> web.Response:
         """Open a session. The answer is 201 with its token."""
         context = self._context
-        # Its first message could not be accepted.
+        # Without memory for a generation its first message would be rejected.
         context.orchestrator.memory.check(GENERATION_BYTES)
-        # Who calls is in the body.
+        # The caller's tenant is in the body.
         body = await read_body(request, context, context.limits.message_bytes)
-        given = bearer(request.headers.get("Authorization"))
+        credential = bearer(request.headers.get("Authorization"))
         identities, client = context.access.identities, client_of(request, context.site)
         origin, host = request.headers.get("Origin"), host_of(request, context.site)
         if identities is not None:
-            await identities.prepare(given)
-        opened = open_session(
+            await identities.prepare(credential)
+        session = open_session(
             parse(SESSION_REQUEST, body or b"{}"),
-            given,
+            credential,
             agents=context.agents,
             tenants=context.tenants,
             tokens=context.access.tokens,
@@ -76,7 +76,7 @@ class SessionEndpoint:
             origin=None if context.site.is_own_page(origin or "", host) else origin,
         )
         ws_url, http_url = public_urls_of(request, context.site)
-        return json_answer(opened.to_body(ws_url=ws_url, http_url=http_url), status=201)
+        return json_answer(session.to_body(ws_url=ws_url, http_url=http_url), status=201)
 
     async def messages(self, request: web.Request) -> web.Response:
         """The session's newest messages with their answers, or those before one of them.
@@ -91,10 +91,10 @@ class SessionEndpoint:
             min(limit, _MOST_MESSAGES_PER_PAGE),
             request.query.get("through"),
         )
-        check_room(self._context, sum(said.size for said in page.messages))
+        check_room(self._context, sum(stored.size for stored in page.messages))
         return json_answer(
             {
-                "messages": [_message(said) for said in page.messages],
+                "messages": [_message(stored) for stored in page.messages],
                 "next_before": page.next_before,
             }
         )
@@ -105,19 +105,19 @@ class SessionEndpoint:
         check_right(Right.READ, claims.may)
         await context.orchestrator.ended_sessions.check_in_store(claims.channel)
         body = await read_body(request, context, context.limits.message_bytes)
-        asked = parse(SHARE_REQUEST, body or b"{}")
-        if asked.response_id is not None:
-            await context.orchestrator.find(asked.response_id, claims.channel)
+        share = parse(SHARE_REQUEST, body or b"{}")
+        if share.response_id is not None:
+            await context.orchestrator.find(share.response_id, claims.channel)
         token, expires_at = context.access.tokens.issue(
             claims.channel,
             context.wall_time(),
-            asked.ttl_seconds,
-            only_for=asked.response_id,
-            user=asked.for_ or "",
+            share.ttl_seconds,
+            only_for=share.response_id,
+            user=share.for_ or "",
             key=claims.key,
             may=TO_READ,
             shared=True,
-            names=asked.names,
+            names=share.names,
         )
         ws_url, http_url = public_urls_of(request, context.site)
         shared = SessionShared(
@@ -128,7 +128,7 @@ class SessionEndpoint:
     async def end(self, request: web.Request) -> web.Response:
         """End the session. The answer is 204, also if it was ended before."""
         context, channel = self._context, _own_session(request).channel
-        # What is begun is finished, even if the client hangs up.
+        # The end is completed, even if the client disconnects.
         await asyncio.shield(context.background.run(context.orchestrator.end_session(channel)))
         # Sockets with a ticket are not registered under their session.
         for connection in (*context.registry.of(channel), *context.registry.of(None)):
@@ -138,7 +138,7 @@ class SessionEndpoint:
 
 
 def _own_session(request: web.Request) -> SessionClaims:
-    """The claims of the token, whose session is the one in the path.
+    """The claims of the token, if it is of the session in the path.
 
     Raises:
         NotFound: it is another session's.
@@ -151,35 +151,35 @@ def _own_session(request: web.Request) -> SessionClaims:
     return claims
 
 
-def _message(said: AnsweredMessage) -> dict[str, Any]:
+def _message(stored: AnsweredMessage) -> dict[str, Any]:
     """A `ConversationMessage`."""
-    entry, outcome = said.entry, said.outcome
+    entry, outcome = stored.entry, stored.outcome
     message: dict[str, Any] = {
         "message_id": entry.message_id,
         "previous_message_id": entry.previous_message_id,
         "response_id": entry.response_id,
-        "text": said.text,
+        "text": stored.text,
         "status": outcome.state,
-        "answer": _answer(said),
+        "answer": _answer(stored),
     }
     more = (
         ("finish_reason", outcome.finish_reason),
         ("error", outcome.error),
         ("replaces", entry.replaces),
-        ("versions", said.versions or None),
+        ("versions", stored.versions or None),
     )
     return message | {name: value for name, value in more if value is not None}
 
 
-def _answer(said: AnsweredMessage) -> dict[str, Any]:
+def _answer(stored: AnsweredMessage) -> dict[str, Any]:
     """A `MessageAnswer`."""
     text, parts = "", list[dict[str, Any]]()
-    for content in said.outcome.contents:
+    for content in stored.outcome.contents:
         if isinstance(content, str):
             text += content
         else:
             parts.append({"at": len(text), **part_object(content)})
     answer: dict[str, Any] = {"text": text, "parts": parts}
-    if said.last_index is not None:
-        answer |= {"last_index": said.last_index, "epoch": said.epoch}
+    if stored.last_index is not None:
+        answer |= {"last_index": stored.last_index, "epoch": stored.epoch}
     return answer

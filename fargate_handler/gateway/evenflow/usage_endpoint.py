@@ -20,7 +20,7 @@ _RETRY_AFTER_MS = 2_000
 
 
 class UsageEndpoint:
-    """Tells a tenant's key what the tenant has used, and a session's token what its user has."""
+    """Reports usage: the tenant's to its key, and the user's to a session's token."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -38,8 +38,8 @@ class UsageEndpoint:
                 code="usage_not_found",
             )
         now = context.wall_time()
-        most = MOST_DAYS if user is None else MOST_DAYS_OF_A_USER
-        days = days_asked(request.query.get("from"), request.query.get("to"), now, most)
+        most_days = MOST_DAYS if user is None else MOST_DAYS_OF_A_USER
+        days = days_asked(request.query.get("from"), request.query.get("to"), now, most_days)
         tenant = context.tenants.of(sender.tenant)
         try:
             report = await usage_report(

@@ -1,4 +1,4 @@
-"""The reader behind a stream of server-sent events. `deliver` is the hot path."""
+"""Delivers a response as server-sent events (SSE). `deliver` is the hot path."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from evenflow.stream_core.records.reader_record import Left
 STILL_HERE = b": still here\n"
 
 PROBE_SECONDS = 1.0
-"""How soon a heartbeat probes a client that closed its side of the connection."""
+"""The heartbeat interval of a client that closed its side of the connection."""
 
 
 EncodeStart = Callable[[ResponseStream, int], bytes]
-"""Encodes the start event of an answer, for a reader whose next entry has this index."""
+"""Encodes the start event of an answer, from the response and the reader's next index."""
 
 
 class EventSocket(Protocol):
@@ -35,28 +35,28 @@ class EventSocket(Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether the head was sent. Before it nothing may be."""
+        """Whether the head was sent. Events may be sent only then."""
 
     @property
     def blocked(self) -> bool:
-        """Whether it takes no more."""
+        """Whether it is full."""
 
     def send(self, events: bytes) -> None:
-        """Send events. What it doesn't take at once is kept, and it is blocked."""
+        """Send events. It keeps what it cannot send at once, and is blocked."""
 
 
 class EventReader(LiveReader):
     """Delivers one copy of a response into the socket of a request.
 
-    The request sleeps in `woken`, and does what can't be done in the clock's turn: it sends the
+    The request waits in `woken`, and does what cannot be done in a turn of the clock: it sends the
     head, finds another copy, and ends the answer.
 
     Args:
         encoder: reads `stream`.
-        deadline: by then the response must have ended.
-        heartbeat: what is sent where nothing else was for long.
-        protocol: whose API it is, for the log.
-        user: whose reader it is. None: another task's.
+        deadline: of the response's end.
+        heartbeat: sent after an interval without events.
+        protocol: its name in the log.
+        user: the user who reads. None: another node copies.
         start: encodes the answer's start event. None: the protocol has none.
 
     Attributes:
@@ -123,12 +123,12 @@ class EventReader(LiveReader):
         self.stream.attach(self)
 
     async def woken(self) -> None:
-        """Sleep until there is something that only the request can do."""
+        """Wait until the request itself must act."""
         await self._call.wait()
         self._call.clear()
 
     def first(self) -> bytes:
-        """What is sent with the head: the first events, or a heartbeat. Empty before either.
+        """The bytes to send with the head: the first events, or a heartbeat. May be empty.
 
         Raises:
             EvenflowError: there is no answer. It still can have a status.
@@ -145,18 +145,18 @@ class EventReader(LiveReader):
     # -- what its socket calls ---------------------------------------------------------------------
 
     def block(self) -> None:
-        """The socket takes no more."""
+        """Stop delivering: the socket is full."""
         self._flows = False
 
     def unblock(self) -> None:
-        """The socket takes events, for the first time or again: send what was missed, joined."""
+        """Deliver what was missed, joined: the socket takes events, for the first time or again."""
         self.deliver(self._context.monotonic(), None)
 
     # -- what the response and the node call -------------------------------------------------------
 
     @property
     def user(self) -> str | None:
-        """Whose reader it is. None: another task's."""
+        """The user who reads. None: another node copies."""
         return self._user
 
     @property
@@ -208,7 +208,7 @@ class EventReader(LiveReader):
         self._call.set()
 
     def queued(self, place: QueuePlace) -> None:
-        """Tell the client where the response waits, once its head was sent."""
+        """Send the response's place in the queue, once the head was sent."""
         self._send_notice(self._encoder.queued(place))
 
     def start_again(self) -> None:
@@ -217,7 +217,7 @@ class EventReader(LiveReader):
             self._send_notice(self._start(self.stream, self._cursor.next_index))
 
     def look_at_readers(self, now: float) -> None:
-        """Let the client go if it lags too far."""
+        """End the stream if the client lags too far."""
         if self.look(now) is FlowEvent.EXCEED:
             self._fail(self._too_slow("for too long"))
         elif self.current:
@@ -235,7 +235,7 @@ class EventReader(LiveReader):
         self._fail(error)
 
     def let_go(self) -> None:
-        """End the stream, since the node has no memory for what the client doesn't take."""
+        """End the stream, since the node has no memory for its unsent bytes."""
         self._fail(self._too_slow("of what waits for it, and this node needs the memory"))
 
     # -- in between --------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class EventReader(LiveReader):
         )
 
     def _tell_lag(self, lag: Lag) -> None:
-        """Nothing: clients of these protocols know no notice."""
+        """Nothing: these protocols have no lag notice."""
 
     def _watch(self) -> None:
         self._context.registry.slow.add(self)
@@ -317,7 +317,7 @@ class EventReader(LiveReader):
         context.clock.put_after(self._timer, max(0.0, min(beat_in, self._deadline.left)))
 
     def _on_time(self) -> None:
-        """Send a heartbeat if nothing was sent for so long, and end the stream at its deadline."""
+        """Send a heartbeat if nothing was sent in its interval. End the stream at its deadline."""
         if self.over or self._lost or self.error is not None:
             return
         try:

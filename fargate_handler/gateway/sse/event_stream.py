@@ -1,4 +1,4 @@
-"""Writes a response as server-sent events, in any protocol that has an encoder for them."""
+"""Answers a request with server-sent events (SSE), in any protocol that has an encoder."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class EventStream:
         headers: further headers of the answer.
         at_once: whether the head is sent at once. Otherwise it waits for the first event or
             heartbeat, so that an earlier error has a status.
-        for_task: whether another task copies the response. It must find the next owner itself, so
-            the stream breaks off when this copy ends.
-        deadline: how long the client waits for the end.
-        heartbeat: what is sent where nothing else was for long.
+        for_task: whether another node copies the response. It finds the next owner itself, so the
+            stream is cut when this copy ends.
+        deadline: of the response's end.
+        heartbeat: sent after an interval without events.
         start: encodes the answer's start event. None: the protocol has none.
-        payer: whom it is counted to as a connection. None: to nobody, as where it answers a
-            message, which is counted itself.
+        payer: the account whose connection limit it counts for. None: it is not counted, such as
+            the answer to a message, which is counted itself.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class EventStream:
     ) -> None:
         self._context = context
         self.grant: AccessGrant | None = None if for_task else request.get(GRANT)
-        """The credential of its client. None: another task reads."""
+        """The credential of its client. None: another node reads."""
         self._payer = payer
         self._protocol = _PEER if for_task else protocol_of(request)
         self._user = None if for_task else user_of(request)
@@ -117,9 +117,9 @@ class EventStream:
                 if isinstance(error, AuthenticationFailed):
                     self._socket.abort()  # a client with a new token may resume
                 else:
-                    await self._tell(error)
+                    await self._send_error(error)
         except ConnectionError:
-            pass  # the client has left
+            pass  # the client has disconnected
         finally:
             self._context.registry.streams.discard(self)
             self._context.measures.event_streams -= 1
@@ -127,7 +127,7 @@ class EventStream:
         return self._answer
 
     def ask_to_reconnect(self, _reason: str, after_ms: int) -> None:
-        """The node is leaving: tell the client when to open its next stream, in a comment."""
+        """Send a comment with the time at which the client is to open its next stream."""
         self._reconnect = _RECONNECT % after_ms
         if self._socket.open and not self._socket.blocked:
             self._context.outbox.flush()
@@ -186,7 +186,7 @@ class EventStream:
         if reader.stream.history_dropped:
             reader.start_again()
 
-    async def _tell(self, error: EvenflowError) -> None:
+    async def _send_error(self, error: EvenflowError) -> None:
         """Tell the client why its stream ends, if it still takes that."""
         if isinstance(error, TooSlow):
             self._answer.force_close()
@@ -220,7 +220,7 @@ class AnswerSocket:
         self._draining = False
 
     def read_by(self, reader: EventReader | None) -> None:
-        """Set who reads the response for this socket."""
+        """Set the reader of this socket."""
         self.reader = reader
         self._protocol.end_stream = None if reader is None else reader.let_go
         if reader is not None:
@@ -233,20 +233,20 @@ class AnswerSocket:
 
     @property
     def blocked(self) -> bool:
-        """Whether the kernel takes no more."""
+        """Whether the kernel's buffer is full."""
         return self._protocol.writing_paused
 
     async def send_head(self, body: bytes) -> None:
         """Send the head, and the beginning of the body.
 
         Raises:
-            ConnectionError: the client has left.
+            ConnectionError: the client has disconnected.
         """
         transport = self._protocol.transport
         if transport is None:
             raise ConnectionResetError("the client has left")
-        # The kernel's buffer is the write buffer. What it doesn't take would be kept here, an
-        # object an event.
+        # The kernel's buffer is the write buffer. Bytes beyond it would be kept here, an object for
+        # each event.
         transport.set_write_buffer_limits(high=0)
         self._writer = await self._answer.prepare(self._request)
         # HTTP/1.0 has no chunks: there the body ends with the connection.
@@ -254,7 +254,7 @@ class AnswerSocket:
         self.send(body)
 
     def send(self, events: bytes) -> None:
-        """Send a part of the body, which may be empty. Does nothing when the client has left."""
+        """Send a part of the body, which may be empty. Ignored once the client has disconnected."""
         protocol = self._protocol
         transport = protocol.transport
         if transport is None or not events:
@@ -280,7 +280,7 @@ class AnswerSocket:
         try:
             await self.drain()
         except ConnectionError:
-            return  # the client has left
+            return  # the client has disconnected
         self._draining = False
         if self.reader is not None:
             self.reader.unblock()

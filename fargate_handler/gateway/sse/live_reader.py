@@ -1,4 +1,4 @@
-"""What all readers have in common that are delivered to in the turns of the delivery clock."""
+"""The base of readers that the delivery clock delivers to: lag, catching up, metrics."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from evenflow.stream_core.records.reader_record import Left, ReaderFigures
 class LiveReader(ABC):
     """Delivers a response to one client, as fast as its socket takes it.
 
-    Deltas go out with their interval if the socket takes them, otherwise later and joined. Nothing
-    waits but in the log. Each kind of client has its own `deliver`, the hot path. What is rare is
-    here, the same for all.
+    Deltas are sent with their interval if the socket takes them, otherwise later and joined. Only
+    the log keeps unsent entries. Each kind of client has its own `deliver`, the hot path. The rare
+    cases are here.
 
     Args:
-        cursor: the reader's place in the log of `stream`.
-        protocol, transport: how it reads, for the log.
+        cursor: the reader's position in the log of `stream`.
+        protocol, transport: their names in the log.
     """
 
     __slots__ = (
@@ -63,12 +63,12 @@ class LiveReader(ABC):
         self._figures = ReaderFigures(
             stream, protocol, transport, cursor.next_index, context.monotonic()
         )
-        # Whether `deliver` may take its short way: nothing is missing, and nothing blocked.
+        # Whether `deliver` may take its fast path: nothing is missing, and the socket takes more.
         self._flows = False
         self._lost = False
-        # How many deltas were counted as due. Those before the reader came were due in no interval.
+        # The deltas that were counted as due. Those before the reader was attached never were.
         self._counted = stream.log.next_index
-        # Whether the last delivery was in time: only then the next gap is measured.
+        # Whether the last delivery was in time. Only then the next gap is measured.
         self._steady = False
 
     @property
@@ -78,7 +78,7 @@ class LiveReader(ABC):
 
     @property
     def current(self) -> bool:
-        """Whether it needs no attention: it keeps up and doesn't pause."""
+        """Whether it neither lags nor pauses."""
         return self._flow.state is FlowState.CURRENT
 
     def leave(self) -> None:
@@ -90,10 +90,10 @@ class LiveReader(ABC):
         log_event(self._figures.left(stream, next_index, now, self._why_left))
 
     def look(self, now: float) -> FlowEvent | None:
-        """Compare its lag with the limits. Called once a second while it is behind or pauses.
+        """Compare its lag with the limits. Called once a second while it lags or pauses.
 
         Returns:
-            LAG once when it was told that it lags, EXCEED when it must go, else None.
+            LAG once with the notice, EXCEED if it must be closed, else None.
         """
         lag = self._flow.measure(now, self._cursor.behind, self._log.text_bytes)
         event = self._flow.check(lag)
@@ -110,12 +110,12 @@ class LiveReader(ABC):
     @property
     @abstractmethod
     def transport(self) -> Transport:
-        """How it is delivered to."""
+        """Its transport, for presence."""
 
     @property
     @abstractmethod
     def user(self) -> str | None:
-        """Whose reader it is. None: another task's."""
+        """The user who reads. None: another node copies."""
 
     @property
     @abstractmethod
@@ -128,10 +128,10 @@ class LiveReader(ABC):
 
     @abstractmethod
     def queued(self, place: QueuePlace) -> None:
-        """Tell the client where the response waits for the model, if its protocol can."""
+        """Send the client the response's place in the queue, if its protocol can."""
 
     def start_again(self) -> None:
-        """Tell the client how the answer begins, if its protocol does."""
+        """Send the start event again, if its protocol has one."""
         return
 
     @abstractmethod
@@ -141,15 +141,15 @@ class LiveReader(ABC):
     @property
     @abstractmethod
     def _blocked(self) -> bool:
-        """Whether the socket takes no more."""
+        """Whether the socket is full."""
 
     @property
     def _why_left(self) -> Left | None:
-        """Why it leaves, unless it has everything or was too slow."""
+        """Why it stops reading, unless it has everything or was too slow."""
         return Left.MOVED if self._lost else None
 
     def _exceeded(self) -> None:
-        """It lags so far that it must go."""
+        """Record that it lags too far."""
         self._measures.too_slow.value += 1
         self._figures.too_slow = True
 
@@ -169,7 +169,7 @@ class LiveReader(ABC):
 
     @property
     def _waits(self) -> bool:
-        """Whether the client lacks something that it could be given."""
+        """Whether the client lacks entries of the log."""
         return self._cursor.next_index < len(self._entries)
 
     @abstractmethod
@@ -178,18 +178,18 @@ class LiveReader(ABC):
 
     @abstractmethod
     def _finish(self) -> None:
-        """The response has ended, and the client has everything before its end."""
+        """End the delivery: the client has everything before the response's end."""
 
     @abstractmethod
     def _watch(self) -> None:
-        """See to it that `look` is called once a second."""
+        """Have `look` called once a second."""
 
     @abstractmethod
     def _tell_lag(self, lag: Lag) -> None:
-        """Tell the client that it lags, if its protocol can."""
+        """Send the client a lag notice, if its protocol has one."""
 
     def _give_joined(self) -> None:
-        """Send in their interval several entries that came together."""
+        """Send several entries of one interval together."""
         index = max(self._cursor.next_index, self._counted)
         self._give_all()
         self._measures.due.whole += max(0, self._cursor.next_index - index)
@@ -206,7 +206,7 @@ class LiveReader(ABC):
             self._give_all()
 
     def _settle(self, now: float) -> None:
-        """Note whether the client has everything by now."""
+        """Update the state: whether the client has everything by now."""
         if self._waits:
             self._fell_behind(now)
             return

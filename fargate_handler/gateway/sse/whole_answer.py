@@ -35,7 +35,7 @@ _AS_IT_COMES = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": 
 
 
 class WholeAnswer:
-    """Gives one response as one object.
+    """Answers with one response as one object.
 
     Proxies cut silent connections, mostly after 60 s. So after one heartbeat the head is sent, with
     the status 200, and then a newline with each heartbeat. An earlier error has its own status. A
@@ -43,7 +43,7 @@ class WholeAnswer:
 
     Args:
         make: makes the object of a completed response.
-        deadline: how long the client waits for the end.
+        deadline: of the response's end.
         headers: further headers of the answer.
         make_error: makes the object of an error.
     """
@@ -81,29 +81,29 @@ class WholeAnswer:
         figures = ReaderFigures(
             stream, protocol_of(self._request), "http", 0, self._context.monotonic()
         )
-        given, why = 0, Left.GONE
+        delivered, why = 0, Left.GONE
         try:
             try:
-                ended = await self._ended(stream)
-                check_room_for_text(self._context, ended)
-                body = self._make(ended)
+                completed = await self._completed(stream)
+                check_room_for_text(self._context, completed)
+                body = self._make(completed)
             except EvenflowError as error:
                 why = Left.FAILED
                 if not self._answer.prepared:
                     raise
                 body = self._make_error(error)
             else:
-                stream, given, why = ended, ended.log.next_index, Left.ENDED
+                stream, delivered, why = completed, completed.log.next_index, Left.ENDED
                 if not self._answer.prepared:
-                    return json_answer(body, headers=self._headers | {VIA_HEADER: ended.via})
+                    return json_answer(body, headers=self._headers | {VIA_HEADER: completed.via})
             await self._answer.write_eof(orjson.dumps(body))
         except ConnectionError:
-            pass  # the client has left
+            pass  # the client has disconnected
         finally:
-            log_event(figures.left(stream, given, self._context.monotonic(), why))
+            log_event(figures.left(stream, delivered, self._context.monotonic(), why))
         return self._answer
 
-    async def _ended(self, stream: ResponseStream) -> ResponseStream:
+    async def _completed(self, stream: ResponseStream) -> ResponseStream:
         """Wait for the end. Returns the response, which may be another copy by then."""
         context = self._context
         if not stream.log.closed:
