@@ -72,7 +72,7 @@ class MessageEndpoint:
         context.work.check(line)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         context.work.count(line, len(body))
-        message, whole_request = await context.work.read(line, body, _parse)
+        message, incoming_message = await context.work.read(line, body, _parse)
         if message.ticket or message.cookie:
             check_right(Right.READ, claims.may)
         # The message is accepted even if its client disconnects now.
@@ -82,7 +82,7 @@ class MessageEndpoint:
             Caller(line.tenant, address=line.address),
             known_traceparent(request.headers.get(TRACEPARENT)),
             first_token_ms(request),
-            whole_request,
+            incoming_message,
         )
         stream = await asyncio.shield(context.background.run(self._submit(event)))
         accepted = MessageAccepted(
