@@ -375,7 +375,7 @@ def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
 def caller_of(
     kind: MessageKind, channel: Channel, message_id: str, request: WholeRequest
 ) -> CallerInfo:
-    """The caller's description for the model's server. Requests with a tenant's key have no session."""
+    """What the model's server receives of the caller. With a tenant's key there is no session."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
     return CallerInfo(
         session.session if session else "",

@@ -13,7 +13,7 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.token_bucket import TokenBucket, TokenBuckets
 
 LONGEST_WAIT_SECONDS = 2.0
-"""A call that would have to wait longer for its caller's earlier ones is refused."""
+"""A call that would have to wait longer for its caller's earlier ones is rejected."""
 _BURST_SECONDS = 2.0
 # Some 4 MB.
 _MOST_CALLERS = 8_192

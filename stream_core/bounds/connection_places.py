@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 SPARE_CONNECTIONS = 64
-"""Beyond those that are served: for reading who it is, for refusals and for `/health`."""
+"""Beyond those that are served: for reading who it is, for rejections and for `/health`."""
 
 Connection = TypeVar("Connection", bound=Hashable)
 

@@ -33,10 +33,10 @@ class MemoryAccount:
     """All that a node keeps for its clients. Each part has a limit, the node has their sum.
 
     What is over in a part goes, the oldest or the largest first. Only requests can't go: they are
-    refused before they are kept.
+    rejected before they are kept.
 
     Args:
-        on_refused: called with each refusal.
+        on_refused: called with each rejection.
     """
 
     def __init__(self, limits: Limits, on_refused: Callable[[], None] = lambda: None) -> None:
@@ -68,7 +68,7 @@ class MemoryAccount:
             self.refuse()
 
     def refuse(self) -> None:
-        """Refuse what there is no room for.
+        """Reject what there is no room for.
 
         Raises:
             Overloaded: always.

@@ -284,7 +284,7 @@ class Conversation:
             if entry.text_name is not None:
                 # A large text is a request that brings its conversation: it is no history.
                 continue
-            # The store may not have this task's newest answers yet.
+            # The store may not have this node's newest answers yet.
             ours = known.get(entry.message_id)
             answer = (entry.answer.encode(),) if entry.answer else (ours.answer if ours else ())
             self._remember(entry.message_id, _Exchange(entry.text.encode(), answer))

@@ -116,7 +116,7 @@ class Reservation:
     """What is reserved for an answer that has not ended.
 
     Args:
-        owner: the task that reserved it.
+        owner: the node that reserved it.
         created_at: seconds since the epoch.
         amounts: by counter.
         step: how often it has grown.
@@ -136,7 +136,7 @@ class Ask:
 
     Args:
         wanted: the reservation as it is to be.
-        bounds: of its counters. One that isn't there is counted and never refused.
+        bounds: of its counters. One that isn't there is counted and never rejected.
         before: the reservation as it is. None: there is none yet.
     """
 

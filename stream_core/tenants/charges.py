@@ -87,7 +87,7 @@ class Charge:
 
     Args:
         counted: the tenant's account, then those of the key and the user.
-        amount: the estimate. None: another task has charged it.
+        amount: the estimate. None: another node has charged it.
     """
 
     __slots__ = ("_amount", "_counted")

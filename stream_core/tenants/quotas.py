@@ -34,7 +34,7 @@ def limit_name(level: Level, bound: str) -> str:
 
 
 def refused_by_rate(counted: Sequence[Counted], amount: Amount, now: float) -> RateLimited | None:
-    """The refusal by the bound that has room last. None: all have.
+    """The rejection by the bound that has room last. None: all have.
 
     It says when all have room, if nobody else comes meanwhile.
     """
@@ -58,7 +58,7 @@ def refused_by_rate(counted: Sequence[Counted], amount: Amount, now: float) -> R
 
 
 def refused_by_answers(counted: Sequence[Counted]) -> RateLimited | None:
-    """The refusal by who has as many answers as allowed. None: nobody has."""
+    """The rejection by who has as many answers as allowed. None: nobody has."""
     for level, account, limits in counted:
         most = limits.answers_at_once
         if most is not None and account.answers + account.other_answers >= most:
@@ -73,7 +73,7 @@ def refused_by_answers(counted: Sequence[Counted]) -> RateLimited | None:
 
 
 def refused_by_connections(counted: Sequence[Counted]) -> RateLimited | None:
-    """The refusal by who has as many connections as allowed. None: nobody has."""
+    """The rejection by who has as many connections as allowed. None: nobody has."""
     for level, account, limits in counted:
         most = limits.connections
         if most is not None and account.connections + account.other_connections >= most:
@@ -143,7 +143,7 @@ class Quotas:
 
     Args:
         tenants: have the bounds.
-        on_shadow: called with a tenant in shadow and the refusal that it would have got.
+        on_shadow: called with a tenant in shadow and the rejection that it would have got.
         most_users: how many users are remembered.
     """
 
@@ -180,7 +180,7 @@ class Quotas:
         return charge
 
     def take_over(self, payer: Caller) -> Charge:
-        """Count an answer that another task began, and charged."""
+        """Count an answer that another node began, and charged."""
         counted = self._counted(payer)
         return Charge(counted, None, 0.0) if counted else NO_CHARGE
 
@@ -248,7 +248,7 @@ class Quotas:
         return account.charged._asdict() | here
 
     def learned(self, others: Activity, now: float) -> None:
-        """Count what other tasks have charged since the last time, and have now.
+        """Count what other nodes have charged since the last time, and have now.
 
         A negative amount was given back. Of who has no bounds nothing is counted.
         """
@@ -301,7 +301,7 @@ class Quotas:
         return counted
 
     def _refuse(self, tenant: str, refusal: RateLimited) -> None:
-        """Refuse, unless the tenant is in shadow: then it is only told."""
+        """Reject, unless the tenant is in shadow: then it is only told."""
         if not self._tenants.of(tenant).shadow:
             raise refusal
         self._on_shadow(tenant, refusal)

@@ -48,7 +48,7 @@ from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
 
 READERS_OF_TASK = "readers"
-"""The query parameter by which another task asks for readers: `all` at the owner of a response,
+"""The query parameter by which another node asks for readers: `all` at the owner of a response,
 `here` at a task that copies it.
 """
 
@@ -168,7 +168,7 @@ class CallIntake:
 
 
 def _is_by_task(request: web.Request, route: Route) -> bool:
-    """Whether another task calls that copies the response."""
+    """Whether another node calls that copies the response."""
     if route is EVENTS:
         return number_of_query(request, "joined", 1) == 0
     return route is PRESENCE and READERS_OF_TASK in request.query

@@ -176,7 +176,7 @@ def sender_with(
     """The sender with a key or token.
 
     If no tenant ever had a key, it is the open tenant: OpenAI's clients always send some key. If
-    this task doesn't know the tenants' keys, a session's token is needed.
+    this node doesn't know the tenants' keys, a session's token is needed.
 
     Raises:
         AuthenticationFailed: the key is wrong, or the token is not valid.

@@ -40,7 +40,7 @@ async def submit_as_next(
     size: int,
     kind: MessageKind = INTERFACE,
 ) -> Submission:
-    """Submit a request after the last message of its channel, whichever task accepted that.
+    """Submit a request after the last message of its channel, whichever node accepted that.
 
     Once it is written it is accepted, even if its client disconnects. A `message_id` that was used
     before gives the response of that message.

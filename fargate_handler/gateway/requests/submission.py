@@ -191,7 +191,7 @@ def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
 
 
 async def _stop(context: GatewayContext, stream: ResponseStream) -> None:
-    """Cancel it, whichever task generates it by now."""
+    """Cancel it, whichever node generates it by now."""
     held = await context.orchestrator.find(stream.response_id, stream.channel)
     if (await context.orchestrator.cancel(held)).terminal:
         context.orchestrator.responses.drop(held)
