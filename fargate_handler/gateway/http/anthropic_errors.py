@@ -1,4 +1,4 @@
-"""How requests of Anthropic's API are refused."""
+"""Errors in the shape of Anthropic's API."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ VERSION_HEADER = "anthropic-version"
 
 
 def is_of_anthropic(path: str, headers: Container[str] = ()) -> bool:
-    """Whether a request is for Anthropic's API. A header decides at the models' path, which is
-    OpenAI's, too.
+    """Whether a request is for Anthropic's API. At the models' path, which OpenAI's API has too,
+    a header decides.
     """
     path = f"{path}/"
     if path.startswith(f"{LIST_MODELS.path}/"):
@@ -28,10 +28,10 @@ def is_of_anthropic(path: str, headers: Container[str] = ()) -> bool:
 
 
 def refusal(error: EvenflowError, request_id: str = "") -> web.Response:
-    """The answer for an error, with what this API's clients read of it.
+    """The answer for an error, with the headers that this API's clients read.
 
     Args:
-        request_id: empty where nothing was accepted that has one.
+        request_id: empty: a new one. Only accepted requests have one.
     """
     request_id = request_id or f"req_{secrets.token_hex(12)}"
     headers = error_headers(error) | retry_headers(error) | {REQUEST_ID: request_id}

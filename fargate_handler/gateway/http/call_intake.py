@@ -48,8 +48,8 @@ from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
 
 READERS_OF_TASK = "readers"
-"""The query parameter by which another node asks for readers: `all` at the owner of a response,
-`here` at a task that copies it.
+"""The query parameter of another node's call for readers: `all` at the owner of a response, `here`
+at a node that copies it.
 """
 
 
@@ -75,7 +75,7 @@ CALL_REJECTIONS: Sequence[Rejection] = (
 
 
 class CallIntake:
-    """Admits calls by the terms of their routes, before the endpoints are called."""
+    """Checks calls by the terms of their routes, before the endpoints are called."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -101,7 +101,7 @@ class CallIntake:
         return answer
 
     def paced(self, endpoint: RequestHandler) -> RequestHandler:
-        """An endpoint without terms, such as one that only says what to call instead."""
+        """An endpoint without terms, such as one that names another path."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
             await self.pace_anonymous(request)

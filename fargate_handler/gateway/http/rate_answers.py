@@ -1,4 +1,4 @@
-"""Tells callers of `/v1` how much they have left, where they have bounds."""
+"""Adds rate limit headers to the answers of `/v1`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _READABLE = "Access-Control-Expose-Headers"
 
 
 class RateAnswers:
-    """Adds the headers of rates to answers, in the form of the API that was called."""
+    """Adds the headers in the form of the API that was called."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
 
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
-        """Add the headers to an answer that is about to be sent."""
+        """Add the headers to an answer, if its caller has rate limits."""
         payer = payer_of(request, self._context)
         if payer is None or not request.path.startswith(_API):
             return
