@@ -331,7 +331,7 @@ class Fickle:
 
 async def test_what_changes_hands_again_and_again_is_asked_for_again_later() -> None:
     task = await Task.join()
-    fickle = task.orchestrator._elsewhere = Fickle()  # type: ignore[assignment]
+    fickle = task.orchestrator._replicas = Fickle()  # type: ignore[assignment]
     with pytest.raises(EvenflowError) as refused:
         await task.find("rsp_1")
     assert refused.value.status == 503
