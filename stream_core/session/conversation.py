@@ -422,7 +422,9 @@ class Conversation:
         fewest = _FEWEST_EXCHANGES if self._history_bytes else 0
         most = max(fewest, self._limits.messages_per_request // 2)  # each with its answer
         while len(self._exchanges) > fewest and (
-            self._exchanges_bytes > self._history_bytes or len(self._exchanges) > most
+            not self._history_bytes  # an empty text has no bytes either
+            or self._exchanges_bytes > self._history_bytes
+            or len(self._exchanges) > most
         ):
             _, oldest = self._exchanges.popitem(last=False)
             self._exchanges_bytes -= oldest.size

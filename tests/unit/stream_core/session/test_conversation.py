@@ -4,7 +4,7 @@ import tracemalloc
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.base.errors import Conflict, InvalidRequest, RateLimited
@@ -449,6 +449,7 @@ def test_the_history_is_the_newest_turns_that_fit_and_always_ends_with_the_messa
             everything.append(Turn("assistant", answer))
 
 
+@example([("", ""), ("", "")], 0, None)
 @given(TEXTS, st.integers(0, 100), st.none() | st.integers(0, 20))
 def test_before_a_message_is_accepted_it_is_known_how_long_its_history_will_be(
     texts: list[tuple[str, str]], most: int, replaced: int | None
