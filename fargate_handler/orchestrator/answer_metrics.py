@@ -14,12 +14,12 @@ _OUTCOMES = {
     ResponseState.CANCELLED: catalogue.RESPONSES_CANCELLED,
 }
 _LONG_WAIT_SECONDS = 10.0
-# Labels: of the model that the source has by itself, and where nobody has read.
-_OWN_MODEL, _NOBODY = "default", "none"
+# Labels: of the source's own model, and of an answer without a reader.
+_OWN_MODEL, _NO_READER = "default", "none"
 
 
 class AnswerMetrics:
-    """How they ended, and how soon their tokens came, as metrics."""
+    """Counts ended answers by their outcome, and the times between their tokens."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -28,7 +28,7 @@ class AnswerMetrics:
         """Count a response that was generated here and has ended."""
         metrics, figures = self._metrics, stream.figures
         model = figures.model or _OWN_MODEL
-        protocol, _ = figures.first_reader or (_NOBODY, "")
+        protocol, _ = figures.first_reader or (_NO_READER, "")
         metrics.labelled(catalogue.RESPONSES_ENDED).count(
             stream.channel.agent,
             model,

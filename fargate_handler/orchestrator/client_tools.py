@@ -11,12 +11,12 @@ from evenflow.stream_core.log.entries import Kind, Part
 from evenflow.stream_core.log.response_log import ResponseLog
 from evenflow.stream_core.session.tool_steps import ToolSteps, tool_steps
 
-# Requests to the model for one answer: a model may call tools without end.
+# Requests to the model for one answer. Without a limit a model could call tools without end.
 _MOST_STEPS = 32
 
 
 class ClientTools:
-    """Takes the results of an answer's calls, and waits for them.
+    """Waits for the results of an answer's calls of tools.
 
     Args:
         stream: the answer. Its log has the calls, and receives the results.
@@ -24,7 +24,7 @@ class ClientTools:
 
     def __init__(self, stream: ResponseStream) -> None:
         self._stream = stream
-        # Results that came while the model was still writing: until then only it writes the log.
+        # Results that came while the model was still writing: it alone writes the log until then.
         self._early: dict[str, str] = {}
         self._all_came: asyncio.Future[bool] | None = None
         self._usage: Usage | None = None
@@ -50,7 +50,7 @@ class ClientTools:
         return usage
 
     def add(self, call_id: str, text: str) -> None:
-        """Take the result of a call. Another one for the same call changes nothing.
+        """Add the result of a call. Another one for the same call changes nothing.
 
         Raises:
             Conflict: the call is not open.
@@ -78,7 +78,7 @@ class ClientTools:
             self._all_came = None
 
     def give_up(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         if self._all_came is not None and not self._all_came.done():
             self._all_came.set_result(False)
 

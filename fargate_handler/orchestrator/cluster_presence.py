@@ -1,4 +1,4 @@
-"""Who reads a response at any task, told to those who ask at this one."""
+"""Publishes the readers of a response at all nodes to the clients that listen at this one."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _logger = logging.getLogger(__name__)
 
 
 class _Watched:
-    """A response of which somebody is told here who reads it.
+    """A response with clients here that listen for its readers.
 
     Attributes:
-        presence: tells the readers at all tasks.
-        elsewhere: what other tasks say, by their addresses: the owner all readers, others theirs.
-        hearing: the streams from other tasks, by their addresses.
+        presence: publishes the readers at all nodes.
+        on_other_nodes: the readers at other nodes, by address. The owner reports all readers.
+        peer_streams: the streams from other nodes, by their addresses.
     """
 
     def __init__(self, context: NodeContext, stream: ResponseStream) -> None:
         self.stream = stream
-        self.elsewhere: dict[str, Present] = {}
-        self.hearing: dict[str, asyncio.Task[None]] = {}
+        self.on_other_nodes: dict[str, Present] = {}
+        self.peer_streams: dict[str, asyncio.Task[None]] = {}
         self._here = Present((), 0)
         self.presence = Presence(
             stream.response_id,
@@ -49,26 +49,26 @@ class _Watched:
         )
 
     def present(self, _response_id: str, present: Present) -> None:
-        """These read this task's copy now."""
+        """The readers of this node's copy have changed."""
         self._here = present
         self.presence.changed()
 
     def presence_lost(self, _response_id: str) -> None:
-        """This task's copy has ended."""
+        """This node's copy has ended."""
         self.presence.lost()
 
-    def heard(self, address: str, present: Present | None) -> None:
-        """Another task says who reads. None: it says nothing any more."""
+    def peer_reported(self, address: str, present: Present | None) -> None:
+        """Another node has reported its readers. None: its stream has ended."""
         if present is not None:
-            self.elsewhere[address] = present
+            self.on_other_nodes[address] = present
         else:
-            self.elsewhere.pop(address, None)
+            self.on_other_nodes.pop(address, None)
         self.presence.changed()
 
     def _now(self) -> Present:
-        if self.stream.via != "owner" and self.elsewhere:
-            return together(self.elsewhere.values())  # the owner knows of those here
-        return together([self._here, *self.elsewhere.values()])
+        if self.stream.via != "owner" and self.on_other_nodes:
+            return together(self.on_other_nodes.values())  # the owner knows of those here
+        return together([self._here, *self.on_other_nodes.values()])
 
 
 class ClusterPresence:
@@ -77,7 +77,7 @@ class ClusterPresence:
     The task that owns a response asks those that copy it, and the others ask the owner.
 
     Args:
-        responses: this task's.
+        responses: this node's.
         owner_at: where the owner of a copy is. None if that isn't known.
     """
 
@@ -112,7 +112,7 @@ class ClusterPresence:
         """Tell a listener who reads a response, now and on each change.
 
         Args:
-            for_task: whether it is another task, for which there is always room.
+            for_task: whether it is another node, for which there is always room.
             shared: whether it listens with a share.
 
         Raises:
@@ -162,20 +162,20 @@ class ClusterPresence:
         unheard = not watched.presence.listened
         if unheard or self._responses.held(stream.response_id) is not stream:
             del self._watched[stream]
-            for hearing in watched.hearing.values():
-                hearing.cancel()
+            for peer_streams in watched.peer_streams.values():
+                peer_streams.cancel()
             if stream.readers.presence is not None:
                 stream.readers.presence.leave(watched)
             return True
         return False
 
     def _hear(self, watched: _Watched) -> None:
-        """Listen to those that there are to be heard, and to no others."""
-        hearing, wanted = watched.hearing, self._to_be_heard(watched)
-        for address in hearing.keys() - wanted:
-            hearing.pop(address).cancel()
-        for address in wanted - hearing.keys():
-            hearing[address] = self._background.run(self._hear_task(watched, address))
+        """Listen to those that there are to be peer_reported, and to no others."""
+        peer_streams, wanted = watched.peer_streams, self._to_be_heard(watched)
+        for address in peer_streams.keys() - wanted:
+            peer_streams.pop(address).cancel()
+        for address in wanted - peer_streams.keys():
+            peer_streams[address] = self._background.run(self._hear_task(watched, address))
 
     def _to_be_heard(self, watched: _Watched) -> set[str]:
         stream = watched.stream
@@ -183,7 +183,7 @@ class ClusterPresence:
             return set()
         if stream.via == "owner":
             # One that copies again after a silence has readers all the time.
-            return {*self._copied_at.get(stream.response_id, ()), *watched.hearing}
+            return {*self._copied_at.get(stream.response_id, ()), *watched.peer_streams}
         owner_at = self._owner_at(stream)
         return set() if owner_at is None else {owner_at}
 
@@ -195,13 +195,13 @@ class ClusterPresence:
                 self._peers.presence(there, of_all=stream.via != "owner")
             ) as notices:
                 async for notice in notices:
-                    watched.heard(address, self._present(notice))
+                    watched.peer_reported(address, self._present(notice))
         except PeerUnreachable as error:
             _logger.debug("who reads %s at %s is not known: %s", stream.response_id, address, error)
         finally:
-            watched.heard(address, None)
-            if watched.hearing.get(address) is asyncio.current_task():
-                del watched.hearing[address]
+            watched.peer_reported(address, None)
+            if watched.peer_streams.get(address) is asyncio.current_task():
+                del watched.peer_streams[address]
 
     def _present(self, notice: PresenceNotice) -> Present:
         began = self._context.wall_time() - self._context.monotonic()

@@ -1,4 +1,4 @@
-"""The conversations that this node knows: so many, and so many bytes. The one idle longest goes."""
+"""The conversations in this node's memory. The least recently used are dropped first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Conversations:
 
     Args:
         memory: where their bytes are counted.
-        on_forgotten: called with each one that is forgotten to make room.
+        on_forgotten: called for each one that is dropped to make room.
     """
 
     def __init__(
@@ -33,14 +33,14 @@ class Conversations:
         self._turns: WeakValueDictionary[Channel, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, channel: Channel) -> asyncio.Lock:
-        """A lock for accepting a message of the channel, so that they are accepted in turn."""
+        """The lock under which messages of the channel are accepted, one after the other."""
         lock = self._turns.get(channel)
         if lock is None:
             self._turns[channel] = lock = asyncio.Lock()
         return lock
 
     def get(self, channel: Channel) -> Conversation | None:
-        """The channel's conversation. None if this node doesn't know it."""
+        """The channel's conversation. None: it is not in memory."""
         return self._known.get(channel)
 
     def open(self, channel: Channel, now: float, kind: MessageKind = CHAT) -> Conversation:
@@ -64,13 +64,13 @@ class Conversations:
         return conversation
 
     def forget(self, channel: Channel) -> None:
-        """Forget the channel's conversation, which is over."""
+        """Drop the channel's conversation, which is over."""
         conversation = self._known.pop(channel, None)
         if conversation is not None:
             conversation.forgotten()
 
     def make_room(self, more: int) -> None:
-        """Make room for `more` bytes: those idle longest are forgotten.
+        """Make room for `more` bytes: the least recently used conversations are dropped.
 
         Raises:
             Overloaded: there is no room, and all are busy.
@@ -80,7 +80,7 @@ class Conversations:
                 self._memory.refuse()
 
     def sweep(self, now: float) -> None:
-        """Forget those idle for the lifetime of a session token, and those there's no room for."""
+        """Drop conversations idle for the lifetime of a session token, and those without room."""
         while self._memory.conversations.lacks_room() and self._forget_idle():
             pass
         while self._known:
@@ -102,14 +102,14 @@ class Conversations:
             )
 
     def _forget_idle(self) -> bool:
-        """Forget the one idle longest. Returns False if all are busy."""
+        """Drop the least recently used one. Returns False if all are busy."""
         for _ in range(len(self._known)):
             channel, oldest = next(iter(self._known.items()))
             if not self._is_busy(channel, oldest):
                 self.forget(channel)
                 self._on_forgotten()
                 return True
-            # It is in use: the next look need not pass it again.
+            # It is in use: the next search need not pass it again.
             self._known.move_to_end(channel)
         return False
 

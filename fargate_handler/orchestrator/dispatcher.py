@@ -157,7 +157,7 @@ class Dispatcher:
             told = (
                 []
                 if event.terms.turns
-                else conversation.told_before(len(event.text.encode()), event.replaces)
+                else conversation.history_sizes(len(event.text.encode()), event.replaces)
             )
             tokens = asked.input_tokens + sum(map(tokens_of_text_turn, told))
             context = self._requests.context_tokens(event.channel, event.kind) or self._context

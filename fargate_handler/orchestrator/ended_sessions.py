@@ -1,4 +1,4 @@
-"""Which sessions were ended, at this task or another, so that their tokens open nothing."""
+"""The sessions that were ended, at any node. Their tokens are no longer valid."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from evenflow.stream_core.base.errors import Gone
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.stores.session_store import SessionStore
 
-# How long the state of a session that was read counts, so that most calls read nothing.
+# How long the state of a session is cached.
 _FRESH_SECONDS = 5.0
-# A call does not wait longer for the store: an ended session has nothing that could be read.
+# How long a call waits for the store: an ended session has nothing that could be read.
 _TIMEOUT_SECONDS = 1.0
 _MAX_SESSIONS = 16_384  # 5 MB
 _BATCH_SIZE = 100
@@ -38,7 +38,7 @@ class _KnownState(NamedTuple):
 
 
 class EndedSessions:
-    """Knows which sessions were ended, of those that were read lately.
+    """Caches which sessions were ended.
 
     While the store cannot be reached, the last known state counts.
 
@@ -55,11 +55,11 @@ class EndedSessions:
         """By session, the least recently read first."""
 
     def note_end(self, channel: Channel) -> None:
-        """Note that a session was ended by this task."""
+        """Note that a session was ended by this node."""
         self._put(channel, ended=True)
 
     def check(self, channel: Channel) -> None:
-        """Check that a session is not known to have been ended.
+        """Check that a session was not ended, as far as this node knows.
 
         Raises:
             Gone: it is.
@@ -78,7 +78,7 @@ class EndedSessions:
         self.check(channel)
 
     async def refresh(self, channels: Collection[Channel]) -> None:
-        """Read which of these sessions were ended, so that `check` knows it."""
+        """Read which of these sessions were ended, for `check`."""
         for batch in _batches([channel for channel in set(channels) if self._is_due(channel)]):
             began_at = self._monotonic()
             ended = await self._read(batch)

@@ -1,4 +1,4 @@
-"""Takes over the responses of lost tasks, so that every accepted message gets its answer."""
+"""Takes over the responses of lost nodes, so that every accepted message gets its answer."""
 
 from __future__ import annotations
 
@@ -47,14 +47,13 @@ ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 
 _SWEEP_SECONDS, _LOOK_SECONDS = (0.35, 0.65), 0.05
 _AT_ONCE = 32
-# A lost lease is remembered for so long: what its task had just accepted may take so long to be
-# found.
+# How long a lost lease is remembered: messages that its node had just accepted may appear late.
 _REMEMBERED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class TakenOverResponse:
-    """A response that this task has taken over.
+    """A response that this node has taken over.
 
     Args:
         message: the message that it answers.
@@ -73,14 +72,14 @@ class TakenOverResponse:
 
 
 class Failover:
-    """Looks for leases that have run out, and takes their responses over while there is room.
+    """Finds leases that have run out, and takes over their responses while there is room.
 
     Args:
         texts: keeps large texts of messages.
-        dead_letters: takes messages that lost all of their owners.
-        settle: puts on record what a response used that is given up.
-        is_writing: whether a response, by its id, is already this task's and not all in the store.
-        begin: goes on with a response. Returns False if this task already did.
+        dead_letters: stores messages whose owners were all lost.
+        settle: stores the usage of a response that is given up.
+        is_writing: whether a response, by its id, is already this node's and not all in the store.
+        begin: resumes a response. Returns False if this node already does.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class Failover:
         self._dead = context.metrics.counter(catalogue.DEAD_LETTERS)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to look for lost nodes."""
         self._sweep.start()
 
     async def aclose(self) -> None:
@@ -127,28 +126,28 @@ class Failover:
         await self._background.aclose()
 
     @property
-    def _may_take_over(self) -> bool:
+    def _can_take_over(self) -> bool:
         return self._keeper.in_force and self._workload.has_room
 
     async def take_over(self, response_id: str) -> bool:
-        """Become the owner of a response and go on with it, if its owner's lease has run out.
+        """Become the owner of a response and resume it, if its owner's lease has run out.
 
         Returns:
-            Whether this task goes on with it, or has ended it.
+            Whether this node resumes it, or has ended it.
 
         Raises:
             StoreUnavailable: the store can't be reached.
         """
         taking = self._taking.get(response_id)
         if taking is None:
-            if not self._may_take_over:
+            if not self._can_take_over:
                 return False
             taking = self._taking[response_id] = self._background.run(self._in_turn(response_id))
             taking.add_done_callback(lambda _: self._taking.pop(response_id))
         return await asyncio.shield(taking)
 
     async def begin_late(self, response_id: str) -> None:
-        """Answer a message of this task that is not answered yet: now, or when there is room."""
+        """Answer a message of this node that is not answered yet: now, or when there is room."""
         self._claimed.add(response_id)
         await self._try(response_id)
 
@@ -156,30 +155,30 @@ class Failover:
         """Look for leases that have run out."""
         try:
             await asyncio.gather(*(self._try(response_id) for response_id in self._claimed))
-            # Also without room to take anything over: leases that change must be seen to.
+            # Also without room to take responses over: changes of leases must be noticed.
             for lease in (await self._leases.all()).values():
                 if lease.owner == self._keeper.owner:
                     continue
                 left = self._leases.seconds_left(lease)
-                if not left and self._may_take_over:
-                    await self._inherit(lease)
-                # One that runs out before the next sweep is looked at in that moment.
+                if not left and self._can_take_over:
+                    await self._take_over_of(lease)
+                # A lease that runs out before the next sweep hastens it.
                 self._sweep.hasten(left or inf)
         except StoreUnavailable:
             if self._keeper.in_force:
                 _logger.warning("the leases can't be read from the store now")
 
-    async def _inherit(self, lease: TaskLease) -> None:
+    async def _take_over_of(self, lease: TaskLease) -> None:
         if not await self._leases.is_lost(lease):
             return  # it was renewed after all
         left = list(await self._responses.unfinished(lease.owner))
         if not left and lease.lost and self._leases.unchanged_for(lease) > _REMEMBERED_SECONDS:
             await self._responses.forget(lease.owner)
-        # Other tasks sweep too. Each begins with the responses that its readers wait for. What
-        # is left then is anybody's.
-        held = [response_id for response_id in left if self._is_held(response_id)]
-        if held:
-            await self._try_all(held)
+        # Other nodes sweep too. Each begins with the responses that have readers there. Then any
+        # node takes the rest.
+        with_readers = [response_id for response_id in left if self._is_read_here(response_id)]
+        if with_readers:
+            await self._try_all(with_readers)
             left = list(await self._responses.unfinished(lease.owner))
         await self._try_all(left)
 
@@ -187,7 +186,7 @@ class Failover:
         random.shuffle(response_ids)
         await asyncio.gather(*(self._try(response_id) for response_id in response_ids))
 
-    def _is_held(self, response_id: str) -> bool:
+    def _is_read_here(self, response_id: str) -> bool:
         return self._workload.responses.held(response_id) is not None
 
     async def _try(self, response_id: str) -> None:
@@ -198,15 +197,15 @@ class Failover:
 
     async def _in_turn(self, response_id: str) -> bool:
         async with self._slots:
-            # Others may have taken the room while this one waited.
-            return self._may_take_over and await self._take_over(response_id)
+            # The room may have been taken while this one waited.
+            return self._can_take_over and await self._take_over(response_id)
 
     async def _take_over(self, response_id: str) -> bool:
         if self._is_writing(response_id):
             # This comes first: once it is written, the store says that it has ended.
             self._claimed.discard(response_id)
             return True
-        # Before the call: its answer may be lost, and then nobody else would look.
+        # Before the call: its answer may be lost, and then no node would look for it.
         self._claimed.add(response_id)
         since = self._monotonic()
         stored = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())
@@ -266,7 +265,7 @@ class Failover:
             "the message are kept, send it again as a new one",
             code=ATTEMPTS_EXHAUSTED,
         )
-        # Readers may have more than is on record. The marker tells them so.
+        # Readers may have more than is stored. The marker tells them so.
         marker = Restart(stored.next_index - 1, head.epoch, head.epoch)
         chunk = Chunk(
             head.response_id, head.epoch, stored.next_index, [marker], stored.began_at or now

@@ -47,25 +47,25 @@ class Generation:
     Args:
         stream: takes the tokens. It is closed when the generation has ended.
         kind: the kind of the message.
-        line: where it waits for a place.
-        wanted_by: when its first token is wanted, in seconds. None: when it can.
-        input_tokens: how many the request has, as they are estimated.
+        line: the line of the queue in which it waits for a slot.
+        wanted_by: the deadline of its first token, in seconds. None: none.
+        input_tokens: the estimated tokens of the request.
         asked: the request to the model.
         upstream: the model.
-        grace_seconds: without a reader for so long, the response is cancelled. Infinity: never.
+        grace_seconds: how long it goes on without a reader. Infinity: to its end.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
             error.
-        continues: whether the source can continue what was delivered, when it is asked this.
-        in_force: whether this task may end the response. Until it may, the end waits.
-        wait_again: gives the place up, and waits for another one.
+        continues: whether the source can continue the delivered answer of a request.
+        in_force: whether this node may end the response. Until it may, the end waits.
+        wait_again: releases the slot, and queues the generation again.
         wait_for_tools: releases the slot while the client runs tools.
         on_attempt: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
         reserve_call: reserves the cost of one more call of the model, by its input tokens. Returns
             whether it fits into the budget.
-        repeatable: whether the model may be asked again for an answer that broke off.
-        filters: stand before the response's log. None: there are none.
+        repeatable: whether the model may be called again for an answer that broke off.
+        filters: filter what goes into the response's log. None: there are none.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class Generation:
         self.wanted_by = wanted_by
         self.meter = AnswerMeter(input_tokens)
         self.keeps_place_until = 0.0
-        """Until when its place isn't taken for more urgent ones, in seconds."""
+        """The time until which more urgent generations can't preempt it, in seconds."""
         self.waits_since: float | None = stream.created_at
-        """Since when it waits for a place, in seconds. None: it has one, or needs none."""
+        """The time since which it waits for a slot, in seconds. None: it does not wait."""
         self.upstream = upstream
         self._clock = clock
         self._limits = limits
@@ -115,7 +115,7 @@ class Generation:
         self._on_attempt = on_attempt
         self._on_end = on_end
         self.sender = upstream_sender(line, asked.user)
-        """Who sent the question (`upstream_sender`)."""
+        """The sender of the question (`upstream_sender`)."""
         self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._abandoned = False
@@ -149,12 +149,12 @@ class Generation:
 
     @property
     def begun(self) -> bool:
-        """Whether it was started. It may wait for a place again."""
+        """Whether it was started. It may wait for a slot again."""
         return self._task is not None
 
     @property
     def abandoned(self) -> bool:
-        """Whether another task goes on with the response."""
+        """Whether another node goes on with the response."""
         return self._abandoned
 
     @property
@@ -166,7 +166,7 @@ class Generation:
         return max(self._calls.held_until, backoff.sender_paused_until(self.sender))
 
     def start(self, background: Background) -> None:
-        """Begin: there is a place. `background` owns the task."""
+        """Begin: it has a slot. `background` owns the task."""
         self.waits_since = None
         self._calls.start()
         self.stream.start()
@@ -175,7 +175,7 @@ class Generation:
         self._task = background.run(self._run())
 
     def go_on(self) -> None:
-        """Go on: there is a place again."""
+        """Go on: it has a slot again."""
         self.waits_since = None
         self.stream.backpressure.unpark()
         if self._turn is not None and not self._turn.done():
@@ -194,7 +194,7 @@ class Generation:
         self._stop()
 
     def take_result(self, call_id: str, text: str) -> None:
-        """Take the result of a call from the client. A repeated one changes nothing.
+        """Add the result of a call from the client. A repeated one changes nothing.
 
         Raises:
             Conflict: the call is not open.
@@ -211,7 +211,7 @@ class Generation:
         self._stop()
 
     def abandon(self) -> None:
-        """Stop the model, and leave the response to another task."""
+        """Stop the model, and leave the response to another node."""
         if self._over:
             return
         self._abandoned = True
@@ -226,8 +226,8 @@ class Generation:
         # `finally` would not run.
 
     def _end(self) -> None:
-        # The clock has this object until its next look, seconds later: not with a request of
-        # megabytes.
+        # The clock keeps this object until its next look, seconds later: without its request, which
+        # may have megabytes.
         self._calls.forget()
         self.stream.readers.call_when_unread(None)
         self._on_end(self)
@@ -276,7 +276,7 @@ class Generation:
             self.stream.next_attempt()
 
     async def _settled(self, outcome: ModelFinish | EvenflowError) -> ModelFinish | EvenflowError:
-        """The outcome, once this task may end the response. A late answer with text is complete."""
+        """The outcome, once this node may end the response. A late answer with text is complete."""
         while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
             await asyncio.sleep(_LEASE_LOOK_SECONDS)
         if not isinstance(outcome, ModelFinish):
@@ -310,7 +310,7 @@ class Generation:
         return True
 
     async def _next_turn(self) -> None:
-        """Give the place up, and wait for another one."""
+        """Release the slot, and wait for another one."""
         self.waits_since = self._retries.throttled_since
         await self._place_again()
         self._retries.grant_attempt()
@@ -336,7 +336,7 @@ class Generation:
             return True
         steps = self._tools.steps
         if steps.turns:
-            self._tools.count(None)  # only the lost task knew their tokens
+            self._tools.count(None)  # only the lost node knew their tokens
             self._calls.begin_step(steps)
         if not steps.awaits_results or await self._await_results():
             return True
@@ -404,7 +404,7 @@ class Generation:
         self._look_slot = self._clock.put_after(self, self._next_look(self._monotonic()))
 
     def _look_again(self) -> None:
-        """Nobody reads any more: look when the grace period ends."""
+        """The last reader has left: look when the grace period ends."""
         seconds = min(self._grace, self._next_look(self._monotonic()))
         self._look_slot = self._clock.put_after(self, seconds)
 

@@ -44,6 +44,17 @@ class IncomingMessage:
     caller: Caller | None = None
     request: ReceivedRequest | None = None
     parent_message_id: str | None = None
+    payer: Caller = field(init=False)
+    """The caller with the message's session, and the key and the user of its terms."""
+    line: Line = field(init=False)
+    """The line of the queue in which it waits."""
+
+    def __post_init__(self) -> None:
+        caller, terms = self.caller or Caller(self.channel.tenant), self.terms
+        session = line_of(self.channel, self.kind).session
+        payer = caller._replace(key=terms.key, user=terms.user, session=session)
+        object.__setattr__(self, "payer", payer)
+        object.__setattr__(self, "line", Line(payer.tenant, payer.address, session))
 
     @property
     def behind(self) -> str | None:
@@ -51,22 +62,9 @@ class IncomingMessage:
         return self.replaces or self.parent_message_id or self.previous_message_id
 
     @property
-    def line(self) -> Line:
-        """The line of the queue in which it waits."""
-        caller = self.payer
-        return Line(caller.tenant, caller.address, caller.session)
-
-    @property
     def asks(self) -> TokenDemand | None:
         """The tokens of its request. None: a chat's message, whose conversation is not known."""
         return None if self.request is None else self.request.asks
-
-    @property
-    def payer(self) -> Caller:
-        """The caller that it counts for, with its session, and the key and user of its terms."""
-        caller = self.caller or Caller(self.channel.tenant)
-        session = line_of(self.channel, self.kind).session
-        return caller._replace(key=self.terms.key, user=self.terms.user, session=session)
 
     @classmethod
     def of_request(
@@ -375,7 +373,7 @@ def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
 def caller_of(
     kind: MessageKind, channel: Channel, message_id: str, request: WholeRequest
 ) -> CallerInfo:
-    """The caller's description for the model's server. A tenant's key has no session."""
+    """What the model's server receives of the caller. With a tenant's key there is no session."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
     return CallerInfo(
         session.session if session else "",

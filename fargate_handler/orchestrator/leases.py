@@ -1,4 +1,4 @@
-"""This task's lease, and what this task has seen of the leases of others."""
+"""This node's lease, and what this node has seen of the leases of others."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _NUMBER = re.compile(r"-\d+\Z")
 
 
 class LeaseKeeper:
-    """Renews this task's lease. After a lost one the task goes on under another name.
+    """Renews this node's lease. After a lost one the task goes on under another name.
 
     Args:
-        name: this task's name. Each lost lease adds a number to it.
-        address: where other tasks reach this one, `http://host:port`.
+        name: this node's name. Each lost lease adds a number to it.
+        address: where other nodes reach this one, `http://host:port`.
         on_lost: called after a lease was lost and the name has changed.
     """
 
@@ -55,12 +55,12 @@ class LeaseKeeper:
         on_lost: Callable[[], None],
     ) -> None:
         self.owner = name
-        """The name under which this task owns responses now."""
+        """The name under which this node owns responses now."""
         self._store = store
         self._name = name
         self._names = 1
         self.address = address
-        """Where other tasks reach this one. None if they can't."""
+        """Where other nodes reach this one. None if they can't."""
         self._clock = context.clock
         self._seconds = context.limits.lease_seconds
         self._monotonic = context.monotonic
@@ -77,7 +77,7 @@ class LeaseKeeper:
 
     @property
     def in_force(self) -> bool:
-        """Whether no other task may take over what this one owns."""
+        """Whether no other node may take over what this one owns."""
         return not self._released and self._monotonic() < self._in_force_until
 
     @property
@@ -99,7 +99,7 @@ class LeaseKeeper:
         self._clock.put_after(self, _LOOK_SECONDS)
 
     async def release(self) -> None:
-        """Give the lease up: other tasks may take over at once what isn't finished.
+        """Give the lease up: other nodes may take over at once what isn't finished.
 
         Raises:
             StoreUnavailable: the store can't be reached. The lease runs out by itself.
@@ -174,14 +174,14 @@ class LeaseKeeper:
 
 # For so long what was read counts as fresh.
 _FRESH_SECONDS = 0.3
-# The longest that a lease is waited for, in leases of this task's own length: another task's may be
+# The longest that a lease is waited for, in leases of this node's own length: another node's may be
 # longer, and its clock may be ahead.
 _LONGEST = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A lease as it is on record, since when this task knows it so, and how long it lasts then."""
+    """A lease as it is stored, since when this node knows it so, and how long it lasts then."""
 
     lease: TaskLease
     at: float
@@ -189,13 +189,13 @@ class _Seen:
 
 
 class LeaseView:
-    """What this task has seen of all leases. It judges them by its own monotonic clock.
+    """What this node has seen of all leases. It judges them by its own monotonic clock.
 
-    A lease has run out when it was seen unchanged for its length, while this task renewed its own
+    A lease has run out when it was seen unchanged for its length, while this node renewed its own
     without a break. So clocks of hosts may differ, and jump.
 
     Args:
-        keeper: this task's own lease.
+        keeper: this node's own lease.
     """
 
     def __init__(self, context: NodeContext, store: ResponseStore, keeper: LeaseKeeper) -> None:
@@ -249,7 +249,7 @@ class LeaseView:
         return lease
 
     def unchanged_for(self, lease: TaskLease) -> float:
-        """For how many seconds this task has seen the lease as it is. Less than 0 in a break."""
+        """For how many seconds this node has seen the lease as it is. Less than 0 in a break."""
         seen = self._seen.get(lease.owner)
         if seen is None or seen.lease != lease:
             return 0.0
@@ -315,11 +315,11 @@ class LeaseView:
 
 @dataclass(frozen=True, slots=True)
 class OtherTasks:
-    """What this task needs of the others.
+    """What this node needs of the others.
 
     Args:
-        responses: the responses of all tasks.
-        keeper: this task's own lease.
+        responses: the responses of all nodes.
+        keeper: this node's own lease.
         leases: a view of all leases.
         peers: the others' logs, where they can be reached.
     """

@@ -1,4 +1,4 @@
-"""Puts accepted messages on record before they are answered."""
+"""Stores accepted messages before they are answered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MessageTexts:
 
     Args:
         apart: the store of large texts. None: they are rejected.
-        largest: the most bytes of a text that the ledger takes. None: no limit.
+        largest: the longest text of the ledger, in bytes. None: no limit.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class MessageTexts:
 
 
 _RETRY_AFTER_MS = 2_000
-# Something has to expire first.
+# Stored messages have to expire first.
 _FULL_RETRY_AFTER_MS = 30_000
-_SENDER_DIGITS = 12
+_CALLER_DIGITS = 12
 
 
 class MessageLedger:
-    """The ledger and the recorder, as the orchestrator uses them.
+    """Accepts messages: writes them to the ledger, and their responses as they grow.
 
     Args:
-        keeper: has this task's name.
+        keeper: has this node's name.
         texts: keeps large texts.
     """
 
@@ -108,11 +108,11 @@ class MessageLedger:
         self._recorder = recorder
         self._keeper = keeper
         self._wall_time = context.wall_time
-        self._refused = context.metrics.counter(catalogue.STORE_REFUSED)
+        self._rejections = context.metrics.counter(catalogue.STORE_REFUSED)
         self._texts = texts
 
     async def load(self, channel: Channel) -> StoredConversation:
-        """The messages of a session, whichever tasks accepted them.
+        """The messages of a session, whichever nodes accepted them.
 
         Raises:
             Overloaded: the store can't be read.
@@ -133,7 +133,7 @@ class MessageLedger:
         return whole.text or None if whole is not None else None
 
     async def has_messages(self, channel: Channel) -> bool:
-        """Whether a session has messages, and was not ended. No message is read.
+        """Whether a session has messages, and was not ended. It reads no message.
 
         Raises:
             Overloaded: the store can't be read.
@@ -145,7 +145,7 @@ class MessageLedger:
     async def ends(self, channel: Channel, message_id: str | None = None) -> StoredConversation:
         """A session with its last message alone, and the one of this id.
 
-        That is enough where messages are no history, and all of them would be megabytes.
+        That is enough for requests that bring their conversation, whose texts may be megabytes.
 
         Raises:
             Overloaded: the store can't be read.
@@ -161,12 +161,12 @@ class MessageLedger:
 
     @property
     def owner(self) -> str:
-        """The name under which this task accepts messages."""
+        """The name under which this node accepts messages."""
         return self._keeper.owner
 
     @property
     def in_force(self) -> bool:
-        """Whether no other task may take over what this one owns."""
+        """Whether no other node may take over what this one owns."""
         return self._keeper.in_force
 
     def writes(self, lease: Lease) -> bool:
@@ -174,19 +174,19 @@ class MessageLedger:
         return self._recorder.writes(lease)
 
     def go_on(self, stream: ResponseStream, lease: Lease, written: int, kind: MessageKind) -> None:
-        """Write the rest of a response. The store has its first `written` entries."""
+        """Write the rest of a response, whose first `written` entries are stored."""
         self._recorder.record(stream, lease, written, kind)
 
     async def accept(self, event: IncomingMessage, stream: ResponseStream) -> None:
-        """Put a message on record, and write its response as it grows.
+        """Store a message, and write its response as it grows.
 
         Raises:
-            NotAccepted: another task has accepted this message, or another one in its place.
+            NotAccepted: another node has accepted this message, or another one in its place.
             TooLarge: there is no place for its text.
             Overloaded: the store can't be written, is full, or is too far behind.
         """
         if self._recorder.behind:
-            raise self._refusal("store_behind", "the response buffer is too far behind")
+            raise self._rejection("store_behind", "the response buffer is too far behind")
         entry = LedgerEntry(
             event.message_id,
             event.previous_message_id,
@@ -197,7 +197,7 @@ class MessageLedger:
             terms=event.terms.to_text(),
             kind=event.kind.to_text(),
             parent_message_id=event.parent_message_id,
-            sender=_stored_sender(event),
+            sender=_stored_caller(event),
         )
         lease = await self._write(event.channel, entry)
         self._recorder.record(stream, lease, kind=event.kind)
@@ -207,25 +207,25 @@ class MessageLedger:
             entry = await self._texts.put(entry)
             try:
                 return await self._sessions.accept(channel, entry, self._wall_time())
-            except (NotAccepted, StoreFull) as refused:
+            except (NotAccepted, StoreFull) as rejected:
                 with suppress(StoreUnavailable):  # else it expires
                     await self._texts.delete(entry)
-                if isinstance(refused, NotAccepted):
+                if isinstance(rejected, NotAccepted):
                     raise
                 what = "the store has no room for more of this sender until something expires"
-                raise self._refusal("store_full", what, _FULL_RETRY_AFTER_MS) from refused
+                raise self._rejection("store_full", what, _FULL_RETRY_AFTER_MS) from rejected
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
         try:
             yield
         except StoreUnavailable as error:
-            raise self._refusal(
+            raise self._rejection(
                 "store_unavailable", "the store of messages cannot be reached"
             ) from error
 
-    def _refusal(self, code: str, what: str, retry_after_ms: int = _RETRY_AFTER_MS) -> Overloaded:
-        self._refused.value += 1
+    def _rejection(self, code: str, what: str, retry_after_ms: int = _RETRY_AFTER_MS) -> Overloaded:
+        self._rejections.value += 1
         return Overloaded(
             f"{what}; the message was not accepted, running answers go on, send it again later",
             code=code,
@@ -233,8 +233,8 @@ class MessageLedger:
         )
 
 
-def _stored_sender(event: IncomingMessage) -> str:
-    """The sender that a message is counted for: digests of its address and its session or user."""
+def _stored_caller(event: IncomingMessage) -> str:
+    """The caller of a message as it is stored: digests of its address and its session or user."""
     address, member = event.line.address, event.line.session or event.terms.user
     return f"{_digest(address)}:{_digest(member)}" if address else ""
 
@@ -242,4 +242,4 @@ def _stored_sender(event: IncomingMessage) -> str:
 def _digest(name: str) -> str:
     """A digest of a name, so that stored messages do not show it. Empty: there is no name."""
     data = name.encode("utf-8", "surrogateescape")
-    return hashlib.sha256(data).hexdigest()[:_SENDER_DIGITS] if name else ""
+    return hashlib.sha256(data).hexdigest()[:_CALLER_DIGITS] if name else ""

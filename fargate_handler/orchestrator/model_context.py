@@ -18,18 +18,18 @@ _SMALLEST_CONTEXT = 256
 
 @dataclass(slots=True)
 class StatedContext:
-    """A model's context in tokens, as its server has stated it in a refusal. None: it has not."""
+    """A model's context in tokens, as its server has stated it in a rejection. None: it has not."""
 
     tokens: int | None = None
 
 
 def is_too_long(error: EvenflowError) -> bool:
-    """Whether a model's server has refused a request as longer than the model's context."""
+    """Whether a model's server has rejected a request as longer than the model's context."""
     return isinstance(error, ModelRefused) and error.code == TOO_LONG
 
 
 def stated_context(refusal: EvenflowError) -> int | None:
-    """The model's context in tokens, if the refusal states it."""
+    """The model's context in tokens, if the rejection states it."""
     most = ContextLengths.stated_in(refusal.message).most
     return most if most is not None and most >= _SMALLEST_CONTEXT else None
 

@@ -22,7 +22,7 @@ class NodeContext:
     """A node's limits, metrics and clocks.
 
     `monotonic` is in seconds, for all that is measured here. `wall_time` is in seconds since the
-    epoch, for what other tasks read. `traces` follows answers, where traces are exported. `tenants`
+    epoch, for what other nodes read. `traces` follows answers, where traces are exported. `tenants`
     are those in force, and `quotas` what they have used of their bounds. `filters` stand before the
     logs of answers.
     """

@@ -1,4 +1,4 @@
-"""The progress of one response into the store."""
+"""How much of one response the store has, and what is written next."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from evenflow.stream_core.stores.outcome import Outcome, contents_of
 from evenflow.stream_core.stores.response_store import Chunk, Ending, Lease
 
 ENDING_WAITS_SECONDS = 10.0
-"""How long an answer's end waits for its usage to be on record. A try that has begun by then may
-take as long again.
+"""How long an answer's end waits until its usage is stored. A write that has begun by then may take
+as long again.
 """
 UNREPEATABLE_SECONDS = 300.0
-"""How long an answer that cannot be requested again is kept, for its readers at other tasks."""
+"""How long an answer that cannot be requested again is kept, for its readers at other nodes."""
 # A DynamoDB item may have 400 KB, and a byte of text can take six there.
 _CHUNK_BYTES = 16_384
 
@@ -61,7 +61,7 @@ class Recording:
         self.stream = stream
         self.lease = lease
         self.since = now
-        """When it was to be written first."""
+        """The time from which it is written."""
         self._has_readers_later = not kind.brings_conversation
         self._is_repeatable = kind.repeatable
         self.written = written
@@ -69,31 +69,31 @@ class Recording:
         self.sent = written
         """The next index that has not been sent."""
         self.stored_bytes = self.sent_bytes = sum(map(size_of, stream.log.entries[:written]))
-        # When the first delta came, in seconds since the epoch. The same in every chunk.
+        # The time of the first delta, in seconds since the epoch. The same in every chunk.
         self._began_at: float | None = None
         self.writing = False
         self.due_at = now
         """No write begins before this time. It is later after a failed one."""
         self.wrote_at = now
-        """When the last write began that the store took. Before that, when this began."""
+        """The time at which the last successful write began. Before that, when this began."""
         self.waiting_since: float | None = None
-        """Since when entries wait to be sent. None if none do."""
+        """The time since which entries wait to be sent. None: none do."""
         self.writing_since = now
-        """Since when the entries wait that have been sent."""
+        """The time since which the entries that have been sent wait."""
         stream.backpressure.record_stored(self.stored_bytes)
         self.end_reported = False
-        """Whether its end is on record, and was told."""
+        """Whether its end is stored, and was reported."""
         self.failures = self.errors = 0
-        """Failed tries in a row, and how many of them failed although the store was reachable."""
+        """Failed writes in a row, and how many of them failed with a reachable store."""
         self.backlog_bytes = 0
-        """Text that the store did not have when this response had its last turn."""
+        """Bytes of text that the store lacked at the response's last turn."""
         self.look_at = look_at
-        """When to see whether somebody reads it elsewhere."""
+        """When to look for readers at other nodes."""
         self.polls = 0
 
     @property
     def is_unread(self) -> bool:
-        """Whether it is still generated, and nobody reads it here."""
+        """Whether it is still generated, and has no reader here."""
         return self.stream.readers.unread_since is not None and not self.stream.state.terminal
 
     @property

@@ -1,4 +1,4 @@
-"""Responses of other tasks with readers here. Each is followed once, for all of its readers."""
+"""Responses of other nodes with readers here. Each is copied once, for all of its readers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from evenflow.stream_core.stores.response_store import NewerForm, ResponseHead, 
 
 _logger = logging.getLogger(__name__)
 
-# Without a reader for so long, a response is no longer followed. The next reader finds it again.
+# How long a response without a reader is still copied. The next reader finds it again.
 _UNREAD_SECONDS = 10.0
-# Reads of the store by this task, for all that it follows. One takes about 2 ms of the event loop.
+# Reads of the store by this node, for all copies. One takes about 2 ms of the event loop.
 _READS_PER_SECOND = 150.0
-# How long a reader waits until the copy has what there is. Then it waits like any other.
+# How long a reader waits until the copy has caught up. Then it waits like any other reader.
 _FILL_SECONDS = 5.0
 _RETRY_AFTER_MS = 1_000
 
@@ -34,13 +34,13 @@ NewStream = Callable[[str, str, Channel], ResponseStream]
 
 
 class ReplicatedResponses:
-    """Finds and follows responses of other tasks.
+    """Finds responses of other nodes, and keeps copies of them up to date.
 
     Args:
         responses: this node's responses, to which copies are added.
         new_stream: makes an empty response from its id, its message's id and the channel.
         take_over: tries to take a response over, by its id, when its owner's lease has run out.
-            Returns whether this task owns it now.
+            Returns whether this node owns it now.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class ReplicatedResponses:
             raise NewerForm(f"response {response_id} is kept in form {head.form}")
         held = self._responses.held(response_id)
         if held is not None:
-            return held.channel  # this task has taken it over meanwhile
+            return held.channel  # this node has taken it over meanwhile
         following = self._begin(head)
         self._responses.add(following.stream)
         run = self._background.run(self._run(following))

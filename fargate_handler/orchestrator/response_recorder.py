@@ -30,13 +30,13 @@ from evenflow.stream_core.stores.session_store import SessionStore
 _logger = logging.getLogger(__name__)
 
 _WRITES_AT_ONCE = 16
-# Of thousands, so many have their turn at once: their chunks take the loop a millisecond.
+# Responses flushed per turn: about 1 ms of loop time.
 _RESPONSES_AT_ONCE = 100
-# Turns are not quite even: one that comes so much early, of the time between two, is in time.
+# The share of the time between two turns by which a turn may come early.
 _EARLY_SHARE = 0.25
 _LONGEST_PAUSE_SECONDS = 1.0
-# Failed tries in a row, about half a minute of them, after which a store that is reachable is taken
-# never to accept a response. If the response still runs, the tries become rare.
+# Failed writes in a row, about half a minute, after which a reachable store counts as never taking
+# the response. If the response still runs, further writes become rare.
 _MOST_ERRORS = 60
 _ERROR_PAUSE_SECONDS = 60.0
 _DRAIN_STEP_SECONDS = 0.01
@@ -52,16 +52,16 @@ class ResponseRecorder:
     under way. So a slow store gets larger chunks, not more of them, and the order is kept.
 
     What the store does not take stays in the log, and is written again with jitter. When too much
-    waits, `behind` is true and new messages are refused. A response that could not be written until
-    it expires is given up and counted; so is one that has ended, and that a reachable store failed
-    to write `_MOST_ERRORS` times in a row.
+    waits, `behind` is true and new messages are rejected. A response that could not be written
+    until it expires is given up and counted. So is one that has ended, and that a reachable store
+    failed to write `_MOST_ERRORS` times in a row.
 
     Args:
-        on_ended: called once with each response whose end is on record: no other task ends it.
-        on_lost: called with a response that another task has taken over.
-        settle: puts on record what a response used, before its end is: whoever ends it again after
-            this task was killed replaces that. Given when it ended, in seconds since the epoch.
-            While it fails the end waits, but not for longer than 20 s.
+        on_ended: called once with each response whose end is stored: no other node ends it.
+        on_lost: called with a response that another node has taken over.
+        settle: stores the usage of a response that has ended, and when, in seconds since the epoch.
+            It runs before the end is stored: a node that ends it again after a failover replaces
+            the usage. While it fails the end waits, for at most 20 s.
         longest_answer: bytes of the longest one that `sessions` keeps. None: any.
     """
 
@@ -134,7 +134,7 @@ class ResponseRecorder:
         return recording is not None and recording.lease == lease
 
     def lose_everything(self) -> None:
-        """Give up everything that is being written: this task has lost its lease."""
+        """Give up everything that is being written: this node has lost its lease."""
         for recording in tuple(self._recordings.values()):
             self._lose(recording)
 
@@ -398,7 +398,7 @@ class ResponseRecorder:
         recording.due_at = now + random.uniform(0, _ERROR_PAUSE_SECONDS if is_hopeless else longest)
 
     def _give_up(self, recording: Recording, loss: str, *arguments: object) -> None:
-        if recording.end_reported:  # its end is on record
+        if recording.end_reported:  # its end is stored
             _logger.error(
                 "the usage of response %s is not on record, or its place in the conversation",
                 recording.lease.response_id,

@@ -1,4 +1,4 @@
-"""A copy of a response that another task owns: from its owner, or otherwise from the store."""
+"""A copy of a response that another node owns: from its owner, or otherwise from the store."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from evenflow.stream_core.stores.response_store import (
 
 _logger = logging.getLogger(__name__)
 
-# How long to read the store before trying again an owner that could not be reached.
+# How long to read the store before the next call of an owner that could not be reached.
 _OWNER_AGAIN_SECONDS = 2.0
 # A lease with less than this share left was not renewed in time: most likely its owner is lost.
 _UNRENEWED_SHARE = 0.4
-# How often to see whether an owner that seems gone renews its lease, and for how long.
+# How often to check whether an owner that seems lost renews its lease, and for how long.
 _LOOK_SECONDS = 0.3
 _GONE_SECONDS = 1.5
 _CANCELLED = ("cancelled", "abandoned")
@@ -62,7 +62,7 @@ class ResponseReplication:
         stream: the copy, empty at first.
         pause: returns the seconds until the next read of the store.
         take_over: tries to take the response over, by its id, when its owner's lease has run out.
-            Returns whether this task owns it now.
+            Returns whether this node owns it now.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class ResponseReplication:
     ) -> None:
         self.stream = stream
         self.filled = asyncio.Event()
-        """Set once the copy has what there was when it began."""
+        """Set once the copy has caught up with the response as it was when copying began."""
         self.reads_store = False
-        """Whether it reads the store again and again."""
+        """Whether it polls the store."""
         self.owner_at: str | None = None
-        """Where the owner was followed last."""
+        """The address of the owner that was copied last."""
         self._head = head
         self._store = others.responses
         self._keeper = others.keeper
@@ -97,7 +97,7 @@ class ResponseReplication:
         self._channel = Channel(*head.channel.split(":"))
 
     async def run(self) -> None:
-        """Copy until the response has ended, or this task owns it.
+        """Copy until the response has ended, or this node owns it.
 
         Raises:
             Diverged: the copy has entries that are not in the response. It is unchanged.
@@ -130,7 +130,7 @@ class ResponseReplication:
                 await asyncio.sleep(self._pause())
 
     async def _lease_of_owner(self, age: float = _LOOK_SECONDS) -> TaskLease | None:
-        """The owner's lease, if it isn't lost and not this task's. It may be `age` seconds old."""
+        """The owner's lease, if it isn't lost and not this node's. It may be `age` seconds old."""
         owner = self._head.owner
         if self._head.ending is not None or owner == self._keeper.owner:
             return None

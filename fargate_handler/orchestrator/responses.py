@@ -1,4 +1,4 @@
-"""The responses in this node's memory: they run, or ended here a few minutes ago."""
+"""The responses in this node's memory: running ones, and those that ended a few minutes ago."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from evenflow.stream_core.bounds.memory_bound import (
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.folded_entries import FoldedEntries
 
-# Most returning readers come back within this time. Later ones get a copy from the store.
-_HELD_SECONDS = 300.0
+# Most readers reconnect within this time. Later ones receive a copy from the store.
+_KEPT_SECONDS = 300.0
 
 
 class Responses:
-    """Finds a response for its session, and forgets it after its time.
+    """Finds a response for its session, and drops it after its time.
 
     Args:
         memory: where their bytes are counted.
@@ -34,8 +34,8 @@ class Responses:
         self._limits = limits
         self._memory = memory
         self._monotonic = monotonic
-        self._held_seconds = min(_HELD_SECONDS, limits.response_ttl_seconds)
-        self._held: dict[str, ResponseStream] = {}
+        self._kept_seconds = min(_KEPT_SECONDS, limits.response_ttl_seconds)
+        self._kept: dict[str, ResponseStream] = {}
         self._of_channel: dict[Channel, list[ResponseStream]] = {}
         self._running: dict[str, ResponseStream] = {}
         # The size that each was counted as, and the time at which it ended.
@@ -43,14 +43,14 @@ class Responses:
         self._expired: OrderedDict[str, Channel] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._kept)
 
     def remembers(self, response_id: str) -> bool:
-        """Whether a response is held, or was until recently."""
-        return response_id in self._held or response_id in self._expired
+        """Whether a response is in memory, or was until recently."""
+        return response_id in self._kept or response_id in self._expired
 
     def add(self, stream: ResponseStream) -> None:
-        """Hold a new response. The session's oldest ended one may be forgotten for it."""
+        """Keep a new response. The session's oldest ended one may make room for it."""
         siblings = self._of_channel.setdefault(stream.channel, [])
         if len(siblings) >= self._limits.responses_held_per_session:
             oldest = next(
@@ -59,7 +59,7 @@ class Responses:
             if oldest is not None:
                 self._forget(oldest)
                 siblings = self._of_channel.setdefault(stream.channel, [])
-        self._held[stream.response_id] = self._running[stream.response_id] = stream
+        self._kept[stream.response_id] = self._running[stream.response_id] = stream
         siblings.append(stream)
 
     def get(self, response_id: str, channel: Channel) -> ResponseStream:
@@ -69,7 +69,7 @@ class Responses:
             NotFound: there is no such response here, or it is another session's.
             Gone: it was forgotten here. The store may have it.
         """
-        stream = self._held.get(response_id)
+        stream = self._kept.get(response_id)
         if stream is not None and stream.channel == channel:
             return stream
         if self._expired.get(response_id) == channel:
@@ -84,16 +84,16 @@ class Responses:
 
     def held(self, response_id: str) -> ResponseStream | None:
         """A response of any session. None if it is not held."""
-        return self._held.get(response_id)
+        return self._kept.get(response_id)
 
     def here(self, response_id: str, channel: Channel) -> ResponseStream | None:
         """A response of this session. None if it is not held."""
-        stream = self._held.get(response_id)
+        stream = self._kept.get(response_id)
         return stream if stream is not None and stream.channel == channel else None
 
     def drop(self, stream: ResponseStream) -> None:
         """Hold this copy no longer. The next reader finds another one, or none."""
-        if self._held.get(stream.response_id) is not stream:
+        if self._kept.get(stream.response_id) is not stream:
             return
         self._let_go(stream)
 
@@ -104,7 +104,7 @@ class Responses:
     def ended(self, stream: ResponseStream) -> None:
         """Note that a response has ended, or a copy is whole. Old ones may be dropped for it.
 
-        They haven't expired: who asks for one is given a copy of what is on record.
+        They haven't expired: later readers receive a copy from the store.
         """
         size = _ended_bytes(stream)
         self._running.pop(stream.response_id, None)
@@ -124,7 +124,7 @@ class Responses:
         if not memory.lacks_room():
             return 0
         excess, shortened = memory.bytes - memory.most, 0
-        # A copy of another task's response ends with that.
+        # A copy of another node's response ends with that.
         own = [stream for stream in running if stream.via == "owner"]
         for stream in sorted(own, key=_running_bytes, reverse=True):
             if excess <= 0:
@@ -152,7 +152,7 @@ class Responses:
         ended = self._ended
         for _ in range(len(ended)):
             response_id, (stream, _size, since) = next(iter(ended.items()))
-            if now - since < self._held_seconds:
+            if now - since < self._kept_seconds:
                 return
             if stream.readers or stream.delivery.is_recorded:
                 ended.move_to_end(response_id)
@@ -166,7 +166,7 @@ class Responses:
             self._expired.popitem(last=False)
 
     def _let_go(self, stream: ResponseStream) -> None:
-        del self._held[stream.response_id]
+        del self._kept[stream.response_id]
         self._running.pop(stream.response_id, None)
         _, size, _ = self._ended.pop(stream.response_id, (stream, 0, 0.0))
         self._memory.ended.bytes -= size

@@ -1,4 +1,4 @@
-"""The messages of a session with their answers, as its readers see them; and a session's end."""
+"""Reads the stored messages of sessions with their answers, and ends sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from evenflow.stream_core.stores.session_store import (
 MOST_BYTES_PER_PAGE = 1_048_576
 """Bytes of text after which a page ends, whatever its limit. It has one message at least."""
 
-# More wait: each may have a page in memory, and the message that makes it too long.
+# Pages read at the same time: each may be in memory, and the message that makes it too long.
 _READ_AT_ONCE = 16
 _END_LOOK_SECONDS, _END_LOOKS = 0.05, 60
 # How long a cached tree may contain expired messages, and the number of cached trees.
@@ -39,14 +39,13 @@ _TREE_SECONDS, _MOST_TREES = 60.0, 64
 
 @dataclass(frozen=True, slots=True)
 class AnsweredMessage:
-    """A message and its answer so far.
+    """A stored message with its answer so far.
 
     Args:
         text: None if it is no longer kept.
         last_index: the last index of what there is, while the answer grows. None once it has ended.
         epoch: of the owner of that index.
-        versions: the ids of all messages that stand in its place, oldest first. Empty if it is the
-            only one.
+        versions: the ids of all versions of this message, oldest first. Empty: there is only one.
     """
 
     entry: LedgerEntry
@@ -91,8 +90,8 @@ class SessionMessages:
     """Reads the conversations of sessions, and ends sessions.
 
     Args:
-        here: the responses in this task's memory.
-        stored: those of all tasks.
+        here: the responses in this node's memory.
+        stored: those of all nodes.
     """
 
     def __init__(
@@ -147,7 +146,7 @@ class SessionMessages:
                 entry = await self._sessions.message(
                     channel, head.last_message_id, self._wall_time()
                 )
-                return None if entry is None else await self._said(channel, entry)
+                return None if entry is None else await self._with_answer(channel, entry)
 
     async def _page(
         self, channel: Channel, before: str | None, limit: int, through: str | None
@@ -167,7 +166,7 @@ class SessionMessages:
                     continue
                 if len(page) == limit or size >= MOST_BYTES_PER_PAGE:
                     return MessagesPage(page[::-1], page[-1].entry.message_id)
-                message = await self._said(channel, entry)
+                message = await self._with_answer(channel, entry)
                 page.append(replace(message, versions=versions))
                 size += page[-1].size
         if not found:
@@ -208,7 +207,7 @@ class SessionMessages:
             if entry is None:
                 return
             if tree is None and entry.link.branches:
-                # A task of an earlier release has accepted it, and noted no versions.
+                # A node of an earlier release has accepted it, without its versions.
                 tree = await self._tree(channel, session)
             versions = tree.versions_of(message_id) if tree is not None else ()
             yield entry, versions if len(versions) > 1 else ()
@@ -241,7 +240,7 @@ class SessionMessages:
             return await self._sessions.end(channel, self._wall_time())
 
     async def delete_answers(self, messages: Sequence[LedgerEntry]) -> None:
-        """Delete the answers to messages, and what is kept apart. Those that run end first.
+        """Delete the answers to messages and their large texts. Running answers end first.
 
         Raises:
             Overloaded: the store can't be written. What is left expires by itself.
@@ -261,7 +260,7 @@ class SessionMessages:
         head = await self._stored.head(response_id, self._wall_time())
         return head is not None and head.ending is None
 
-    async def _said(self, channel: Channel, entry: LedgerEntry) -> AnsweredMessage:
+    async def _with_answer(self, channel: Channel, entry: LedgerEntry) -> AnsweredMessage:
         whole = await self._texts.whole(entry)
         text = whole.text if whole is not None else None
         stream = self._here.here(entry.response_id, channel)
@@ -272,7 +271,7 @@ class SessionMessages:
         return await self._of_store(entry, text)
 
     async def _of_store(self, entry: LedgerEntry, text: str | None) -> AnsweredMessage:
-        """A message whose answer runs at another task, or ended there a moment ago."""
+        """A message whose answer runs at another node, or ended there a moment ago."""
         found = await self._stored.entries(entry.response_id, 0, self._wall_time())
         if found.head is None:
             return AnsweredMessage(entry, text, _expired(entry))
@@ -300,7 +299,7 @@ def _of_stream(entry: LedgerEntry, text: str | None, stream: ResponseStream) -> 
 
 
 def _expired(entry: LedgerEntry) -> Outcome:
-    """The outcome of an answer of which only the text is kept, or nothing."""
+    """The outcome of an expired answer. Perhaps its text is still kept."""
     if entry.answer is not None:
         return Outcome(ResponseState.COMPLETED, (entry.answer,))
     gone = Gone("the answer is no longer kept; ask again", code="response_expired")

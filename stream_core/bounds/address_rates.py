@@ -1,4 +1,4 @@
-"""Token buckets by address: how often it may do something, or how much of it."""
+"""Rate limits by address."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _MOST_ADDRESSES = 4_096
 class AddressRates:
     """A rate for each address, with bursts of a minute's worth.
 
-    Callers on the same machine are not counted: behind a proxy there that names nobody, all have
-    its address. An address that is forgotten begins anew. By default 4,096 are remembered (some
-    1.5 MB).
+    This machine's own address is not counted: all clients of a local proxy that sends no
+    `X-Forwarded-For` have it. By default 4,096 addresses are remembered (some 1.5 MB); others begin
+    with a full bucket.
 
     Args:
         rate: tokens in a second.
-        most_addresses: how many are remembered.
-        burst_seconds: how many seconds' worth may come at once.
+        most_addresses: the number of remembered addresses.
+        burst_seconds: the size of a burst, in seconds' worth.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class AddressRates:
         return len(self._buckets)
 
     def take(self, address: str, now: float) -> float:
-        """Count one more. Returns 0.0, or the seconds until it may be; then it was not counted.
+        """Take one token. Returns 0.0, or the seconds until there is one; then none was taken.
 
         Args:
             address: as `counted_address` gives it.

@@ -1,4 +1,4 @@
-"""How much the calls of one caller may cost in a second, and how many streams it may have."""
+"""Limits the cost of a caller's calls a second, and its streams at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.token_bucket import TokenBucket, TokenBuckets
 
 LONGEST_WAIT_SECONDS = 2.0
-"""A call that would have to wait longer for its caller's earlier ones is refused."""
+"""A call is rejected if it would have to wait longer than this for its caller's earlier calls."""
 _BURST_SECONDS = 2.0
 # Some 4 MB.
 _MOST_CALLERS = 8_192
@@ -42,10 +42,10 @@ def cost_of_answer(size: int) -> float:
 
 
 class CallRates:
-    """Counts what calls cost: by session, and by key or address.
+    """Limits calls by their cost: by session, and by key or address.
 
-    A call waits while earlier ones have left a debt, as nginx' `limit_req` delays it. Its own cost
-    is charged when it comes, so the largest call passes, and later ones wait for it.
+    A call waits while earlier ones have left a debt, as in nginx' `limit_req`. Its own cost is
+    charged when it comes: the largest call passes, and later ones wait for it.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -56,7 +56,7 @@ class CallRates:
         self._streams: Counter[Hashable] = Counter()
 
     def charge(self, keys: RateKeys, cost: float, now: float) -> float:
-        """Charge a call. Returns the seconds that it has to wait first.
+        """Charge a call. Returns the seconds that it has to wait before.
 
         Args:
             now: seconds of a clock that never goes back.

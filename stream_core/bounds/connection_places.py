@@ -1,4 +1,4 @@
-"""Which connections go when a node has too many: those that keep it waiting the longest."""
+"""Chooses the connection to close when a node has too many: the one idle longest."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 SPARE_CONNECTIONS = 64
-"""Beyond those that are served: for reading who it is, for refusals and for `/health`."""
+"""Connections beyond those that are served: to read a credential, for rejections and `/health`."""
 
 Connection = TypeVar("Connection", bound=Hashable)
 
 
 def most_served(open_files: int, reserved: int) -> int:
-    """How many connections a process may serve that may have so many files open.
+    """The number of connections that a process may serve with `open_files` descriptors.
 
-    `reserved` of them are for other things: the store, models and files. Where there are few, at
-    most a quarter.
+    `reserved` descriptors are for the store, models and files, but at most a quarter of all.
     """
     return max(1, open_files - min(reserved, open_files // 4) - SPARE_CONNECTIONS)
 
@@ -24,9 +23,9 @@ class ConnectionPlaces(Generic[Connection]):
     """All accepted connections. Each is served, or waits for its client.
 
     Args:
-        most: how many are served at once.
-        most_bodies: how many may be sending a body. Each has a request, which costs most of what a
-            connection costs.
+        most: the connections that are served at once.
+        most_bodies: the connections that may be sending a body. Each has a request, which takes
+            most of a connection's memory.
     """
 
     def __init__(self, most: int, most_bodies: int) -> None:
@@ -52,11 +51,11 @@ class ConnectionPlaces(Generic[Connection]):
         return connection in self._served
 
     def accept(self, connection: Connection) -> Connection | None:
-        """A connection was accepted, whose head has not come.
+        """Add an accepted connection, whose head has not come.
 
         Returns:
-            The one that must go for it: the one idle longest, otherwise the one that has sent part
-            of a request for longest. That may be itself.
+            The connection to close for it: the one idle longest, otherwise the one whose request is
+            incomplete for longest. That may be this one.
         """
         self._unfinished[connection] = None
         if len(self) <= self._most + SPARE_CONNECTIONS:
@@ -66,7 +65,7 @@ class ConnectionPlaces(Generic[Connection]):
         return goes
 
     def serve(self, connection: Connection) -> bool:
-        """A request has come. Returns whether there is a place for it."""
+        """Serve a connection whose request has come. Returns whether there is a place."""
         if connection in self._served:
             return True
         if self.full:
@@ -77,10 +76,10 @@ class ConnectionPlaces(Generic[Connection]):
         return True
 
     def wait_for_body(self, connection: Connection, sender: str) -> Connection | None:
-        """A head has come, and its body has not.
+        """Let a connection wait whose head has come, and its body has not.
 
         Returns:
-            The one that must go for it, as of `oldest_body`.
+            The connection to close for it, as of `oldest_body`.
         """
         if not self._known(connection):
             return None
@@ -96,20 +95,20 @@ class ConnectionPlaces(Generic[Connection]):
         return goes
 
     def wait_for_request(self, connection: Connection) -> None:
-        """A request was answered, and the next one has not come."""
+        """Let a connection wait whose request was answered, and the next has not come."""
         if self._known(connection):
             self.remove(connection)
             self._idle[connection] = None
 
     def oldest_body(self) -> Connection | None:
-        """Of the sender with the most unfinished bodies the connection that came first."""
+        """The oldest connection of the sender with the most unfinished bodies."""
         if not self._bodies:
             return None
         most = max(self._bodies.values(), key=len)
         return next(iter(most))
 
     def remove(self, connection: Connection) -> None:
-        """A connection is gone. A second call changes nothing."""
+        """Remove a closed connection. A second call changes nothing."""
         self._served.discard(connection)
         self._idle.pop(connection, None)
         sender = self._unfinished.pop(connection, None)

@@ -1,11 +1,9 @@
-"""How many lines of a kind are logged in a second. The next one says how many were not."""
+"""Limits the log lines of a kind a second. The next line says how many were left out."""
 
 from __future__ import annotations
 
 EACH = {"each": True}
-"""`extra` of a line that is logged however many there are of its kind: it says what nothing else
-says, and nobody outside can cause it.
-"""
+"""`extra` of a line without a limit: it has information of its own, and no client can cause it."""
 
 _SECONDS = 1.0
 _MOST_KINDS = 64
@@ -14,11 +12,11 @@ _NEVER = (float("-inf"), 0, 0)
 
 
 class LogRate:
-    """Admits one line a second of each kind, or as many as are asked for.
+    """Admits one line a second of each kind, unless a caller allows more.
 
-    Kinds are bounded too, since a text of somebody else's may be part of one. While there are too
-    many, all new ones are one kind. So of kinds with one line a second no more than 65 a second are
-    admitted. The next line of that kind also says what was left out of kinds that are forgotten.
+    Kinds are limited too, since one may contain a text of a client. While there are too many, all
+    new kinds count as one: at most 65 lines a second are admitted. The next line of that kind also
+    counts the lines left out of dropped kinds.
     """
 
     def __init__(self) -> None:
@@ -27,11 +25,11 @@ class LogRate:
         self._kinds: dict[str, tuple[float, int, int]] = {}
 
     def admit(self, kind: str, now: float, most: int = 1) -> int | None:
-        """Ask for one line.
+        """Admit or leave out one line.
 
         Args:
             now: seconds.
-            most: how many of this kind are admitted in a second.
+            most: the lines of this kind a second.
 
         Returns:
             How many lines of this kind were left out since the last one. None: leave this one out.

@@ -1,4 +1,4 @@
-"""What a node keeps in memory now, in bytes, and whether there is room for more."""
+"""Counts the bytes that a node keeps in memory, and checks whether there is room for more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _RETRY_AFTER_MS = 1_000
 
 
 class MemoryPart:
-    """One part of what is kept. Who keeps something adds its bytes, and takes them off again.
+    """The bytes of one part. Whatever is kept adds its bytes, and subtracts them when it goes.
 
     Args:
         most: the part's limit.
@@ -22,7 +22,7 @@ class MemoryPart:
     def __init__(self, most: int) -> None:
         self.most = most
         self.bytes = 0
-        """What is kept now."""
+        """The bytes that are kept now."""
 
     def lacks_room(self, more: int = 0) -> bool:
         """Whether it would be over its limit with `more` bytes."""
@@ -30,20 +30,20 @@ class MemoryPart:
 
 
 class MemoryAccount:
-    """All that a node keeps for its clients. Each part has a limit, the node has their sum.
+    """All that a node keeps for its clients. Each part has a limit. The node's is their sum.
 
-    What is over in a part goes, the oldest or the largest first. Only requests can't go: they are
-    refused before they are kept.
+    A part that is over its limit drops its oldest or largest entries. Only requests can't be
+    dropped: they are rejected before they are kept.
 
     Args:
-        on_refused: called with each refusal.
+        on_refused: called with each rejection.
     """
 
     def __init__(self, limits: Limits, on_refused: Callable[[], None] = lambda: None) -> None:
         self.requests = MemoryPart(limits.requests_held_bytes)
         """Messages and requests that are accepted, wait, or are answered."""
         self.conversations = MemoryPart(limits.conversations_held_bytes)
-        """What models were told before, and which messages were accepted."""
+        """Histories of conversations, and the ids of accepted messages."""
         self.running = MemoryPart(limits.running_held_bytes)
         """The logs of responses that have not ended."""
         self.ended = MemoryPart(limits.responses_held_bytes)
@@ -54,7 +54,7 @@ class MemoryAccount:
 
     @property
     def bytes(self) -> int:
-        """What is kept now."""
+        """The bytes that are kept now."""
         return sum(part.bytes for part in self._parts)
 
     def check(self, more: int) -> None:
@@ -68,7 +68,7 @@ class MemoryAccount:
             self.refuse()
 
     def refuse(self) -> None:
-        """Refuse what there is no room for.
+        """Reject a request for want of memory.
 
         Raises:
             Overloaded: always.

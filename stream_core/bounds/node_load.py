@@ -1,4 +1,4 @@
-"""How loaded a node is, in one figure: a service of many is scaled by it."""
+"""The load of a node in one figure, by which the service is scaled."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _SAMPLES = 60
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """What of a node is in use at a moment.
+    """The use of a node at one moment.
 
     Args:
         connections: open WebSockets.
         event_streams: open event streams and polls that wait.
         answers: answers being generated.
         queue: messages that wait for their generation.
-        cpu_share: the share of the time in which the event loop could not wait, from 0 to 1.
-        lateness_seconds: by how much the delivery clock is late.
+        cpu_share: the share of the time in which the event loop was busy, from 0 to 1.
+        lateness_seconds: the lateness of the delivery clock.
     """
 
     connections: int
@@ -32,13 +32,13 @@ class NodeUse:
 
 
 class LoadFigure:
-    """The worst of all shares of a node's limits, in percent, as the mean of the last minute."""
+    """The highest use of a node's limits in percent, as the mean of the last minute."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._samples: deque[float] = deque(maxlen=_SAMPLES)
         self.worst = ""
-        """What had the largest share at the last sample: a field of `NodeUse`, without its unit."""
+        """The field of `NodeUse` with the highest use at the last sample, without its unit."""
 
     @property
     def percent(self) -> float:

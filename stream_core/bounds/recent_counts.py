@@ -1,4 +1,4 @@
-"""How often something happened lately, by name."""
+"""Counts recent events by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class RecentCounts(Generic[Name]):
-    """Counts over the current period and the one before. What is older is forgotten.
+    """Counts events of the current period and the one before.
 
     Args:
         period: in seconds.
@@ -23,12 +23,12 @@ class RecentCounts(Generic[Name]):
         self._last: Counter[Name] = Counter()
 
     def add(self, name: Name, now: float) -> None:
-        """Count one more."""
+        """Count one more event of a name."""
         self._turn(now)
         self._current[name] += 1
 
     def of(self, name: Name, now: float) -> int:
-        """How often it was counted lately."""
+        """The number of recent events of a name."""
         self._turn(now)
         return self._current[name] + self._last[name]
 

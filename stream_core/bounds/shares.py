@@ -1,4 +1,4 @@
-"""Who has how much of something bounded, so that one sender can't keep all others out."""
+"""Divides a limited number of places, so that no name can keep out all others."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ EIGHTH, QUARTER = 8, 4
 
 
 def with_those_for_others(most: int, part: int = EIGHTH) -> int:
-    """The most that there can be, with the part more that is for others."""
+    """The limit, and the reserve for others."""
     return most + most // part
 
 
 class Shares(Generic[Name]):
-    """Places by who has them.
+    """Counts places by name.
 
-    One may have all of them. But while one has more than half, there are some more for others.
+    One name may have all places. While one has more than half, there is a reserve for others.
 
     Args:
-        most: how many there are.
-        part: which part of them there is more for others.
+        most: the number of places.
+        part: the reserve, as `most` divided by this.
     """
 
     def __init__(self, most: int, part: int = EIGHTH) -> None:
@@ -38,32 +38,32 @@ class Shares(Generic[Name]):
 
     @property
     def full(self) -> bool:
-        """Whether all are taken, apart from those for others."""
+        """Whether all places are taken, apart from the reserve."""
         return self._count >= self._most
 
     @property
     def greedy(self) -> Name | None:
-        """Who has more than half, while there are some for others. Otherwise None."""
+        """The name with more than half, while the reserve is not used up. Otherwise None."""
         if self._largest is None or self._count >= self._with_those_for_others:
             return None
         return self._largest if self._of[self._largest] > self._most / 2 else None
 
     def has_room(self, name: Name) -> bool:
-        """Whether there is one more for this one."""
+        """Whether there is a place for a name."""
         return not self.full or self.greedy not in (None, name)
 
     def add(self, name: Name) -> None:
-        """Take one."""
+        """Take a place for a name."""
         self._count += 1
         self._of[name] += 1
         if self._largest is None or self._of[name] > self._of[self._largest]:
             self._largest = name
 
     def remove(self, name: Name) -> None:
-        """Give one back."""
+        """Give back a place of a name."""
         self._count -= 1
         self._of[name] -= 1
-        # With those for others two may have more than half.
+        # With the reserve two names may have more than half.
         half = self._most / 2
         if name == self._largest and self._of[name] <= half < self._of[name] + 1:
             self._largest = next((it for it in self._of if self._of[it] > half), name)

@@ -1,4 +1,4 @@
-"""How a store's room is shared, so that no sender keeps the others out."""
+"""Divides a store's room, so that no caller keeps out the others."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ _PART = 4
 
 
 def has_room(most: int, used: int, size: int, *kept: int) -> bool:
-    """Whether a store has room for `size` bytes more of a sender.
+    """Whether a store has room for `size` bytes more of a caller.
 
-    A tenant may have four times as much as is free. Its address may have four times as much as the
-    tenant may still take, and so on. The bounds fall as the store fills, and the sender with most
-    reaches its bound first. One sender alone stops at three quarters. A sender with little finds
-    room, however full others make the store. (Dynamic thresholds: Choudhury and Hahne, 1998.)
+    These are dynamic thresholds (Choudhury and Hahne, 1998). A tenant may have four times as much
+    as is free, its address four times as much as the tenant may still take, and so on. The limits
+    fall as the store fills, and the largest caller reaches its limit first. One caller alone stops
+    at three quarters. A small caller finds room, however full others make the store.
 
     Args:
         most: bytes that the store may keep.

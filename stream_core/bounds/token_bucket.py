@@ -20,7 +20,7 @@ class TokenBucket:
         """Take a token. Returns 0.0, or the seconds until there is one; then none was taken.
 
         Args:
-            leaving: how many must be left for others.
+            leaving: the tokens that must be left for others.
         """
         self._refill(now)
         if self._level >= 1 + leaving:
@@ -29,7 +29,7 @@ class TokenBucket:
         return (1 + leaving - self._level) / self._rate
 
     def spend(self, now: float, tokens: float) -> None:
-        """Take tokens for what is done already. The level may fall below zero."""
+        """Take tokens for work that is done already. The level may fall below zero."""
         self._refill(now)
         self._level -= tokens
 
@@ -47,7 +47,7 @@ class TokenBuckets:
     """A token bucket for each name.
 
     Args:
-        most_names: how many are remembered. The least recently used are forgotten first.
+        most_names: the number of remembered names. The least recently used are dropped first.
     """
 
     def __init__(self, rate: float, burst: float, most_names: int) -> None:

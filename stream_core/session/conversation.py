@@ -69,7 +69,7 @@ _FEWEST_EXCHANGES = 2
 
 @dataclass(slots=True)
 class _Exchange:
-    """A message and its answer, which is empty as long as there is none to remember."""
+    """A message and its answer. The answer is empty until there is one."""
 
     # UTF-8: one emoji would make each character of a `str` four bytes.
     question: bytes
@@ -85,13 +85,12 @@ class Conversation:
 
     Args:
         limits: the limits in force.
-        now: seconds on a monotonic clock. So is every `now` of this class.
-        memory: where its bytes are counted until it is `forgotten`.
-        keeps_history: False where each message is given to the model alone.
+        now: seconds on a monotonic clock, as every `now` of this class.
+        memory: counts its bytes until it is `forgotten`.
+        keeps_history: False if the model receives each message alone.
     """
 
     __slots__ = (
-        "_aside",
         "_bucket",
         "_counted",
         "_exchanges",
@@ -100,8 +99,9 @@ class Conversation:
         "_lacks_rest",
         "_limits",
         "_memory",
+        "_other_versions",
         "_responses",
-        "_standing",
+        "_version_length",
         "in_flight",
         "last_message_id",
         "stale",
@@ -117,8 +117,8 @@ class Conversation:
         self._history_bytes = limits.history_bytes if keeps_history else 0
         self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
         self._responses: OrderedDict[str, str] = OrderedDict()
-        self._aside: set[str] = set()  # messages of other versions only
-        self._standing = 0  # messages of this version, also those no longer in memory
+        self._other_versions: set[str] = set()  # messages of other versions only
+        self._version_length = 0  # messages of this version, also those no longer in memory
         self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
         self._exchanges_bytes = 0
         self._lacks_rest = False  # whether messages after one to be replaced are not in memory
@@ -131,18 +131,18 @@ class Conversation:
         self._count()
 
     def forgotten(self) -> None:
-        """Count it no more: nobody will use it again."""
+        """Count its memory no more: it was dropped."""
         self._memory.bytes -= self._counted
         self._counted = 0
 
     def known_response(self, message_id: str) -> str | None:
-        """The id of the response to a message that was accepted before. Otherwise None."""
+        """The id of the response to a message that was accepted before, else None."""
         return self._responses.get(message_id)
 
-    def has_at_hand(self, message_id: str | None) -> bool:
-        """Whether the version in memory has this message. None stands for the place before all."""
+    def is_in_version(self, message_id: str | None) -> bool:
+        """Whether the version in memory has this message. None: the place before the first."""
         return message_id is None or (
-            message_id in self._responses and message_id not in self._aside
+            message_id in self._responses and message_id not in self._other_versions
         )
 
     def lacks(self, behind: str | None, replaces: str | None = None) -> bool:
@@ -152,37 +152,37 @@ class Conversation:
             behind: a message of the version that it continues.
             replaces: as in `accept`.
         """
-        if not self.has_at_hand(behind):
+        if not self.is_in_version(behind):
             return True
         # If the conversation becomes shorter, older messages may fit.
-        return self._lacks_rest if replaces is None else self._standing > len(self._exchanges)
+        return self._lacks_rest if replaces is None else self._version_length > len(self._exchanges)
 
-    def told_before(self, size: int, replaces: str | None = None) -> list[int]:
-        """Bytes of each turn that the model would be given before the next message.
+    def history_sizes(self, size: int, replaces: str | None = None) -> list[int]:
+        """The bytes of each turn of the history that the model receives with the next message.
 
         Args:
             size: of that message, in bytes.
-            replaces: the message in whose place it comes.
+            replaces: the message that it replaces.
         """
         room = self._history_bytes - size
         stays = replaces is None or replaces not in self._exchanges
         if not self._history_bytes:
             return []
-        told: list[int] = []
+        sizes: list[int] = []
         for message_id, exchange in reversed(self._exchanges.items()):
             if not stays:
                 stays = message_id == replaces
                 continue
             room -= exchange.size
-            if room < 0 and told:
+            if room < 0 and sizes:
                 break
-            told.append(len(exchange.question))
+            sizes.append(len(exchange.question))
             if exchange.answer:
-                told.append(sum(map(len, exchange.answer)))
-        return told
+                sizes.append(sum(map(len, exchange.answer)))
+        return sizes
 
     def check_rate(self, now: float) -> None:
-        """Check that messages don't come too fast. Every message counts, also a wrong one.
+        """Check the rate of messages. Every message counts, also one that is rejected later.
 
         Raises:
             RateLimited: they come too fast.
@@ -202,12 +202,12 @@ class Conversation:
         replaces: str | None = None,
         parent_message_id: str | None = None,
     ) -> None:
-        """Check that a new message comes in its order. Changes nothing.
+        """Check the place of a new message in the conversation. It changes nothing.
 
         Raises:
             Conflict: the message does not follow the session's last one.
-            InvalidRequest: it replaces a message that is not in the conversation, or goes on behind
-                one that is not the last of a version.
+            InvalidRequest: it replaces a message that is not in the conversation, or continues one
+                that is not the last of a version.
         """
         if previous_message_id != self.last_message_id:
             expected = "null" if self.last_message_id is None else repr(self.last_message_id)
@@ -219,7 +219,7 @@ class Conversation:
                 param="previous_message_id",
                 expected=self.last_message_id,
             )
-        if not self.has_at_hand(replaces):
+        if not self.is_in_version(replaces):
             raise InvalidRequest(
                 f"message {message_id!r} is to replace {replaces!r}, which is not in this "
                 "conversation, or no longer; nothing was accepted, send it again with the id of a "
@@ -239,7 +239,7 @@ class Conversation:
             )
 
     def check_in_flight(self) -> None:
-        """Check that one more message may be answered now.
+        """Check the limit of answers at once.
 
         Raises:
             RateLimited: too many messages of this session are being answered.
@@ -262,29 +262,29 @@ class Conversation:
         """Take over the store's state. Tasks other than `owner` may have accepted messages.
 
         Args:
-            through: a message of the version that is wanted. None, or an unknown one: the newest.
-            replaces: the message that is about to be replaced. Only what is before it is taken.
+            through: a message of the wanted version. None, or an unknown one: the newest version.
+            replaces: the message to be replaced. Only earlier messages are loaded.
         """
         known, self._exchanges = self._exchanges, OrderedDict()
         self._exchanges_bytes = 0
         tree = ConversationTree(entry.link for entry in stored.entries)
         version = set(tree.path_through(through) or tree.path_through(stored.last_message_id))
-        stand = [entry for entry in stored.entries if entry.message_id in version]
-        self._standing = len(stand)
+        in_version = [entry for entry in stored.entries if entry.message_id in version]
+        self._version_length = len(in_version)
         for entry in stored.entries:
             self._know(entry.message_id, entry.response_id)
             if entry.message_id not in version:
-                self._aside.add(entry.message_id)
-        self._aside -= version
-        self._aside &= self._responses.keys()
+                self._other_versions.add(entry.message_id)
+        self._other_versions -= version
+        self._other_versions &= self._responses.keys()
         self._lacks_rest = replaces in version
-        for entry in stand:
+        for entry in in_version:
             if entry.message_id == replaces:
                 break
             if entry.text_name is not None:
                 # A large text is a request that brings its conversation: it is no history.
                 continue
-            # The store may not have this task's newest answers yet.
+            # The store may not have this node's newest answers yet.
             ours = known.get(entry.message_id)
             answer = (entry.answer.encode(),) if entry.answer else (ours.answer if ours else ())
             self._remember(entry.message_id, _Exchange(entry.text.encode(), answer))
@@ -295,19 +295,19 @@ class Conversation:
     def begin_late(
         self, message_id: str, text: str | None, stored: StoredConversation
     ) -> tuple[Turn, ...]:
-        """Begin to answer a message that is in the conversation already.
+        """Begin to answer a message that the conversation has already.
 
         Args:
             text: as in `accept`.
-            stored: what the store has of it: the message may be in another version.
+            stored: the stored conversation: the message may be in another version.
 
         Returns:
-            The turns that the model is given.
+            The turns that the model receives.
         """
         self.in_flight += 1
         if text is None:
             return ()
-        if message_id in self._aside:
+        if message_id in self._other_versions:
             version = Conversation(self._limits, self.used_at, MemoryPart(0))
             version.catch_up(stored, "", message_id)
             return version.begin_late(message_id, text, stored)
@@ -322,20 +322,20 @@ class Conversation:
         now: float,
         replaces: str | None = None,
     ) -> tuple[Turn, ...]:
-        """Add a message to the version in memory, which is the newest one then.
+        """Add a message to the version in memory, which becomes the newest one.
 
         Args:
             text: None for a request that brings its own conversation. It is no history.
-            replaces: the message that it replaces. That and all after it are put aside.
+            replaces: the message that it replaces. That and all later ones leave the version.
 
         Returns:
-            The turns that the model is given: the history, then this message. None without `text`.
+            The turns that the model receives: the history, then this message. Without `text` none.
         """
         self._lacks_rest = False
         if replaces is not None:
             self._replace_from(replaces)
         self._know(message_id, response_id)
-        self._standing += 1
+        self._version_length += 1
         self.last_message_id = message_id
         self.used_at = now
         self.in_flight += 1
@@ -344,12 +344,12 @@ class Conversation:
             return ()
         self._remember(message_id, _Exchange(text.encode()))
         self._count()
-        # The model is always given the newest message, however long it is.
+        # The model always receives the newest message, however long it is.
         return tuple(self._turns()) or (Turn("user", text),)
 
     def left_out(self, turns: Iterable[Turn]) -> int:
-        """How many messages of the conversation are not in `turns`, which the model is given."""
-        return self._standing - sum(turn.role == "user" for turn in turns)
+        """The number of messages of the version that are not in `turns`."""
+        return self._version_length - sum(turn.role == "user" for turn in turns)
 
     def response_ended(self, message_id: str, answer: tuple[bytes, ...], now: float) -> None:
         """Note that the response to a message has ended.
@@ -369,10 +369,12 @@ class Conversation:
     @property
     def _last_of_version(self) -> str | None:
         """The last message of the version in memory."""
-        return next((each for each in reversed(self._responses) if each not in self._aside), None)
+        return next(
+            (each for each in reversed(self._responses) if each not in self._other_versions), None
+        )
 
     def _count(self) -> None:
-        """Count what it takes now."""
+        """Count its present memory."""
         size = (
             CONVERSATION_BYTES
             + MESSAGE_BYTES * len(self._responses)
@@ -383,7 +385,7 @@ class Conversation:
         self._counted = size
 
     def _turns(self, until: str | None = None) -> Iterator[Turn]:
-        """What was said, to the question `until`."""
+        """The turns of the version, up to the question `until`."""
         for message_id, exchange in self._exchanges.items():
             yield Turn("user", exchange.question.decode())
             if message_id == until:
@@ -395,7 +397,7 @@ class Conversation:
         self._responses[message_id] = response_id
         if len(self._responses) > self._limits.messages_remembered_per_session:
             forgotten, _ = self._responses.popitem(last=False)
-            self._aside.discard(forgotten)
+            self._other_versions.discard(forgotten)
 
     def _remember(self, message_id: str, exchange: _Exchange) -> None:
         self._exchanges[message_id] = exchange
@@ -408,10 +410,10 @@ class Conversation:
             if message_id == replaced_id:
                 break
         for message_id in (replaced_id, *known):
-            if message_id in self._aside:
+            if message_id in self._other_versions:
                 continue
-            self._aside.add(message_id)
-            self._standing -= 1
+            self._other_versions.add(message_id)
+            self._version_length -= 1
             if (exchange := self._exchanges.pop(message_id, None)) is not None:
                 self._exchanges_bytes -= exchange.size
 
@@ -420,7 +422,9 @@ class Conversation:
         fewest = _FEWEST_EXCHANGES if self._history_bytes else 0
         most = max(fewest, self._limits.messages_per_request // 2)  # each with its answer
         while len(self._exchanges) > fewest and (
-            self._exchanges_bytes > self._history_bytes or len(self._exchanges) > most
+            not self._history_bytes  # an empty text has no bytes either
+            or self._exchanges_bytes > self._history_bytes
+            or len(self._exchanges) > most
         ):
             _, oldest = self._exchanges.popitem(last=False)
             self._exchanges_bytes -= oldest.size

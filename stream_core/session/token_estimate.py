@@ -1,7 +1,7 @@
-"""About how many tokens a request is to its model, before its server has counted them.
+"""Estimates the tokens of a request before its model's server has counted them.
 
-There is one estimate, for turns, rates, budgets and usage. It is a careful one, so that budgets
-hold: most models make fewer tokens of a text.
+There is one estimate, for turns, rates, budgets and usage. It is high, so that budgets hold: most
+models make fewer tokens of a text.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import orjson
 
 from evenflow.stream_core.session.conversation import Turn
 
-# Of UTF-8. Models take more of English and of code for a token, about so many of other languages.
+# Of UTF-8. English and code have more bytes for each token, other languages about this many.
 _BYTES_PER_TOKEN = 3
 _TOKENS_PER_TURN = 8
 # An image, as most models count it.
 _TOKENS_PER_MEDIUM = 1_600
 # The most that a server counts for a large image, in tiles. The estimate is of usual ones.
 _MOST_TOKENS_PER_MEDIUM = 50_000
-# The text that a server's chat template adds to a short request of its own accord.
+# The text that a server's chat template adds to a short request.
 _MOST_TOKENS_OF_TEMPLATE = 256
 _MEDIA = frozenset({"image_url", "input_audio", "file"})
 
 
 def estimated_tokens(turns: Iterable[Turn], described: Iterable[object] = ()) -> int:
-    """About how many tokens these turns are.
+    """The estimated tokens of turns.
 
     Args:
-        described: what the model reads besides, as JSON has it: tools, a schema of the answer.
+        described: further JSON that the model reads: tools, a schema of the answer.
     """
     return sum(map(_tokens_of_turn, turns)) + sum(tokens_of(_size_of(each)) for each in described)
 
@@ -54,12 +54,12 @@ def most_media_tokens(turns: Iterable[Turn]) -> int:
 
 
 def tokens_of_text_turn(size: int) -> int:
-    """About how many tokens a turn is that has only a text of so many bytes."""
+    """The estimated tokens of a turn with a text of `size` bytes."""
     return _TOKENS_PER_TURN + tokens_of(size)
 
 
 def tokens_of(size: int) -> int:
-    """About how many tokens so many bytes of text are, rounded up."""
+    """The estimated tokens of `size` bytes of text, rounded up."""
     return -(-size // _BYTES_PER_TOKEN)
 
 

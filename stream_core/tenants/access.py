@@ -1,4 +1,4 @@
-"""What a known caller may do: by the scopes of its key, and by its tenant's record."""
+"""Checks a key's scopes, and the origins and models of a tenant's record."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from evenflow.stream_core.tenants.tenant import ApiKey, Scope, Tenant
 
 
 def check_scope(key: ApiKey, needed: Scope) -> None:
-    """Check that a key is for what it is used for.
+    """Check that a key has the scope that a call needs.
 
     Raises:
-        NotPermitted: it is for something else.
+        NotPermitted: it has other scopes.
     """
     if not key.may(needed):
         raise NotPermitted(
@@ -24,7 +24,7 @@ def check_scope(key: ApiKey, needed: Scope) -> None:
 
 
 def check_origin(tenant: Tenant, origin: str | None) -> None:
-    """Check the page that uses a tenant's key or token.
+    """Check the origin of a page that uses a tenant's key or token.
 
     Args:
         origin: of a page that is not the server's own. None: there is none.

@@ -1,4 +1,4 @@
-"""Budgets: the most that an answer may cost is reserved, and what it did cost is settled."""
+"""Budgets: the maximum cost of an answer is reserved, and its true cost is settled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USER_DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer costs, or may cost at most."""
+    """The true or the maximum cost of an answer."""
 
     tokens: int
     nanodollars: int
@@ -33,7 +33,7 @@ class Budget:
     """The bound of a tenant, a key or a user in one period.
 
     Args:
-        counter: the name of what is counted against it: unit, period and whose it is.
+        counter: the name of its counter: unit, period and account.
         bound: in the counter's unit.
         ends_at: when the period ends, in seconds since the epoch.
     """
@@ -44,7 +44,7 @@ class Budget:
 
     @property
     def in_dollars(self) -> bool:
-        """Whether it is counted in dollars, so that a model needs a price."""
+        """Whether it is in dollars, so that a model needs a price."""
         return self.counter.startswith(_DOLLARS)
 
 
@@ -53,7 +53,7 @@ def budgets_of(tenant: Tenant, key_id: str, user: str, now: float) -> tuple[Budg
 
     Args:
         key_id: of the key that its message came with. Empty: none.
-        user: whom it is for. Empty: not known, and no user's budget holds.
+        user: the user of the answer. Empty: not known, and no user's budget counts.
         now: seconds since the epoch.
     """
     key = tenant.key(key_id)
@@ -74,7 +74,7 @@ def has_budgets(tenant: Tenant) -> bool:
 def models_without_price(
     tenant: Tenant, served: Mapping[str, str], prices: ModelPrices
 ) -> list[str]:
-    """The models that the tenant may ask, and that its budgets in dollars can't be counted for.
+    """The models that the tenant may use although its budgets in dollars need their price.
 
     Args:
         served: their names at their server by public name.
@@ -90,7 +90,7 @@ def _limits_of_all(tenant: Tenant) -> Iterator[QuotaLimits]:
 
 
 def digest_of_user(user: str) -> str:
-    """A user in the names of rows. Users are named by others, at any length."""
+    """A user in the names of rows. Clients choose users' names, at any length."""
     return hashlib.sha256(user.encode("utf-8", "surrogateescape")).hexdigest()[:_USER_DIGITS]
 
 
@@ -113,13 +113,13 @@ def _budgets(whose: str, limits: QuotaLimits, now: float) -> Iterable[Budget]:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What is reserved for an answer that has not ended.
+    """The reservation of an answer that has not ended.
 
     Args:
-        owner: the task that reserved it.
+        owner: the node that reserved it.
         created_at: seconds since the epoch.
         amounts: by counter.
-        step: how often it has grown.
+        step: the number of times it has grown.
     """
 
     tenant: str
@@ -132,12 +132,12 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A wish to reserve, or to reserve more.
+    """A request to reserve, or to reserve more.
 
     Args:
-        wanted: the reservation as it is to be.
-        bounds: of its counters. One that isn't there is counted and never refused.
-        before: the reservation as it is. None: there is none yet.
+        wanted: the new reservation.
+        bounds: the limits of its counters. A counter without one never rejects.
+        before: the present reservation. None: there is none.
     """
 
     wanted: Reservation
@@ -146,18 +146,18 @@ class Ask:
 
     @property
     def added(self) -> dict[str, int]:
-        """What it adds to the counters."""
+        """The amounts that it adds to the counters."""
         before = {} if self.before is None else self.before.amounts
         return {name: most - before.get(name, 0) for name, most in self.wanted.amounts.items()}
 
 
 def without_room(asks: Sequence[Ask], committed: Mapping[str, int]) -> list[str | None]:
-    """For each wish, in their order, the counter that has no room for it. None: it is granted.
+    """For each request, in their order, the counter without room for it. None: it is granted.
 
-    What is granted counts for those behind it. One that is too large keeps no smaller one out.
+    Granted requests count for later ones. One that is too large does not keep out smaller ones.
 
     Args:
-        committed: what is spent and reserved, by counter. A counter that isn't there has nothing.
+        committed: the amounts spent and reserved, by counter. A missing counter has 0.
     """
     sums: Counter[str] = Counter(committed)
     refused: list[str | None] = []
@@ -174,7 +174,7 @@ def without_room(asks: Sequence[Ask], committed: Mapping[str, int]) -> list[str 
 
 
 def most_before(asks: Sequence[Ask]) -> dict[str, int]:
-    """By counter, the most that may be committed already, so that all of these are granted."""
+    """By counter, the most that may be committed already if all of these are to be granted."""
     sums: Counter[str] = Counter()
     most: dict[str, int] = {}
     for ask in asks:
@@ -186,7 +186,7 @@ def most_before(asks: Sequence[Ask]) -> dict[str, int]:
 
 
 def added_by(asks: Iterable[Ask]) -> dict[str, int]:
-    """What these add to the counters together."""
+    """The sum of what these add to the counters."""
     sums: Counter[str] = Counter()
     for ask in asks:
         sums.update(ask.added)
@@ -198,8 +198,8 @@ class Settlement:
     """How an answer's end changes the counters.
 
     Args:
-        counted: what of the answer counts from now on, by counter.
-        changes: what is added to each counter, less than 0 where more was reserved.
+        counted: the cost that counts from now on, by counter.
+        changes: the amount to add to each counter. Negative where more was reserved.
     """
 
     counted: Mapping[str, int]
@@ -212,12 +212,12 @@ def settlement(
     reserved: Mapping[str, int] | None,
     counted_before: Mapping[str, int] | None,
 ) -> Settlement:
-    """Put what an answer cost in the place of what was reserved, or counted before.
+    """Replace what was reserved or counted for an answer by its true cost.
 
     Args:
-        counters: it counts to these if nothing was reserved or counted.
-        reserved: by counter. None: nothing is.
-        counted_before: by an earlier owner, whose end of the answer does not stand.
+        counters: the counters of an answer without reservation.
+        reserved: the reservation by counter. None: there is none.
+        counted_before: the cost that an earlier owner has counted, whose end was replaced.
     """
     held: Counter[str] = Counter()
     for amounts in (reserved, counted_before):

@@ -1,4 +1,4 @@
-"""What a message or a connection is counted to, and how it is taken back."""
+"""The accounts that a message or a connection is charged to, and how a charge is given back."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from evenflow.stream_core.tenants.accounts import Account
 from evenflow.stream_core.tenants.rates import NOTHING, Amount
 from evenflow.stream_core.tenants.tenant import QuotaLimits
 
-# Of an answer whose length nobody has said, before the first one has ended.
+# Of an answer without a maximum length, before the tenant's first answer has ended.
 _FIRST_OUTPUT_TOKENS = 256
 _MEAN_OVER = 8
 
 
 class Level(StrEnum):
-    """Whose bound it is."""
+    """The level of an account: the tenant, a key or a user."""
 
     TENANT = "tenant"
     KEY = "key"
@@ -43,12 +43,12 @@ class Caller(NamedTuple):
 
 
 class TokenDemand(NamedTuple):
-    """How much a message asks for, as far as it says.
+    """The tokens that a message may need.
 
     Args:
-        input_tokens: that the model reads, estimated (`estimated_tokens`).
-        longest: the most tokens that an answer may have. None: it doesn't say.
-        choices: how many answers it wants.
+        input_tokens: estimated by `estimated_tokens`.
+        longest: the maximum tokens of an answer. None: the request has none.
+        choices: the number of answers.
     """
 
     input_tokens: int
@@ -57,17 +57,17 @@ class TokenDemand(NamedTuple):
 
     @property
     def output_tokens(self) -> int | None:
-        """The most tokens of all answers. None: nothing bounds them."""
+        """The maximum tokens of all answers. None: there is none."""
         return None if self.longest is None else self.longest * self.choices
 
     def bounded(self, most: int | None) -> TokenDemand:
-        """The same with answers of at most `most` tokens. None: no bound."""
+        """The same with answers of at most `most` tokens. None: no limit."""
         if most is None or (self.longest is not None and self.longest <= most):
             return self
         return self._replace(longest=most)
 
     def estimate(self, of_tenant: Account) -> Amount:
-        """What it will use, as far as can be said before it is answered."""
+        """The amount that it will probably use."""
         output = self.output_tokens
         if output is None:
             output = math.ceil(of_tenant.mean_output) or _FIRST_OUTPUT_TOKENS
@@ -75,7 +75,7 @@ class TokenDemand(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """An account that counts it, and its limits."""
+    """An account with its limits."""
 
     level: Level
     account: Account
@@ -83,11 +83,11 @@ class Counted(NamedTuple):
 
 
 class Charge:
-    """A message that was charged, and its answer, which is counted until it is `released`.
+    """The charge of a message, whose answer is counted until it is `released`.
 
     Args:
         counted: the tenant's account, then those of the key and the user.
-        amount: the estimate. None: another task has charged it.
+        amount: the estimate. None: another node has charged it.
     """
 
     __slots__ = ("_amount", "_counted")
@@ -101,7 +101,7 @@ class Charge:
             self._add(amount, now)
 
     def settle(self, input_tokens: int, output_tokens: int, now: float) -> None:
-        """The answer has ended, and these are its tokens. It is counted no more."""
+        """Correct the charge of an answer that has ended, and count it no more."""
         if self._amount is not None:
             truth = Amount(self._amount.requests, input_tokens, output_tokens)
             self._add(truth.minus(self._amount), now)
@@ -110,13 +110,13 @@ class Charge:
         self.release()
 
     def cancel(self, now: float) -> None:
-        """The message was not accepted: give everything back."""
+        """Give everything back: the message was not accepted."""
         if self._amount is not None:
             self._add(NOTHING.minus(self._amount), now)
         self.release()
 
     def release(self) -> None:
-        """Count the answer no more, and leave what was charged. A later call changes nothing."""
+        """Count the answer no more, and keep its charge. A later call changes nothing."""
         for each in self._counted:
             each.account.answers -= 1
         self._counted, self._amount = (), None
@@ -128,7 +128,7 @@ class Charge:
 
 
 NO_CHARGE = Charge((), None, 0.0)
-"""Of a message that nobody's bounds count."""
+"""The charge of a caller without limits."""
 
 
 class Connected:
@@ -149,10 +149,10 @@ class Connected:
 
 
 NOT_COUNTED = Connected(())
-"""A connection that nobody's bounds count."""
+"""The connection of a caller without limits."""
 
 
 def _remember(account: Account, output_tokens: int) -> None:
-    """Let an answer's length be part of the mean."""
+    """Add an answer's length to the mean."""
     before = account.mean_output or float(_FIRST_OUTPUT_TOKENS)
     account.mean_output = before + (output_tokens - before) / _MEAN_OVER

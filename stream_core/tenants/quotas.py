@@ -1,4 +1,4 @@
-"""Quotas: how much a minute, and how many at once, a tenant, its keys and its users may."""
+"""Quotas of tenants, keys and users: rates a minute, and answers and connections at once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, QuotaLimits
 from evenflow.stream_core.tenants.tenant_activity import Activity
 
-# Nobody knows when an answer ends, or a connection.
-_AGAIN_MS = 1_000
+# The end of an answer or a connection can't be foreseen.
+_RETRY_AFTER_MS = 1_000
 
 
 def limit_name(level: Level, bound: str) -> str:
@@ -33,10 +33,10 @@ def limit_name(level: Level, bound: str) -> str:
     return f"{level}.{bound}"
 
 
-def refused_by_rate(counted: Sequence[Counted], amount: Amount, now: float) -> RateLimited | None:
-    """The refusal by the bound that has room last. None: all have.
+def rate_rejection(counted: Sequence[Counted], amount: Amount, now: float) -> RateLimited | None:
+    """The rejection by the rate that has room last. None: all have room.
 
-    It says when all have room, if nobody else comes meanwhile.
+    Its `Retry-After` is when all rates have room, if no other message is charged meanwhile.
     """
     waits = [
         (seconds, level, bound, limits)
@@ -48,7 +48,7 @@ def refused_by_rate(counted: Sequence[Counted], amount: Amount, now: float) -> R
     seconds, level, bound, limits = max(waits, key=lambda each: each[0])
     most, unit = getattr(limits, bound), bound.removesuffix("_per_minute").replace("_", " ")
     wait_ms = math.ceil(seconds * 1000)
-    return _refusal(
+    return _rejection(
         level,
         bound,
         f"this {level} may use {most} {unit} a minute, and less is left than this message may "
@@ -57,37 +57,37 @@ def refused_by_rate(counted: Sequence[Counted], amount: Amount, now: float) -> R
     )
 
 
-def refused_by_answers(counted: Sequence[Counted]) -> RateLimited | None:
-    """The refusal by who has as many answers as allowed. None: nobody has."""
+def concurrency_rejection(counted: Sequence[Counted]) -> RateLimited | None:
+    """The rejection if an account is at its limit of answers at once, else None."""
     for level, account, limits in counted:
         most = limits.answers_at_once
         if most is not None and account.answers + account.other_answers >= most:
-            return _refusal(
+            return _rejection(
                 level,
                 "answers_at_once",
                 f"this {level} may have {most} answers at once, and has them; the message was not "
                 "accepted, send it again when one has ended",
-                _AGAIN_MS,
+                _RETRY_AFTER_MS,
             )
     return None
 
 
-def refused_by_connections(counted: Sequence[Counted]) -> RateLimited | None:
-    """The refusal by who has as many connections as allowed. None: nobody has."""
+def connection_rejection(counted: Sequence[Counted]) -> RateLimited | None:
+    """The rejection if an account is at its limit of connections, else None."""
     for level, account, limits in counted:
         most = limits.connections
         if most is not None and account.connections + account.other_connections >= most:
-            return _refusal(
+            return _rejection(
                 level,
                 "connections",
                 f"this {level} may have {most} connections, and has them; close one, or connect "
                 "again later",
-                _AGAIN_MS,
+                _RETRY_AFTER_MS,
             )
     return None
 
 
-def _refusal(level: Level, bound: str, message: str, retry_after_ms: int) -> RateLimited:
+def _rejection(level: Level, bound: str, message: str, retry_after_ms: int) -> RateLimited:
     return RateLimited(
         message,
         code=f"{level}_limit",
@@ -106,12 +106,12 @@ _HINT_SECONDS = 60.0
 
 
 class BoundState(NamedTuple):
-    """A bound by the minute, and what is left of it.
+    """A rate limit, and what is left of it.
 
     Args:
-        level: whose it is.
+        level: of the account that has it.
         bound: its name in `QuotaLimits`.
-        resets_in: seconds until nothing of it is used.
+        resets_in: seconds until all of it is left.
     """
 
     level: Level
@@ -122,7 +122,7 @@ class BoundState(NamedTuple):
 
     @property
     def limit(self) -> str:
-        """Whose it is, and which."""
+        """Its level and name."""
         return limit_name(self.level, self.bound)
 
     @property
@@ -131,26 +131,26 @@ class BoundState(NamedTuple):
         return self.remaining < (1 - _NEARLY) * self.most
 
 
-def _nobody_is_told(_tenant: str, _refusal: RateLimited) -> None:
-    """Where no tenant is in shadow."""
+def _ignore(_tenant: str, _rejection: RateLimited) -> None:
+    """No tenant is in shadow."""
 
 
 class Quotas:
-    """What tenants, keys and users have used of their bounds.
+    """Counts what tenants, keys and users have used of their limits.
 
-    A message is charged when it is accepted, by an estimate, and corrected when its answer has
-    ended. Every `now` is in seconds of a clock that never goes back.
+    A message is charged by an estimate when it is accepted. The charge is corrected when its answer
+    has ended. Every `now` is in seconds of a clock that never goes back.
 
     Args:
-        tenants: have the bounds.
-        on_shadow: called with a tenant in shadow and the refusal that it would have got.
+        tenants: have the limits.
+        on_shadow: called with a tenant in shadow and the rejection that was not raised.
         most_users: how many users are remembered.
     """
 
     def __init__(
         self,
         tenants: Tenants,
-        on_shadow: Callable[[str, RateLimited], None] = _nobody_is_told,
+        on_shadow: Callable[[str, RateLimited], None] = _ignore,
         most_users: int = _MOST_USERS,
     ) -> None:
         self._tenants = tenants
@@ -162,7 +162,7 @@ class Quotas:
     # -- messages ----------------------------------------------------------------------------------
 
     def charge(self, payer: Caller, asked: TokenDemand, now: float) -> Charge:
-        """Charge a message that is about to be accepted: to all that count it, or to none.
+        """Charge a message that is about to be accepted to all of its accounts, or to none.
 
         Raises:
             RateLimited: a bound has no room for it. `limit` says which.
@@ -171,21 +171,21 @@ class Quotas:
         if not counted:
             return NO_CHARGE
         amount = _reserved(counted, asked.estimate(counted[0].account))
-        refusal = refused_by_answers(counted) or refused_by_rate(counted, amount, now)
-        if refusal is not None:
-            self._refuse(payer.tenant, refusal)
+        rejection = concurrency_rejection(counted) or rate_rejection(counted, amount, now)
+        if rejection is not None:
+            self._reject(payer.tenant, rejection)
             return NO_CHARGE
         charge = Charge(counted, amount, now)
         self._note_user(payer, counted, now)
         return charge
 
     def take_over(self, payer: Caller) -> Charge:
-        """Count an answer that another task began, and charged."""
+        """Count an answer that another node began, and charged."""
         counted = self._counted(payer)
         return Charge(counted, None, 0.0) if counted else NO_CHARGE
 
     def bounds_answers_of(self, tenant: str) -> bool:
-        """Whether the tenant has a bound of its own for answers at once."""
+        """Whether the tenant's record limits its answers at once."""
         return self._tenants.of(tenant).limits.answers_at_once is not None
 
     # -- connections -------------------------------------------------------------------------------
@@ -196,9 +196,9 @@ class Quotas:
         Raises:
             RateLimited: there are as many as allowed. `limit` says whose.
         """
-        refusal = refused_by_connections(self._counted(payer))
-        if refusal is not None:
-            self._refuse(payer.tenant, refusal)
+        rejection = connection_rejection(self._counted(payer))
+        if rejection is not None:
+            self._reject(payer.tenant, rejection)
 
     def connect(self, payer: Caller, now: float) -> Connected:
         """Count a connection, until it is closed."""
@@ -209,14 +209,14 @@ class Quotas:
         self._note_user(payer, counted, now)
         return connected
 
-    # -- what callers are told ---------------------------------------------------------------------
+    # -- reports to callers ------------------------------------------------------------------------
 
     def states(self, payer: Caller, now: float) -> list[BoundState]:
-        """Every bound by the minute that this one has."""
+        """The rate limits of a caller."""
         return [state for state, _ in self._states(payer, now)]
 
     def hints(self, payer: Caller, now: float) -> list[BoundState]:
-        """The bounds that are nearly used. Each is given at most once a minute."""
+        """The rate limits that are nearly used up. Each is reported at most once a minute."""
         return [
             state
             for state, account in self._states(payer, now)
@@ -230,17 +230,17 @@ class Quotas:
                 left, resets_in = bucket.remaining(most, now), bucket.empty_in(most, now)
                 yield BoundState(level, bound, most, left, resets_in), account
 
-    # -- several tasks -----------------------------------------------------------------------------
+    # -- several nodes -----------------------------------------------------------------------------
 
     def busy(self, now: float) -> list[str]:
-        """Who has used of their bounds lately, as `Activity` names them: all tenants and keys, and
-        the users who have used most of theirs.
+        """The accounts with recent use, as `Activity` names them: all tenants and keys, and the
+        users that have used most of their limits.
         """
         busy = [name for name, account in self._accounts if account.is_busy(now)]
         return busy + self._pressed.told(now)
 
     def activity(self, name: str) -> Mapping[str, int]:
-        """What one of these has been charged here, and has here now: the fields of `Activity`."""
+        """The charges of an account here, and its answers and connections: fields of `Activity`."""
         account = self._accounts_with(name).get(name)
         if account is None:
             return {}
@@ -248,9 +248,9 @@ class Quotas:
         return account.charged._asdict() | here
 
     def learned(self, others: Activity, now: float) -> None:
-        """Count what other tasks have charged since the last time, and have now.
+        """Count what other nodes have charged since the last time, and have now.
 
-        A negative amount was given back. Of who has no bounds nothing is counted.
+        A negative amount was given back. Accounts without limits are not counted.
         """
         accounts, limits = self._accounts_with(others.tenant), self._limits_of(others.tenant)
         if limits == NO_LIMITS:
@@ -281,7 +281,7 @@ class Quotas:
         return next((key.limits for key in keys), NO_LIMITS)
 
     def _counted(self, payer: Caller) -> Sequence[Counted]:
-        """The accounts that count for this one, the tenant's first. None where nothing is bound."""
+        """The accounts of a caller, the tenant's first. Empty: none has a limit."""
         if payer.shared:
             return ()
         tenant = self._tenants.of(payer.tenant)
@@ -300,17 +300,17 @@ class Quotas:
             counted.append(Counted(Level.USER, user, of_user))
         return counted
 
-    def _refuse(self, tenant: str, refusal: RateLimited) -> None:
-        """Refuse, unless the tenant is in shadow: then it is only told."""
+    def _reject(self, tenant: str, rejection: RateLimited) -> None:
+        """Raise a rejection, unless the tenant is in shadow: then only report it."""
         if not self._tenants.of(tenant).shadow:
-            raise refusal
-        self._on_shadow(tenant, refusal)
+            raise rejection
+        self._on_shadow(tenant, rejection)
 
 
 def _reserved(counted: Sequence[Counted], estimate: Amount) -> Amount:
-    """What is reserved: of the answer no more than the widest bound allows in a minute.
+    """The amount to reserve: of the answer at most what the widest rate allows in a minute.
 
-    Else who asks for the longest answer of all would keep all others out until it ends.
+    Otherwise one request for a very long answer would keep out all others until it ends.
     """
     bounds = [
         most

@@ -1,4 +1,4 @@
-"""Rates: how much a minute is used, with bursts of a minute's worth."""
+"""Rates a minute, with bursts of a minute's worth."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import NamedTuple
 from evenflow.stream_core.tenants.tenant import QuotaLimits
 
 _MINUTE = 60.0
-# Seconds. Times are sums of fractions: what is missing by less than this is there.
+# Seconds. Times are sums of fractions: a shorter wait is none.
 _ROUNDING = 1e-6
 
 
 class Amount(NamedTuple):
-    """What a message uses."""
+    """The amount that a message uses."""
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
     def of(self, bound: str) -> int:
-        """How much of it a bound counts."""
+        """The part of it that a rate limit counts."""
         match bound:
             case "requests_per_minute":
                 return self.requests
@@ -31,11 +31,11 @@ class Amount(NamedTuple):
         return self.input_tokens + self.output_tokens
 
     def plus(self, more: Amount) -> Amount:
-        """Both together."""
+        """The sum of both."""
         return Amount(*(mine + its for mine, its in zip(self, more, strict=True)))
 
     def minus(self, less: Amount) -> Amount:
-        """What this one has more. Negative where it has less."""
+        """The difference. Negative where this one has less."""
         return Amount(*(mine - its for mine, its in zip(self, less, strict=True)))
 
 
@@ -46,23 +46,23 @@ RATES = (
     "input_tokens_per_minute",
     "output_tokens_per_minute",
 )
-"""The bounds by the minute, as `QuotaLimits` names them."""
+"""The rate limits, as `QuotaLimits` names them."""
 
 
 def rates_in(limits: QuotaLimits) -> list[tuple[str, int]]:
-    """The bounds by the minute that are set, each with the most that it allows."""
+    """The rate limits that are set, each with its value."""
     given = ((name, getattr(limits, name)) for name in RATES)
     return [(name, most) for name, most in given if most is not None]
 
 
 class Bucket:
-    """What was used of one bound lately.
+    """The recent use of one rate limit, as a leaky bucket.
 
-    It drains all the time, a whole bound in a minute. Above the bound it is a debt, which has to
-    drain before there is room again.
+    It drains at the rate, so a full bucket in a minute. More than a full bucket is a debt, which
+    has to drain before there is room again.
 
-    Every `most` is the bound, and every `now` is in seconds of a clock that never goes back. A
-    bound may change between two calls.
+    Every `most` is the limit, which may change between two calls. Every `now` is in seconds of a
+    clock that never goes back.
     """
 
     __slots__ = ("_at", "_lately", "_used")
@@ -81,28 +81,28 @@ class Bucket:
         return self._used
 
     def lately(self, most: int, now: float) -> float:
-        """How much was put in within about a minute, whether or not it has drained."""
+        """The amount that was added within about a minute, drained or not."""
         self.used(most, now)
         return self._lately
 
     def remaining(self, most: int, now: float) -> int:
-        """How much more it takes at once, rounded down. 0 where there is a debt."""
+        """The room for more, rounded down. 0 where there is a debt."""
         return max(0, math.floor(most - self.used(most, now) + _ROUNDING))
 
     def empty_in(self, most: int, now: float) -> float:
-        """Seconds until nothing is in it."""
+        """Seconds until it is empty."""
         return self.used(most, now) * _MINUTE / most
 
     def wait(self, amount: int, most: int, now: float) -> float:
         """Seconds until there is room for `amount`. 0.0: there is.
 
-        More than a whole minute's worth has room once nothing is in it, and is a debt then.
+        More than a minute's worth has room once the bucket is empty, and is a debt then.
         """
         over = self.used(most, now) + min(amount, most) - most
         seconds = over * _MINUTE / most
         return seconds if seconds > _ROUNDING else 0.0
 
     def add(self, amount: int, most: int, now: float) -> None:
-        """Put `amount` in, whether or not there is room. A negative one is taken out."""
+        """Add `amount`, whether or not there is room. A negative one is removed."""
         self._used = max(0.0, self.used(most, now) + amount)
         self._lately = max(0.0, self._lately + amount)

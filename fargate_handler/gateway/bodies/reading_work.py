@@ -1,7 +1,7 @@
-"""Reads requests: rate-limited by sender, and large ones in a thread beside the event loop.
+"""Parses requests: rate-limited by address, and large ones in a thread beside the event loop.
 
-There is one thread, and senders take turns. Python runs one thread at a time, so the event loop
-waits for it, but for a millisecond at most.
+There is one thread, which serves addresses round-robin. Python runs one thread at a time, so the
+event loop waits for it, but for a millisecond at most.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _T = TypeVar("_T")
 
 
 class ReadingWork:
-    """Reads requests, and limits the bytes a second of each sender.
+    """Parses requests, and limits the bytes a second of each address.
 
     Args:
         monotonic: seconds on a clock that never goes back.
@@ -105,10 +105,10 @@ class ReadingWork:
         self._thread = ThreadPoolExecutor(1, "reading", in_short_turns)
 
     def check(self, line: Line) -> None:
-        """Check the reading rate of a sender.
+        """Check the rate of bytes of a line's address.
 
         Raises:
-            RateLimited: too many bytes were read for it lately.
+            RateLimited: too many bytes were read for it recently.
         """
         seconds = self._rates.empty_for(line.address, line.tenant, self._monotonic())
         if seconds:
@@ -120,7 +120,7 @@ class ReadingWork:
             )
 
     def count(self, line: Line, size: int) -> None:
-        """Count `size` bytes that are read for a sender."""
+        """Count `size` bytes that are read for a line's address."""
         self._rates.spend(line.address, line.tenant, self._monotonic(), size)
 
     async def read(
@@ -180,9 +180,7 @@ class ReadingWork:
         return request
 
     async def run(self, line: Line, size: int, work: Callable[..., _T], *arguments: object) -> _T:
-        """Do work on a request. Work on a large one waits for its sender's turn, and runs in the
-        thread.
-        """
+        """Do work on a request. Work on a large one waits for its turn, and runs in the thread."""
         if size <= _SMALL_BYTES:
             return work(*arguments)
         async with self._turns.turn(line):

@@ -47,8 +47,8 @@ from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
 
 READERS_OF_TASK = "readers"
-"""The query parameter by which another task asks for readers: `all` at the owner of a response,
-`here` at a task that copies it.
+"""The query parameter of another node's call for readers: `all` at the owner of a response, `here`
+at a node that copies it.
 """
 
 _UNKNOWN_PATH_COST = 1
@@ -77,7 +77,7 @@ CALL_REJECTIONS: Sequence[Rejection] = (
 
 
 class CallIntake:
-    """Admits calls by the terms of their routes, before the endpoints are called."""
+    """Checks calls by the terms of their routes, before the endpoints are called."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -170,7 +170,7 @@ class CallIntake:
 
 
 def _is_by_task(request: web.Request, route: Route) -> bool:
-    """Whether another task calls that copies the response."""
+    """Whether another node calls that copies the response."""
     if route is EVENTS:
         return number_of_query(request, "joined", 1) == 0
     return route is PRESENCE and READERS_OF_TASK in request.query

@@ -1,4 +1,4 @@
-"""Errors that no endpoint has answered, each in the shape of the API that was called."""
+"""Answers errors that no endpoint has handled, in the shape of the API that was called."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def anthropic_error_answer(error: EvenflowError, request_id: str = "") -> web.Re
 
 @web.middleware
 async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-    """Turn every error, ours or aiohttp's, into an answer, and log each that is refused."""
+    """Turn every error, ours or aiohttp's, into an answer, and log it."""
     answer = await _answered(request, handler)
     code = answer.get(ERROR_CODE)
     if code is not None:
@@ -99,10 +99,10 @@ async def _answered(request: web.Request, handler: RequestHandler) -> web.Stream
     except web.HTTPException as refused:
         if refused.status < 400:
             raise
-        return _refused_by_http(request, refused)
+        return _http_error(request, refused)
     except web.RequestPayloadError:
         # The body doesn't match its headers.
-        return _refused_by_http(
+        return _http_error(
             request, web.HTTPBadRequest(reason="the body cannot be decoded; nothing was accepted")
         )
     except Exception:
@@ -111,15 +111,15 @@ async def _answered(request: web.Request, handler: RequestHandler) -> web.Stream
 
 
 async def expectation(request: web.Request) -> web.StreamResponse | None:
-    """Answer `Expect`: tell the client to go on, or refuse."""
+    """Answer the header `Expect`: with 100, or an error."""
     if request.headers.get("Expect", "").lower() != "100-continue":
-        return _refused_by_http(request, web.HTTPExpectationFailed())
+        return _http_error(request, web.HTTPExpectationFailed())
     if request.transport is not None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     return None
 
 
-def _refused_by_http(request: web.Request, refused: web.HTTPException) -> web.Response:
+def _http_error(request: web.Request, refused: web.HTTPException) -> web.Response:
     if isinstance(refused, web.HTTPNotFound):
         return error_in_shape(request, path_not_found(request.path))
     if isinstance(refused, web.HTTPMethodNotAllowed):

@@ -1,4 +1,4 @@
-"""Tells callers of `/v1` how much they have left, where they have bounds."""
+"""Adds rate limit headers to the answers of `/v1`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _READABLE = "Access-Control-Expose-Headers"
 
 
 class RateAnswers:
-    """Adds the headers of rates to answers, in the form of the API that was called."""
+    """Adds the headers in the form of the API that was called."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
 
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
-        """Add the headers to an answer that is about to be sent."""
+        """Add the headers to an answer, if its caller has rate limits."""
         payer = payer_of(request, self._context.access)
         kind = protocol_at(request.path, request.headers).rate_headers
         if payer is None or kind is None:

@@ -1,4 +1,4 @@
-"""The senders of requests, by their verified credentials, and what their requests count for."""
+"""Verifies who sends a request, by its credential, and finds what it counts for."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Sender(NamedTuple):
     """The sender of a request: a tenant, and what its verified credential says of it.
 
     `session`: the session of its token. None: it has no session's token.
-    `known`: whether it has a key or a token. Otherwise only its address is known.
+    `known`: whether it has a key or a token. Otherwise its address alone is known.
     `traceparent`: the trace of its request. Empty: none.
     `key`: the id of the tenant's key. Empty: none.
-    `slo_ttft_ms`: within how many milliseconds the first token is wanted.
-    `identified`: whether an identity provider names the user. Then names that the user chooses are
-    unique to the user, also within the tenant.
+    `slo_ttft_ms`: the wanted time to the first token, in milliseconds.
+    `identified`: whether an identity provider names the user. Then the names that the user chooses
+    are unique to the user.
     `retries`: whether its client retries by itself after each failure.
     `expires_at`: when its token expires, in seconds since the epoch.
     `may`: the rights of the session's token. Those of a tenant's key are in its scopes.
@@ -83,7 +83,7 @@ class Sender(NamedTuple):
         return Caller(self.tenant, self.key, self.user, address=self.address)
 
     def own(self, name: str) -> str:
-        """A name that the sender chooses, made unique to the user where that is identified."""
+        """A name that the client has chosen, made unique to its user if that is identified."""
         if not self.identified:
             return name
         # Two pairs never have the same text: the last line is the user, or empty.
@@ -91,12 +91,13 @@ class Sender(NamedTuple):
         return f"{name}\n{user}"
 
     def own_digest(self, digest: str) -> str:
-        """A digest in an id that the sender received, made unique likewise."""
+        """A digest in an id that the client has received, made unique likewise."""
         return text_digest(self.own(digest)) if self.identified else digest
 
     def user_or(self, named: str) -> str:
-        """The user, who may be `named` by a backend. A page with a session's token names no user:
-        it could use up the limits of another one.
+        """The user of the credential, or the one that a backend has `named`.
+
+        A page with a session's token can't name a user: it could use up another one's limits.
         """
         return self.user or ("" if self.session else named)
 
@@ -167,7 +168,7 @@ def _retries(headers: Mapping[str, str]) -> bool:
 
 
 def note_user(request: web.Request, sender: Sender, named: str) -> None:
-    """Note which user a request of this sender names."""
+    """Count a request for the user that it names."""
     request[PAYER] = request[PAYER]._replace(user=sender.user_or(named))
 
 
@@ -176,8 +177,8 @@ def sender_with(
 ) -> Sender:
     """The sender with a key or token.
 
-    If no tenant ever had a key, it is the open tenant: OpenAI's clients always send some key. If
-    this task doesn't know the tenants' keys, a session's token is needed.
+    If no tenant ever had a key, it is the open tenant, whatever key the client sends: OpenAI's
+    clients always send one. Without the tenants' keys, only a session's token is accepted.
 
     Raises:
         AuthenticationFailed: the key is wrong, or the token is not valid.
@@ -237,12 +238,12 @@ def counted_caller(context: GatewayContext, sender: Sender) -> Caller:
 
 
 def reading_line(context: GatewayContext, sender: Sender) -> Line:
-    """The queue in which a sender's requests wait to be read, and whose rate they use."""
+    """The line in which a sender's requests wait to be read. Its rate counts their bytes."""
     return Line(*context.access.sender(sender.tenant, sender.address))
 
 
 def first_token_ms(request: web.BaseRequest) -> int | None:
-    """Within how many milliseconds the first token is wanted. None: when it can come.
+    """The wanted time to the first token, in milliseconds. None: the request has none.
 
     Raises:
         InvalidRequest: the header is no whole number from 1 on.
@@ -255,7 +256,7 @@ def first_token_ms(request: web.BaseRequest) -> int | None:
 
 def digest_of(key: str, sender: Sender) -> str:
     """The digest that names the channel of an `Idempotency-Key`: 40 hexadecimal digits."""
-    # It is bound to its sender: a guessed key gives no other sender's answer.
+    # It is bound to its sender: with a guessed key no other sender receives the answer.
     return text_digest(sender.own(key) if sender.known else f"{key}\n{sender.address}")
 
 

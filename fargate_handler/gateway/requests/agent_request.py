@@ -1,4 +1,4 @@
-"""The request to the model: what the client sent, and what the agent of its session adds."""
+"""Requests of chat interfaces: with the agent's settings, each behind the chat's last message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from evenflow.stream_core.base.errors import Conflict, InvalidRequest, Overloade
 from evenflow.stream_core.protocols.openai_chat.parameters import AnswerParameters
 from evenflow.stream_core.session.conversation import Turn
 
-# How often another request of the same chat may be quicker.
+# Attempts while other requests of the same chat are accepted first.
 _TRIES = 4
 
 
@@ -40,10 +40,10 @@ async def submit_as_next(
     size: int,
     kind: MessageKind = INTERFACE,
 ) -> Submission:
-    """Submit a request after the last message of its channel, whichever task accepted that.
+    """Submit a request after the last message of its channel, whichever node accepted that.
 
-    Once it is written it is accepted, even if its client disconnects. A `message_id` that was used
-    before gives the response of that message.
+    It is accepted even if its client disconnects now. The same `message_id` always gives the same
+    response.
 
     Args:
         size: the memory that the request takes, in bytes.
@@ -94,7 +94,7 @@ def agent_request_of(
 ) -> AgentRequest:
     """The request to the model for a conversation.
 
-    The agent is that of the sender's session, otherwise the default one.
+    The agent is the session's, otherwise the tenant's default one.
 
     Raises:
         NotFound: there is no such model, or the agent no longer exists.
@@ -127,7 +127,7 @@ def agent_request_of(
 
 
 def _options(agent: Agent, parameters: AnswerParameters) -> ModelOptions:
-    """The request's options, otherwise the agent's. Of two lengths the shorter one counts."""
+    """The request's options, otherwise the agent's. The shorter of two lengths counts."""
     effort = parameters.reasoning_effort
     return ModelOptions(
         max_tokens=parameters.max_tokens,

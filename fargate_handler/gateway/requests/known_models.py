@@ -1,4 +1,4 @@
-"""The names by which requests may ask for the model."""
+"""Checks and chooses the models that requests name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import InvalidRequest, NotFound
 
-_MOST_NAMED = 20
+_MAX_NAMES = 20
 
 
 def check_model(name: str, context: GatewayContext, tenant_id: str) -> None:
@@ -28,10 +28,10 @@ def check_model(name: str, context: GatewayContext, tenant_id: str) -> None:
 def chosen_model(
     name: str, context: GatewayContext, tenant_id: str, session: Channel | None
 ) -> str:
-    """The model that a request names. Without a name it is the agent's, or the only one.
+    """The model of a request: the one that it names, otherwise the agent's, or the only one.
 
     Args:
-        session: the session of the request's token. Without one it is the tenant's default agent.
+        session: the session of the request's token. None: the tenant's default agent counts.
 
     Raises:
         NotFound: there is no such model, or the tenant may not use it.
@@ -46,7 +46,7 @@ def chosen_model(
         return of_agent
     if len(usable) == 1:
         return usable[0]
-    names = ", ".join(usable[:_MOST_NAMED])
+    names = ", ".join(usable[:_MAX_NAMES])
     raise InvalidRequest(
         "model is required, unless there is only one or the agent has one; nothing was generated. "
         f"Name one of: {names}",
@@ -57,7 +57,7 @@ def chosen_model(
 
 def _model_of_agent(context: GatewayContext, tenant_id: str, session: Channel | None) -> str:
     agents = context.agents
-    with suppress(NotFound):  # an agent that no longer exists has no model
+    with suppress(NotFound):  # the agent no longer exists
         chosen = (
             agents.chosen(None, context.tenants.of(tenant_id).agents)
             if session is None

@@ -1,4 +1,4 @@
-"""Where a stream goes on whose request is sent again with its `Idempotency-Key`."""
+"""Resumes the stream of a request that is sent again with its `Idempotency-Key`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.stream_core.log.response_log import EVERYTHING
 
 
 def last_event(header: str | None, *, has_key: bool) -> EventId:
-    """Where the client's stream broke off. Without the header, it has nothing.
+    """The last event that the client has received. Without the header, it has none.
 
     Raises:
         InvalidRequest: it is not the id of a chunk, or there is no key that names the response.
@@ -32,7 +32,7 @@ def last_event(header: str | None, *, has_key: bool) -> EventId:
 async def resume_appending(
     context: GatewayContext, stream: ResponseStream, last: EventId
 ) -> Resumption:
-    """Where a client resumes that has everything up to `last`, and can't take anything back.
+    """Where a client resumes after the event `last`, if it can't retract text.
 
     Raises:
         Gone: what it has is not on record.

@@ -1,6 +1,6 @@
-"""Takes a request in: its body, and the message that it becomes.
+"""Reads a request's body, and submits the message that it becomes.
 
-It is the only message of a session of its own, so it has everything that messages have.
+A request is the only message of a session of its own.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ async def read_request(
 ) -> _T:
     """Read and parse a body, which a known sender may have compressed.
 
-    Only received bytes count: a sender that announces many and sends none takes no memory.
+    Only received bytes are counted, whatever `Content-Length` says.
 
     Args:
-        parse: makes an object of the body. It may run in another thread.
+        parse: parses the body. It may run in another thread.
 
     Raises:
         UnsupportedMediaType: it comes in an encoding that is not taken.
@@ -87,7 +87,7 @@ async def submit_request(
     terms: MessageTerms,
     size: int,
 ) -> ResponseStream:
-    """Submit a request, and return its response. A key that was used before gives the same one.
+    """Submit a request, and return its response. The same key always gives the same response.
 
     Args:
         size: the memory that the request takes, in bytes.
@@ -109,7 +109,7 @@ async def submit_event(
     """Submit a message with a whole request, and return its response.
 
     Args:
-        stays: whether the response goes on if its sender leaves.
+        stays: whether the response continues if its client disconnects.
 
     Raises:
         NotPermitted: it is the response of an earlier request, and the sender may not read.
@@ -143,7 +143,7 @@ async def submit_event(
 
 
 def check_may_repeat(sender: Sender, submission: Submission) -> None:
-    """Check that a sender may read a response, if it is that of an earlier request.
+    """Check that a sender may read the response of an earlier request.
 
     Raises:
         NotPermitted: the sender may not read it.
@@ -168,10 +168,10 @@ def checked_key(key: str | None) -> str | None:
 
 
 def timeout_ms(request: web.Request, given: int | None = None) -> int | None:
-    """The most milliseconds that the whole answer may take. None: no limit of the sender's.
+    """The deadline of the whole answer, in milliseconds. None: the request has none.
 
     Args:
-        given: what the body says, which comes before the header.
+        given: the body's value, which overrides the header.
 
     Raises:
         InvalidRequest: the header is no whole number from 1 on.
@@ -183,7 +183,7 @@ def timeout_ms(request: web.Request, given: int | None = None) -> int | None:
 
 
 def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
-    """Stop the model if it still runs, and forget the answer: nobody can come back for it."""
+    """Stop the model if it still runs, and drop the answer: no client can resume it."""
     if stream.log.closed:
         context.orchestrator.responses.drop(stream)
     else:
@@ -191,7 +191,7 @@ def leave_response(context: GatewayContext, stream: ResponseStream) -> None:
 
 
 async def _stop(context: GatewayContext, stream: ResponseStream) -> None:
-    """Cancel it, whichever task generates it by now."""
+    """Cancel a response, whichever node generates it now."""
     held = await context.orchestrator.find(stream.response_id, stream.channel)
     if (await context.orchestrator.cancel(held)).terminal:
         context.orchestrator.responses.drop(held)
@@ -225,7 +225,7 @@ def event_of(
     asked: WholeRequest,
     terms: MessageTerms,
 ) -> IncomingMessage:
-    """The message that a request becomes, the only one of its channel."""
+    """The message of a request, the only one of its channel."""
     kind = kind.sent_with(sender.session)
     if sender.retries and kind.is_told_at_once:
         kind = kind.model_copy(update={"client_retries": True})

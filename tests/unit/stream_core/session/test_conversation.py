@@ -4,7 +4,7 @@ import tracemalloc
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.base.errors import Conflict, InvalidRequest, RateLimited
@@ -91,7 +91,7 @@ def test_the_model_is_given_so_many_messages_however_short_they_are() -> None:
         turns = exchange(conversation, f"m{number}", "a", "b", now=float(number))
     assert len(turns) == 15
     assert turns[-1] == Turn("user", "a")
-    assert len(conversation.told_before(1)) == 16
+    assert len(conversation.history_sizes(1)) == 16
 
 
 # -- idempotency -----------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def edited() -> StoredConversation:
 def test_an_older_version_is_read_from_the_ledger_and_gone_on_with() -> None:
     conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     conversation.catch_up(edited(), "task")
-    assert [conversation.has_at_hand(f"m{n}") for n in range(1, 5)] == [False, False, True, True]
+    assert [conversation.is_in_version(f"m{n}") for n in range(1, 5)] == [False, False, True, True]
     with pytest.raises(InvalidRequest) as refusal:
         conversation.check("m5", "m4", parent_message_id="m2")
     assert refusal.value.param == "parent_message_id"
@@ -338,7 +338,7 @@ def test_a_question_of_an_older_version_is_edited() -> None:
     conversation.check("m5", "m4", "m2")
     turns = conversation.accept("m5", "rsp_m5", "two!", 0.0, "m2")
     assert [turn.text for turn in turns] == ["m1?", "1.", "two!"]
-    assert not conversation.has_at_hand("m2")
+    assert not conversation.is_in_version("m2")
 
 
 def test_a_stale_client_is_refused_whichever_version_it_goes_on_with() -> None:
@@ -366,7 +366,7 @@ def test_a_message_of_another_version_is_answered_late_with_its_own_history() ->
     conversation.catch_up(edited(), "task", "m2")
     turns = conversation.begin_late("m4", "m4?", edited())
     assert [turn.text for turn in turns] == ["m3?", "3.", "m4?"]
-    assert conversation.has_at_hand("m2"), "what the next message goes on with stays"
+    assert conversation.is_in_version("m2"), "what the next message goes on with stays"
     turns = conversation.begin_late("m2", "m2?", edited())
     assert [turn.text for turn in turns] == ["m1?", "1.", "m2?"]
 
@@ -376,7 +376,7 @@ def test_versions_count_as_messages_that_are_remembered() -> None:
     conversation = Conversation(limits, 0.0, MemoryPart(2**40))
     for number in range(9):
         exchange(conversation, f"m{number}", "?", ".")
-    assert not conversation.has_at_hand("m0")
+    assert not conversation.is_in_version("m0")
 
 
 def test_after_a_refused_edit_the_whole_version_is_read_again() -> None:
@@ -395,7 +395,7 @@ def test_of_a_conversation_that_grows_shorter_the_model_is_told_what_fits() -> N
     conversation.catch_up(stored, "task")
     assert (conversation.lacks("m3"), conversation.lacks("m2", "m2")) == (False, True)
     conversation.catch_up(stored, "task", "m2", "m2")
-    sizes = conversation.told_before(4, "m2")
+    sizes = conversation.history_sizes(4, "m2")
     turns = conversation.accept("m4", "rsp_m4", "two!", 0.0, "m2")
     assert [turn.text for turn in turns] == ["m1?", "1.", "two!"]
     assert sorted(sizes) == [2, 3]
@@ -449,6 +449,7 @@ def test_the_history_is_the_newest_turns_that_fit_and_always_ends_with_the_messa
             everything.append(Turn("assistant", answer))
 
 
+@example([("", ""), ("", "")], 0, None)
 @given(TEXTS, st.integers(0, 100), st.none() | st.integers(0, 20))
 def test_before_a_message_is_accepted_it_is_known_how_long_its_history_will_be(
     texts: list[tuple[str, str]], most: int, replaced: int | None
@@ -460,7 +461,7 @@ def test_before_a_message_is_accepted_it_is_known_how_long_its_history_will_be(
     text, replaces = texts[0][0], None if replaced is None else f"m{replaced}"
     if replaces is not None and conversation.known_response(replaces) is None:
         replaces = None
-    sizes = conversation.told_before(len(text.encode()), replaces)
+    sizes = conversation.history_sizes(len(text.encode()), replaces)
     turns = conversation.accept("next", "rsp_next", text, 0.0, replaces)
     assert sorted(sizes) == sorted(len(turn.text.encode()) for turn in turns[:-1])
 
