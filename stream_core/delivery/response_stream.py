@@ -406,7 +406,7 @@ class ResponseStream:
         self._end()
 
     def cancel(self, finish_reason: Cancelled = "cancelled") -> None:
-        """Cancel the response: a client requested it, or nothing reads it. Its text stays."""
+        """Cancel the response: a client requested it, or it has no reader. Its text stays."""
         self._fire(ResponseEvent.CANCEL)
         self.finish_reason = finish_reason
         self._end()

@@ -322,7 +322,7 @@ class SessionRequest(FromClient):
 
     @property
     def names_tenant(self) -> bool:
-        """Whether the tenant was named. Otherwise it may be told by its key."""
+        """Whether the tenant was named. Otherwise its key may name it."""
         return "tenant" in self.model_fields_set
 
 
@@ -640,16 +640,16 @@ def parse(adapter: TypeAdapter[T], body: bytes | bytearray) -> T:
 
 def _invalid(error: ValidationError) -> InvalidRequest:
     first = error.errors(include_url=False, include_context=True, include_input=False)[0]
-    kind, told = first["type"], "nothing was changed"
+    kind, kept = first["type"], "nothing was changed"
     what = "there is no such field" if kind == "extra_forbidden" else first["msg"]
     if kind == "json_invalid":
-        return InvalidRequest(f"this is not JSON ({first['msg']}); {told}", code="invalid_json")
+        return InvalidRequest(f"this is not JSON ({first['msg']}); {kept}", code="invalid_json")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return InvalidRequest(
             f"`type` must be one of {first.get('ctx', {}).get('expected_tags', 'the protocol')}; "
-            f"{told}"
+            f"{kept}"
             if kind == "union_tag_invalid"
-            else f"the frame needs a `type`; {told}",
+            else f"the frame needs a `type`; {kept}",
             code="unknown_type",
             param="type",
         )
@@ -661,7 +661,7 @@ def _invalid(error: ValidationError) -> InvalidRequest:
     ]
     where = ".".join(path) or "the message"
     return InvalidRequest(
-        f"{where}: {what}; {told}", code="invalid_field", param=".".join(path) or None
+        f"{where}: {what}; {kept}", code="invalid_field", param=".".join(path) or None
     )
 
 

@@ -163,7 +163,7 @@ class SocketSession(ABC):
         return self._violate(Violation(code, "this is no frame of the protocol"), now)
 
     def timer(self, now: float) -> list[Output]:
-        """A timer has ended: ping, or give up a client that is silent or doesn't let go."""
+        """A timer has ended: ping, or give up a client that is silent or doesn't close."""
         if self._fire(SessionEvent.BEAT):
             return self._heartbeat(now)
         if self.state is SessionState.CLOSING and now < self._close_by:
