@@ -103,7 +103,7 @@ class ReaderFlow:
         self._fire(FlowEvent.CONTINUE)
         return True
 
-    def holds_model(self, log_bytes: int) -> bool:
+    def pauses_model(self, log_bytes: int) -> bool:
         """Whether the reader pauses, and the log has grown by the pause window since."""
         return (
             self.state is FlowState.PAUSED

@@ -28,7 +28,7 @@ class Reader(Protocol):
         """The next index to deliver. 0 for a reader that is only notified of news."""
 
     @property
-    def holds_model(self) -> bool:
+    def pauses_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it."""
 
     def deliver(self, now: float, jitter: float | None) -> None:
@@ -41,7 +41,7 @@ class Reader(Protocol):
     def queued(self, place: QueuePlace) -> None:
         """The response waits for the model at this place. Must not wait or raise."""
 
-    def start_again(self) -> None:
+    def announce_start(self) -> None:
         """Announce the changed beginning of the answer, before its text. Must not wait or raise."""
 
     def lost(self) -> None:

@@ -12,7 +12,7 @@ from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 from evenflow.stream_core.delivery.paced_cursor import Reader
 
-MOST_NAMED = 50
+MAX_NAMED_READERS = 50
 """How many readers are named: the first ones to come. The others are counted."""
 _PAUSE_SECONDS = 1.0
 
@@ -38,7 +38,7 @@ def present_readers(readers: Mapping[Reader, float]) -> Present:
     clients = [(each, since) for each, since in readers.items() if each.user is not None]
     named = tuple(
         PresentReader(each.user or "", each.transport, since)
-        for each, since in clients[:MOST_NAMED]
+        for each, since in clients[:MAX_NAMED_READERS]
     )
     return Present(named, len(clients))
 
@@ -50,7 +50,7 @@ def together(parts: Iterable[Present]) -> Present:
         readers += part.readers
         count += part.count
     readers.sort(key=lambda reader: reader.since)
-    return Present(tuple(readers[:MOST_NAMED]), count)
+    return Present(tuple(readers[:MAX_NAMED_READERS]), count)
 
 
 class Listener(Protocol):

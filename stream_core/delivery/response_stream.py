@@ -317,7 +317,7 @@ class ResponseStream:
         self._fire(ResponseEvent.START)
         self.figures.began_at = self._monotonic()
 
-    def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
+    def adopt_log(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
         """Go on with the response of an earlier owner as its owner of `epoch`.
 
         The earlier text stands until `restart`.
@@ -383,7 +383,7 @@ class ResponseStream:
             self.history_dropped += messages
             self.history_dropped_by = by
             for reader in [*self.readers]:
-                reader.start_again()
+                reader.announce_start()
 
     def substitute(self, text: str, error: dict[str, Any] | None = None) -> None:
         """Use a fallback in the model's place, because of `error`. `complete` delivers it."""
@@ -476,7 +476,7 @@ class ResponseStream:
         self.log.extend(entries)
         self.delivery.deliver_unpaced()
 
-    def end_like(
+    def copy_ending(
         self,
         state: ResponseState,
         *,

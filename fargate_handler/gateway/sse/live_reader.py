@@ -119,7 +119,7 @@ class LiveReader(ABC):
 
     @property
     @abstractmethod
-    def holds_model(self) -> bool:
+    def pauses_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ class LiveReader(ABC):
     def queued(self, place: QueuePlace) -> None:
         """Tell the client where the response waits for the model, if its protocol can."""
 
-    def start_again(self) -> None:
+    def announce_start(self) -> None:
         """Tell the client how the answer begins, if its protocol does."""
         return
 
