@@ -204,11 +204,12 @@ class ResponseStream:
             ResponseFull: the response has reached its size limit. The model must stop.
             LogClosed: the response has ended, for example because it was cancelled.
         """
-        log, allowance, batch, delivery = self.log, self.allowance, self._batch, self.delivery
+        log, allowance = self.log, self.allowance
         if log.text_bytes >= allowance.full_at:
             raise ResponseFull
         if not token:
             return
+        batch, delivery = self._batch, self.delivery
         if len(token) > batch.longest_text:
             self._push_unbatched(token)
             return

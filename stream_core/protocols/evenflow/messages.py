@@ -420,8 +420,8 @@ class ResponseStart(FromServer):
     this task has it from: from itself (`owner`), from the owner (`peer`), or from the `store`.
     `history_dropped` is there if the model does not receive the whole conversation: the number of
     its oldest messages that are left out, by the bound `history_dropped_by`. Only the task that
-    accepted the message sends it. Where the model rejects the conversation as too long and receives less, the
-    frame comes again.
+    accepted the message sends it. Where the model rejects the conversation as too long and receives
+    less, the frame comes again.
     """
 
     type: Literal["chat.response.start"]
