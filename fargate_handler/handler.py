@@ -393,7 +393,7 @@ class Handler:
     def _tell_their_slots(self, departures: Departures[Movable], most: int | None = None) -> None:
         """Tell the next clients when to reconnect."""
         now = self._monotonic()
-        for slot, client in departures.to_tell(most):
+        for slot, client in departures.next_departures(most):
             client.ask_to_reconnect("this node is leaving", int(max(0.0, slot - now) * 1000))
 
     def _close_those_whose_slot_is_over(self, departures: Departures[Movable]) -> None:

@@ -88,7 +88,7 @@ def slots_of(milliseconds: int) -> int:
 
 
 class DeliveryClock(TimerWheel):
-    """A wheel whose slots have a time, and the intervals of all streams' deliveries.
+    """A wheel with a time for each slot, and the intervals of all streams' deliveries.
 
     Args:
         now: seconds on any monotonic clock.
@@ -141,7 +141,7 @@ class DeliveryClock(TimerWheel):
         return slot
 
     def spread(self, earlier: int, interval: int) -> int:
-        """The slot for the next delivery of a stream whose interval has changed.
+        """The slot for the next delivery of a stream after a change of its interval.
 
         Streams that change at the same time get the slots between the two intervals in turn, so
         they don't continue together. `earlier` is 0 for a stream that begins.

@@ -52,24 +52,26 @@ class Departures(Generic[Client]):
         window = first_until - begun
         slots = reconnect_slots(len(clients), per_second, window)
         moments = (begun + slot for slot in slots)
-        self._to_tell = deque(zip(moments, clients, strict=True))
-        self._told: deque[tuple[float, Client]] = deque()
+        self._pending = deque(zip(moments, clients, strict=True))
+        self._notified: deque[tuple[float, Client]] = deque()
         self._put_back: deque[tuple[float, Client]] = deque()
         self._spacing = slot_spacing(len(clients), per_second, window)
         self._free = begun + len(clients) * self._spacing + _PATIENCE_SECONDS
         self._until = until
 
-    def to_tell(self, most: int | None = None) -> Iterator[tuple[float, Client]]:
+    def next_departures(self, most: int | None = None) -> Iterator[tuple[float, Client]]:
         """The next clients to notify of their slot, at most `most`, in the order of their slots."""
-        left = len(self._to_tell)
-        for _ in range(left if most is None else min(most, left)):
-            slot, client = self._to_tell.popleft()
-            self._told.append((slot + _PATIENCE_SECONDS, client))
+        pending = len(self._pending)
+        for _ in range(pending if most is None else min(most, pending)):
+            slot, client = self._pending.popleft()
+            self._notified.append((slot + _PATIENCE_SECONDS, client))
             yield slot, client
 
     def over(self, now: float) -> list[Client]:
-        """The clients whose slot has passed."""
-        return [client for waiting in (self._told, self._put_back) for client in _due(waiting, now)]
+        """The clients with a slot in the past."""
+        return [
+            client for waiting in (self._notified, self._put_back) for client in _due(waiting, now)
+        ]
 
     def put_back(self, client: Client, now: float) -> bool:
         """Give a client another slot, after all others. False when there is no time for one."""

@@ -297,7 +297,7 @@ class Blocks:
 
 
 class SealingBlocks(Blocks):
-    """Blocks for protocols whose clients drop unknown fields of a call."""
+    """Blocks for protocols with clients that drop unknown fields of a call."""
 
     __slots__ = ()
     seals_calls = True

@@ -52,7 +52,7 @@ class Kind(StrEnum):
 
 
 JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
-"""The kinds whose text is a delta. Neighbours with the same place join."""
+"""The kinds with a delta as their text. Neighbours with the same place join."""
 OF_TOKENS = JOINING | {Kind.CALL}
 """The kinds that consist of tokens of the model. Its server adds the other kinds."""
 _OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
@@ -74,7 +74,7 @@ CALL_EXTRA = "call_extra"
 CHUNK_EXTRA = "chunk_extra"
 """The name of data with fields of chunks, choices and usage, for clients of chat completions."""
 CUSTOM = "custom"
-"""The text of a call of a custom tool, whose arguments are no JSON."""
+"""The text of a call of a custom tool: its arguments are no JSON."""
 PART_BYTES = 16
 """Bytes that a part counts in a log's size, without its text, id and name."""
 

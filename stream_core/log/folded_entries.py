@@ -20,7 +20,7 @@ _LARGEST = 65_535
 # Pieces of common deltas stay below 512 bytes: Python puts those together. Larger ones would leave
 # holes in the heap, as large as what they keep.
 _PIECE = PIECE_DELTAS
-# The runs of nearly all logs: one run, whose end no index reaches.
+# The runs of nearly all logs: one run, with an end that no index reaches.
 _ONLY_TEXT: tuple[Content, ...] = ("",)
 _NO_ENDS = (sys.maxsize,)
 

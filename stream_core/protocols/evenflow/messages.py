@@ -70,7 +70,7 @@ class Question(FromClient):
         json_schema_extra={"oneOf": [{"required": ["text"]}, {"required": ["messages"]}]}
     )
 
-    # Before `text`, whose check reads it.
+    # Before `text`: the check of `text` reads it.
     messages: Annotated[list[RequestMessage], Field(min_length=1)] | None = None
     text: str = Field("", validate_default=True, json_schema_extra=_describe_text)
     params: GivenParams | None = None
