@@ -43,7 +43,7 @@ class ReplacingSink:
             ResponseFull: the response has reached its size limit.
             LogClosed: the response has ended.
         """
-        if token:
+        if token and not self._begun:
             self._begin()
         self._stream.push(token)
 

@@ -333,7 +333,7 @@ class Dispatcher:
         stream = self.new_stream(response_id, left.message.message_id, channel, kind)
         entries = left.stored.entries
         if entries or left.lease.epoch > 1:
-            stream.take_up(entries, left.lease.epoch, left.began_at)
+            stream.adopt_log(entries, left.lease.epoch, left.began_at)
         copy = workload.responses.held(response_id)
         if copy is not None:
             workload.responses.drop(copy)

@@ -221,14 +221,14 @@ class ResponseReplication:
 
     def _end_like(self, event: ResponseCompleted | ResponseFailed) -> None:
         if isinstance(event, ResponseFailed):
-            self.stream.end_like(ResponseState.ERROR, error=event.error)
+            self.stream.copy_ending(ResponseState.ERROR, error=event.error)
             return
         state = (
             ResponseState.CANCELLED
             if event.finish_reason in _CANCELLED
             else ResponseState.COMPLETED
         )
-        self.stream.end_like(
+        self.stream.copy_ending(
             state, finish_reason=event.finish_reason, usage=event.usage, degraded=event.degraded
         )
 
@@ -281,7 +281,7 @@ class ResponseReplication:
             self._end_as(head.ending)
 
     def _end_as(self, ending: Ending) -> None:
-        self.stream.end_like(
+        self.stream.copy_ending(
             ending.state,
             finish_reason=ending.finish_reason,
             usage=Usage(**ending.usage) if ending.usage else None,

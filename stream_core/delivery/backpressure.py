@@ -64,7 +64,7 @@ class Backpressure:
         """Decide anew whether the model pauses."""
         readers, stored, allowance = self._readers, self._stored_bytes, self._allowance
         all_pause = 0 < self.paused_readers >= len(readers) and all(
-            reader.holds_model for reader in readers
+            reader.pauses_model for reader in readers
         )
         self.paused = (
             all_pause

@@ -75,7 +75,7 @@ class Batch:
         """Append a long text as entries of its own, behind what waits.
 
         Args:
-            part: whose text it is. None: it is text of the answer.
+            part: the part that the text belongs to. None: it is text of the answer.
             full_at: bytes of the log at which nothing more is appended.
 
         Returns:

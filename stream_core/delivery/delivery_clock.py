@@ -20,7 +20,7 @@ class Due(Protocol):
 class TimerWheel:
     """Calls entries when their slot is reached.
 
-    An entry can't be taken out. One that no longer matters ignores the call, which costs less.
+    An entry can't be removed. One that no longer matters ignores the call, which costs less.
     """
 
     __slots__ = ("_done", "_slots", "position")
@@ -32,7 +32,7 @@ class TimerWheel:
         """The current slot. All slots before it are empty."""
 
     def put(self, entry: Due, slot: int) -> None:
-        """Call `entry.on_due` when the wheel reaches `slot`. One in the past is the current one."""
+        """Call `entry.on_due` when the wheel reaches `slot`. A past slot is the current one."""
         slot = max(slot, self.position)
         entries = self._slots.get(slot)
         if entries is None:
@@ -75,7 +75,7 @@ class TimerWheel:
 SLOT_MS = 10
 SLOT_SECONDS = SLOT_MS / 1000
 
-# When the clock is more than this behind, it gives up the lost time: it catches up without a rush.
+# When the clock is late by more than this, it skips the lost time instead of rushing to catch up.
 _SLIP_SECONDS = 0.250
 _SMOOTHING = 0.2
 # The load of less time says little.
@@ -83,12 +83,12 @@ _SHORTEST_WINDOW_SECONDS = 0.1
 
 
 def slots_of(milliseconds: int) -> int:
-    """The fewest slots that last so long."""
+    """The fewest slots that last at least `milliseconds`."""
     return ceil(milliseconds / SLOT_MS)
 
 
 class DeliveryClock(TimerWheel):
-    """A wheel whose slots have a time, and the intervals of all streams' deliveries.
+    """A wheel with a time for each slot, and the intervals of all streams' deliveries.
 
     Args:
         now: seconds on any monotonic clock.
@@ -141,10 +141,10 @@ class DeliveryClock(TimerWheel):
         return slot
 
     def spread(self, earlier: int, interval: int) -> int:
-        """The slot for the next delivery of a stream whose interval has changed.
+        """The slot for the next delivery of a stream after a change of its interval.
 
-        Those that change at the same time get the slots between the two intervals in turn, so they
-        don't go on together. `earlier` is 0 for a stream that begins.
+        Streams that change at the same time get the slots between the two intervals in turn, so
+        they don't continue together. `earlier` is 0 for a stream that begins.
         """
         places = interval - min(max(earlier, 1), interval) + 1
         sooner, self._spread = self._spread % places, self._spread + 1
@@ -174,7 +174,7 @@ class DeliveryClock(TimerWheel):
         self.load, self._read_position = self._load.read(now), self.position
         earlier = self.intervals.longest
         self.intervals.measured(self.load, speed)
-        # Within a window every stream takes up the new interval, also one that has just moved.
+        # Within a window every stream adopts the new interval, also one that has just moved.
         longest = max(earlier, self.intervals.longest)
         self._window = max(_SHORTEST_WINDOW_SECONDS, longest * SLOT_SECONDS)
 

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
-# Networks and clients bunch what is evenly spaced. With this room short windows keep the rate too.
-_ROOM = 1.2
+# Networks and clients bunch evenly spaced calls. With this headroom short windows keep the rate.
+_HEADROOM = 1.2
 
 
 def slot_spacing(clients: int, per_second: float, most_seconds: float) -> float:
@@ -15,7 +15,7 @@ def slot_spacing(clients: int, per_second: float, most_seconds: float) -> float:
 
     It is less where all the clients would take longer than `most_seconds`.
     """
-    return min(_ROOM / per_second, most_seconds / max(1, clients))
+    return min(_HEADROOM / per_second, most_seconds / max(1, clients))
 
 
 def reconnect_slots(clients: int, per_second: float, most_seconds: float) -> list[float]:
@@ -24,7 +24,7 @@ def reconnect_slots(clients: int, per_second: float, most_seconds: float) -> lis
     return [spacing * place for place in range(clients)]
 
 
-# A client that has not gone by itself so long after its slot is disconnected.
+# A client that has not left by itself this long after its slot is disconnected.
 _PATIENCE_SECONDS = 2.0
 
 Client = TypeVar("Client")
@@ -34,9 +34,9 @@ class Departures(Generic[Client]):
     """The slots of a leaving node's clients. All times are seconds on one monotonic clock.
 
     Args:
-        clients: in the order in which they go.
+        clients: in the order in which they leave.
         begun: now.
-        per_second: how many go in a second, unless they don't all fit.
+        per_second: how many leave in a second, unless they don't all fit.
         first_until: by then every client has had its first slot.
         until: no slot is later.
     """
@@ -52,24 +52,26 @@ class Departures(Generic[Client]):
         window = first_until - begun
         slots = reconnect_slots(len(clients), per_second, window)
         moments = (begun + slot for slot in slots)
-        self._to_tell = deque(zip(moments, clients, strict=True))
-        self._told: deque[tuple[float, Client]] = deque()
+        self._pending = deque(zip(moments, clients, strict=True))
+        self._notified: deque[tuple[float, Client]] = deque()
         self._put_back: deque[tuple[float, Client]] = deque()
         self._spacing = slot_spacing(len(clients), per_second, window)
         self._free = begun + len(clients) * self._spacing + _PATIENCE_SECONDS
         self._until = until
 
-    def to_tell(self, most: int | None = None) -> Iterator[tuple[float, Client]]:
-        """The next clients to tell their slot, at most `most`, in the order of their slots."""
-        left = len(self._to_tell)
-        for _ in range(left if most is None else min(most, left)):
-            slot, client = self._to_tell.popleft()
-            self._told.append((slot + _PATIENCE_SECONDS, client))
+    def next_departures(self, most: int | None = None) -> Iterator[tuple[float, Client]]:
+        """The next clients to notify of their slot, at most `most`, in the order of their slots."""
+        pending = len(self._pending)
+        for _ in range(pending if most is None else min(most, pending)):
+            slot, client = self._pending.popleft()
+            self._notified.append((slot + _PATIENCE_SECONDS, client))
             yield slot, client
 
     def over(self, now: float) -> list[Client]:
-        """The clients whose slot has passed."""
-        return [client for waiting in (self._told, self._put_back) for client in _due(waiting, now)]
+        """The clients with a slot in the past."""
+        return [
+            client for waiting in (self._notified, self._put_back) for client in _due(waiting, now)
+        ]
 
     def put_back(self, client: Client, now: float) -> bool:
         """Give a client another slot, after all others. False when there is no time for one."""

@@ -1,4 +1,4 @@
-"""What to do about a slow reader: join deltas, tell it, and at last disconnect it."""
+"""Flow control of a slow reader: join its deltas, notify it, and finally disconnect it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class FlowState(StrEnum):
 
     CURRENT = "current"
     BEHIND = "behind"
-    LAGGING = "lagging"  # behind, and told so
-    PAUSED = "paused"  # it asked for it
+    LAGGING = "lagging"  # behind, and notified
+    PAUSED = "paused"  # at its own request
     TOO_SLOW = "too_slow"  # to be disconnected
 
 
@@ -103,7 +103,7 @@ class ReaderFlow:
         self._fire(FlowEvent.CONTINUE)
         return True
 
-    def holds_model(self, log_bytes: int) -> bool:
+    def pauses_model(self, log_bytes: int) -> bool:
         """Whether the reader pauses, and the log has grown by the pause window since."""
         return (
             self.state is FlowState.PAUSED
@@ -135,7 +135,7 @@ class ReaderFlow:
         """Compare `lag` with the limits.
 
         Returns:
-            LAG once when the reader is to be told, EXCEED when it is to be disconnected, else None.
+            LAG once when the reader is to be notified, EXCEED to disconnect it, else None.
         """
         limits = self._limits
         if lag.seconds >= limits.lag_close_seconds or lag.text_bytes >= limits.lag_close_bytes:

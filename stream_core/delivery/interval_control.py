@@ -1,18 +1,18 @@
-"""How long the delivery interval is: the load of the event loop, measured, and a control law."""
+"""The length of the delivery interval: the measured load of the event loop, and a control law."""
 
 from __future__ import annotations
 
 from math import ceil
 
-# A turn that begins later than this found the loop busy, or without a core. Timers are no more
-# exact.
+# A turn that begins later than this found the loop busy, or without a core. Timers are not more
+# exact than this.
 _PUNCTUAL_SECONDS = 0.002
-# A process that had no core for longer was suspended: that says nothing about the load.
+# A process without a core for longer was suspended, which says nothing about the load.
 _SUSPENDED_SECONDS = 0.250
 
 
 class LoopLoad:
-    """Measures in which share of the time an event loop could not wait.
+    """Measures the share of time in which an event loop could not wait.
 
     That is the time in which its process computed, and the time in which the loop was wanted and
     had no core: a neighbour that takes half of the core doubles the load.
@@ -69,9 +69,9 @@ _ROOMY = 0.80
 # Up to this load the node is calm.
 _CALM = 0.50
 _LONGEST_STEP = 1.25
-# Faster than time by so much: the wheel catches up, so the interval is long enough.
+# At this speed the wheel is faster than time: it catches up, so the interval is long enough.
 _CATCHING_UP = 1.05
-# After so many calm windows an interval is tried that might be too short.
+# Calm windows after which an interval is tried that might be too short.
 _CALM_WINDOWS = 10
 
 
@@ -96,7 +96,7 @@ class IntervalControl:
         self.slots = shortest
 
     def measured(self, load: float, speed: float) -> int:
-        """Adapt the slots to what an interval has shown. Returns them.
+        """Adapt the slots to the load of an interval. Returns them.
 
         Args:
             load: from 0 to 1.
@@ -124,18 +124,18 @@ class IntervalControl:
         return min(self.slots, max(fewest, self._usual, self.slots // 2 + 1))
 
     def _eased(self, load: float) -> int:
-        """One slot nearer to what the load asks for."""
+        """One slot nearer to the interval for this load."""
         slots, fewer = self.slots, self.slots - 1
-        if self._asked_for(load) >= slots + 1:
+        if self._slots_for(load) >= slots + 1:
             return slots + 1
         # Without any slots each token is a delivery.
         at_most = load * slots / max(fewer, 0.5)
-        stays = self._asked_for(at_most) < slots
+        stays = self._slots_for(at_most) < slots
         if slots > self._shortest and (stays or self._calm_windows >= _CALM_WINDOWS):
             self._calm_windows = 0
             return fewer
         return slots
 
-    def _asked_for(self, load: float) -> float:
+    def _slots_for(self, load: float) -> float:
         share = min(max((load - _CALM) / (_ROOMY - _CALM), 0.0), 1.0)
         return self._shortest + share * (self._usual - self._shortest)

@@ -17,19 +17,18 @@ class Reader(Protocol):
 
     @property
     def transport(self) -> Transport:
-        """How it is delivered to."""
+        """The transport that brings entries to the client."""
 
     @property
     def user(self) -> str | None:
-        """Whose reader it is, as their token names them; empty for an unknown one. None: no
-        client's."""
+        """The user of the reader's token, empty if unknown. None: it is not a client's reader."""
 
     @property
     def next_index(self) -> int:
-        """The next index to deliver. 0 for a reader that is only woken."""
+        """The next index to deliver. 0 for a reader that is only notified of news."""
 
     @property
-    def holds_model(self) -> bool:
+    def pauses_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it."""
 
     def deliver(self, now: float, jitter: float | None) -> None:
@@ -42,7 +41,7 @@ class Reader(Protocol):
     def queued(self, place: QueuePlace) -> None:
         """The response waits for the model at this place. Must not wait or raise."""
 
-    def start_again(self) -> None:
+    def announce_start(self) -> None:
         """Announce the changed beginning of the answer, before its text. Must not wait or raise."""
 
     def lost(self) -> None:
@@ -51,7 +50,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What a client asked for. It outlives the cursor, so a resumed reader keeps it.
+    """The pause and credit of a client. It outlives the cursor, so a resumed reader keeps it.
 
     `credit`: how many more entries it may be given. None: any number.
     """
@@ -124,17 +123,17 @@ class PacedCursor(Cursor):
         self._until = None
 
     def next_entry(self, until: int | None = None) -> LogEntry | None:
-        """The next entry, joined. None without news or without credit."""
+        """Read the next entry, joined. None without a new entry or without credit."""
         if self._until is None:
             return super().next_entry()
-        taken = super().next_entry(self._until)
-        if isinstance(taken, str):
-            self._byte += len(taken.encode())
-        elif isinstance(taken, Restart) and taken.withdraws:
-            self._count_unread()  # entries that were taken back are empty now
-        elif taken is not None:
+        entry = super().next_entry(self._until)
+        if isinstance(entry, str):
+            self._byte += len(entry.encode())
+        elif isinstance(entry, Restart) and entry.withdraws:
+            self._count_unread()  # entries that were withdrawn are empty now
+        elif entry is not None:
             self._byte += sum(map(size_of, self._entries[self.first : self.next_index]))
-        return taken
+        return entry
 
     def _count_unread(self) -> None:
         unread = self._entries[self.next_index :]

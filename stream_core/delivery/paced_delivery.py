@@ -10,7 +10,7 @@ from evenflow.stream_core.delivery.answer_figures import TokenGaps
 from evenflow.stream_core.delivery.backpressure import Backpressure
 from evenflow.stream_core.delivery.batch import ENDED_BATCH, Batch
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS, DeliveryClock, slots_of
-from evenflow.stream_core.delivery.readers import AT_ONCE, ResponseReaders
+from evenflow.stream_core.delivery.readers import MAX_DIRECT_READERS, ResponseReaders
 from evenflow.stream_core.delivery.tenant_intervals import TenantInterval
 from evenflow.stream_core.delivery.token_allowance import TokenAllowance
 from evenflow.stream_core.log.response_log import ResponseLog
@@ -115,7 +115,7 @@ class PacedDelivery:
             self._log.append(text)
         now = self._monotonic()
         interval = self._tenant_interval.slots
-        is_crowded = len(readers) > AT_ONCE
+        is_crowded = len(readers) > MAX_DIRECT_READERS
         window = clock.usual_slots if is_crowded else self._window
         if interval < window:  # noqa: PLR1730 - a call costs more
             interval = window
@@ -204,7 +204,7 @@ class PacedDelivery:
     def call_readers(self, now: float) -> None:
         """Give all readers what has no due time."""
         readers = self._readers
-        if len(readers) > AT_ONCE:
+        if len(readers) > MAX_DIRECT_READERS:
             slots = max(self._tenant_interval.slots, self._clock.usual_slots)
             readers.call_many(slots, None)
             return

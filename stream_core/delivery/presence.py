@@ -1,4 +1,4 @@
-"""Presence: who reads a response, told to those who asked for it."""
+"""Presence: the readers of a response, published to listeners."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 from evenflow.stream_core.delivery.paced_cursor import Reader
 
-MOST_NAMED = 50
-"""So many readers are named, those who came first. The others are counted."""
+MAX_NAMED_READERS = 50
+"""How many readers are named: the first ones to come. The others are counted."""
 _PAUSE_SECONDS = 1.0
 
 
@@ -38,7 +38,7 @@ def present_readers(readers: Mapping[Reader, float]) -> Present:
     clients = [(each, since) for each, since in readers.items() if each.user is not None]
     named = tuple(
         PresentReader(each.user or "", each.transport, since)
-        for each, since in clients[:MOST_NAMED]
+        for each, since in clients[:MAX_NAMED_READERS]
     )
     return Present(named, len(clients))
 
@@ -50,24 +50,24 @@ def together(parts: Iterable[Present]) -> Present:
         readers += part.readers
         count += part.count
     readers.sort(key=lambda reader: reader.since)
-    return Present(tuple(readers[:MOST_NAMED]), count)
+    return Present(tuple(readers[:MAX_NAMED_READERS]), count)
 
 
 class Listener(Protocol):
-    """Who is told of presence. Its methods must not wait or raise."""
+    """Receives presence. Its methods must not wait or raise."""
 
     def present(self, response_id: str, present: Present) -> None:
-        """These read the response now."""
+        """`present` are the readers of the response now."""
 
     def presence_lost(self, response_id: str) -> None:
-        """This copy of the response has ended: ask at another one."""
+        """This copy of the response has ended: listen at another one."""
 
 
 class Presence:
-    """Tells listeners who reads a response: at once, and then at most once a second.
+    """Publishes the readers of a response to listeners: at once, and then at most once a second.
 
     Args:
-        now: who reads it now.
+        now: returns the readers now.
         monotonic: seconds.
         most_listeners: how many may listen.
     """
@@ -85,26 +85,26 @@ class Presence:
         self._clock = clock
         self._monotonic = monotonic
         self._most = most_listeners
-        # Each with whether it comes by a share.
+        # By listener: whether it comes by a share.
         self._listeners: dict[Listener, bool] = {}
-        self._told: Present | None = None
-        self._told_at = 0.0
+        self._published: Present | None = None
+        self._published_at = 0.0
         self._waiting = False
 
     @property
     def listened(self) -> bool:
-        """Whether anybody listens."""
+        """Whether there is a listener."""
         return bool(self._listeners)
 
     def listen(self, listener: Listener, *, bounded: bool = True, shared: bool = False) -> None:
-        """Tell this listener who reads, now and on each change. A second call tells it again.
+        """Notify this listener of the readers, now and on each change. A second call repeats it.
 
         Args:
-            bounded: whether it is refused if as many listen as may.
-            shared: whether it comes by a share. Shares have as many places as all others.
+            bounded: whether it is rejected at the limit of listeners.
+            shared: whether it comes by a share. Shares have a limit of their own, equally high.
 
         Raises:
-            RateLimited: as many listen as may.
+            RateLimited: the limit of listeners is reached.
         """
         full = sum(each is shared for each in self._listeners.values()) >= self._most
         if bounded and full and listener not in self._listeners:
@@ -115,34 +115,34 @@ class Presence:
             )
         now = self._now()
         if not self._listeners:
-            self._told = now
+            self._published = now
         self._listeners[listener] = shared
         listener.present(self._response_id, now)
 
     def leave(self, listener: Listener) -> None:
-        """Tell this listener nothing more. A second call changes nothing."""
+        """Remove a listener. A second call changes nothing."""
         self._listeners.pop(listener, None)
 
     def changed(self) -> None:
-        """A reader has come or gone: tell it soon, together with what else changes until then."""
+        """Publish soon that a reader has come or gone, with all that changes until then."""
         if self._waiting or not self._listeners:
             return
         self._waiting = True
-        wait = self._told_at + _PAUSE_SECONDS - self._monotonic()
+        wait = self._published_at + _PAUSE_SECONDS - self._monotonic()
         self._clock.put_after(self, max(0.0, wait))
 
     def lost(self) -> None:
-        """This copy has ended."""
+        """Notify listeners that this copy has ended."""
         listeners, self._listeners = self._listeners, {}
         for listener in listeners:
             listener.presence_lost(self._response_id)
 
     def on_due(self, _slot: int) -> None:
-        """It is time to tell what has changed."""
+        """Publish what has changed: the pause between two publications is over."""
         self._waiting = False
         now = self._now()
-        if now == self._told:
+        if now == self._published:
             return
-        self._told, self._told_at = now, self._monotonic()
+        self._published, self._published_at = now, self._monotonic()
         for listener in tuple(self._listeners):
             listener.present(self._response_id, now)

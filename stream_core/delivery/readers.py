@@ -13,7 +13,7 @@ from evenflow.stream_core.delivery.delta_encoder import Encoder, SharedEncoder
 from evenflow.stream_core.delivery.paced_cursor import Reader
 from evenflow.stream_core.delivery.presence import Listener, Presence, present_readers
 
-AT_ONCE = 256
+MAX_DIRECT_READERS = 256
 """More readers than this are called by `call_many`. To call 256 takes about a fifth of a slot."""
 # Readers of a group. A late clock can stop between two groups.
 _GROUP = 32
@@ -23,9 +23,9 @@ _NO_ENCODERS: Mapping[Hashable, SharedEncoder[Any]] = {}
 class ResponseReaders(dict[Reader, float]):
     """The readers of one response in the order in which they came, and when each came.
 
-    A response with a few readers calls them itself. `call_many` is for more than `AT_ONCE`: each
-    group has a slot of its own, the same one in every interval, so that no delivery blocks the
-    event loop for long.
+    A few readers are called by `PacedDelivery` itself. `call_many` is for more than
+    `MAX_DIRECT_READERS`: each group has a slot of its own, the same one in every interval, so that
+    no delivery blocks the event loop for long.
 
     Args:
         max_readers: the most readers that `check_limit` lets in.

@@ -204,11 +204,12 @@ class ResponseStream:
             ResponseFull: the response has reached its size limit. The model must stop.
             LogClosed: the response has ended, for example because it was cancelled.
         """
-        log, allowance, batch, delivery = self.log, self.allowance, self._batch, self.delivery
+        log, allowance = self.log, self.allowance
         if log.text_bytes >= allowance.full_at:
             raise ResponseFull
         if not token:
             return
+        batch, delivery = self._batch, self.delivery
         if len(token) > batch.longest_text:
             self._push_unbatched(token)
             return
@@ -317,7 +318,7 @@ class ResponseStream:
         self._fire(ResponseEvent.START)
         self.figures.began_at = self._monotonic()
 
-    def take_up(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
+    def adopt_log(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
         """Go on with the response of an earlier owner as its owner of `epoch`.
 
         The earlier text stands until `restart`.
@@ -383,7 +384,7 @@ class ResponseStream:
             self.history_dropped += messages
             self.history_dropped_by = by
             for reader in [*self.readers]:
-                reader.start_again()
+                reader.announce_start()
 
     def substitute(self, text: str, error: dict[str, Any] | None = None) -> None:
         """Use a fallback in the model's place, because of `error`. `complete` delivers it."""
@@ -406,7 +407,7 @@ class ResponseStream:
         self._end()
 
     def cancel(self, finish_reason: Cancelled = "cancelled") -> None:
-        """Cancel the response: a client requested it, or nothing reads it. Its text stays."""
+        """Cancel the response: a client requested it, or it has no reader. Its text stays."""
         self._fire(ResponseEvent.CANCEL)
         self.finish_reason = finish_reason
         self._end()
@@ -476,7 +477,7 @@ class ResponseStream:
         self.log.extend(entries)
         self.delivery.deliver_unpaced()
 
-    def end_like(
+    def copy_ending(
         self,
         state: ResponseState,
         *,

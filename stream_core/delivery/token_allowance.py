@@ -25,7 +25,7 @@ class TokenAllowance:
     reservation that grows. A response has the limit or the reservation, never both.
 
     Args:
-        max_bytes: the most bytes of an answer that stands.
+        max_bytes: the most bytes of an answer, without replaced text.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class TokenAllowance:
         """Tokens at which the model pauses until more are reserved."""
         self.cut_by = "length"
         self._max_bytes = max_bytes
-        # Pieces that are not tokens of the answer that stands.
+        # Pieces that are not tokens of the current answer.
         self._uncounted = 0
         # Counted tokens of the steps that are never replaced.
         self._kept_tokens = 0
@@ -144,14 +144,14 @@ class TokenAllowance:
         self._discount(self.counted - self._kept_tokens)
 
     def _discount(self, tokens: int) -> None:
-        """Leave `tokens` that were counted out of all bounds and bills."""
+        """Leave counted `tokens` out of all bounds and bills."""
         self._uncounted += tokens
         self._allowed += tokens
         self.check_at += tokens
         self.pauses_at += tokens
 
     def replace_text(self, log_bytes: int, kept_bytes: int) -> None:
-        """Let replaced text count for nothing: the log has `log_bytes`, `kept_bytes` stand."""
+        """Leave replaced text out of the size: `kept_bytes` of the log's `log_bytes` are kept."""
         self.full_at = log_bytes + self._max_bytes - kept_bytes
 
     def shorten(self) -> bool:

@@ -11,16 +11,16 @@ _BY_ITSELF = ("stop", "tool_calls")
 
 def pending_calls(stream: ResponseStream) -> list[str]:
     """The ids of the calls without a result, which the client has to run."""
-    standing = [part for part in slice_of(stream.log.entries, 0).standing if isinstance(part, Part)]
-    answered = {part.id for part in standing if part.kind is Kind.RESULT}
-    calls = (part for part in standing if part.kind is Kind.CALL and not part.choice)
+    parts = [part for part in slice_of(stream.log.entries, 0).standing if isinstance(part, Part)]
+    answered = {part.id for part in parts if part.kind is Kind.RESULT}
+    calls = (part for part in parts if part.kind is Kind.CALL and not part.choice)
     return [call.id for call in calls if call.id not in answered]
 
 
 def end_by_calls(stream: ResponseStream) -> str:
     """The finish reason of an answer. One with pending calls ends with `tool_calls`.
 
-    Many model servers say `stop` behind calls. Some say `tool_calls` where none is pending.
+    Many model servers send `stop` after calls. Some send `tool_calls` where none is pending.
     """
     reason = stream.finish_reason or "stop"
     if reason not in _BY_ITSELF:

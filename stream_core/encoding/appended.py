@@ -1,4 +1,4 @@
-"""A response for clients that can only append."""
+"""A cursor for clients that can only append text."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from evenflow.stream_core.log.response_log import Cursor, ResponseLog, ResumePoi
 class AppendedContents:
     """A cursor for a client that can't take anything back.
 
-    It leaves out what has been replaced. After a restart it compares the new contents with what the
-    client has: what is the same is left out, and the client is given what goes beyond.
+    It leaves out replaced contents. After a restart it compares the new contents with those of the
+    client: the same beginning is left out, and only the rest goes to the client.
 
     Args:
         log: the log to read.
         next_index: where to begin.
         most: the most characters in one piece. A single entry may be longer.
-        ahead: what the client has beyond the log's contents before `next_index`, joined.
+        ahead: contents of the client beyond the log's contents before `next_index`, joined.
     """
 
     __slots__ = ("_ahead", "_log", "_most", "cursor")
@@ -73,8 +73,8 @@ class AppendedContents:
                 cursor.first = cursor.last = index
                 cursor.next_index = head
                 return only
-        while (taken := cursor.next_entry(self._stands_until())) is not None:
-            if isinstance(taken, str | Part) and (new := self._beyond(taken)) is not None:
+        while (entry := cursor.next_entry(self._next_replaced())) is not None:
+            if isinstance(entry, str | Part) and (new := self._beyond(entry)) is not None:
                 return new
         return None
 
@@ -85,14 +85,14 @@ class AppendedContents:
         return AppendedContents(log, point.next_index, self._most, self._has())
 
     def _has(self) -> tuple[Content, ...]:
-        """What the client has, joined."""
-        standing = slice_of(self._log.entries[: self.cursor.next_index], 0).standing
-        return tuple(joined((*standing, *self._ahead)))
+        """The contents of the client, joined."""
+        current = slice_of(self._log.entries[: self.cursor.next_index], 0).standing
+        return tuple(joined((*current, *self._ahead)))
 
-    def _stands_until(self) -> int:
-        """The index at which the next contents begin that will be replaced.
+    def _next_replaced(self) -> int:
+        """The index of the next contents that a restart replaces.
 
-        Where some have been replaced that the client has, the cursor moves to the marker.
+        Where contents of the client have been replaced, the cursor moves to the marker.
         """
         if not self._log.restarts:
             return sys.maxsize
@@ -110,7 +110,7 @@ class AppendedContents:
         self.cursor.next_index = marker
 
     def _beyond(self, new: Content) -> Content | None:
-        """What of `new` goes beyond what the client has. None for nothing."""
+        """The part of `new` that the client does not have. None: it has all of it."""
         if not self._ahead:
             return new
         has, *others = self._ahead

@@ -1,4 +1,4 @@
-"""Encodes a response for a protocol that tells an answer in blocks."""
+"""Encodes a response for a protocol that sends an answer in blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evenflow.stream_core.log.response_log import ResumePoint, slice_of
 
 
 class Place(NamedTuple):
-    """Which entries an event stands for: `first` to `last`. `epoch` is that of the last one.
+    """The entries of an event: `first` to `last`. `epoch` is that of the last one.
 
     With the event, the reader has everything up to `last`. Before any entry both are -1.
     """
@@ -34,10 +34,10 @@ class BlockObjects(Protocol):
     """How a protocol writes the events of one response for one reader. All return bytes to send."""
 
     resets: bool
-    """Whether the protocol has a word for dropping what was said: `reset`."""
+    """Whether the protocol can drop the blocks so far: `reset`."""
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
-        """Before everything else. `open_blocks`: those in whose middle the reader begins."""
+        """Before everything else. `open_blocks` had begun before the reader's place."""
 
     def begin(self, place: Place, block: Block) -> bytes:
         """A block begins."""
@@ -45,7 +45,7 @@ class BlockObjects(Protocol):
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
         """What writes more of a block. All but the text and its place is encoded here, once.
 
-        Asked for when the block has begun, and again for each `epoch` that goes on with it.
+        Requested when the block has begun, and again for each `epoch` that continues it.
         """
 
     def end(self, place: Place, block: Block) -> bytes:
@@ -55,22 +55,22 @@ class BlockObjects(Protocol):
         """A result, or data. `block` is the open text or reasoning, if there is one."""
 
     def reset(self, place: Place) -> bytes:
-        """Drop what was said: it comes again, and otherwise. Called only where `resets`."""
+        """Drop the blocks so far: others follow. Called only where `resets`."""
 
     def finish(self, place: Place, stream: ResponseStream) -> bytes:
         """The end of the answer, behind the ends of its blocks.
 
         Raises:
-            EvenflowError: the response ended otherwise, and `failure` tells it.
+            EvenflowError: the response ended otherwise, and `failure` encodes the error.
         """
 
     def failure(self, error: EvenflowError) -> bytes:
-        """An error that ends the stream. Empty if the reader is told when it comes back."""
+        """An error that ends the stream. Empty if the reader receives it when it comes back."""
 
 
 class BlockEncoder:
-    """Encodes a response in blocks (`LogEncoder`). What was told is never told otherwise, unless
-    the protocol can reset.
+    """Encodes a response in blocks (`LogEncoder`). Sent events are never revised, unless the
+    protocol can reset.
 
     Args:
         point: where to begin. It must not replace what the reader has.
@@ -119,7 +119,7 @@ class BlockEncoder:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last entry that the reader has. Readers aren't told restarts."""
+        """The epoch of the last entry that the reader has. Restarts are not sent."""
         return self._stream.log.epoch_at(self.cursor.after)
 
     def take(self) -> bytes:
@@ -136,7 +136,7 @@ class BlockEncoder:
                 # Nearly every call is like this.
                 cursor.first = cursor.last = index
                 cursor.next_index = index + 1
-                text.said.append(entry)
+                text.pieces.append(entry)
                 return self._write_delta(entry, index, index)
         self._text = None
         try:
@@ -150,15 +150,15 @@ class BlockEncoder:
         contents, blocks = self._contents, self._blocks
         content = contents.take()
         if isinstance(content, str) and self.cursor.at_head and (text := blocks.text):
-            text.said.append(content)
+            text.pieces.append(content)
             place = self._place()
             return self._writer_of(text, place.epoch)(content, place.first, place.last)
         parts, size = list[bytes](), 0
         while content is not None:
             place = self._place()
-            told = b"".join([self._write(place, event) for event in blocks.take(content)])
-            parts.append(told)
-            size += len(told)
+            events = b"".join([self._write(place, event) for event in blocks.take(content)])
+            parts.append(events)
+            size += len(events)
             content = contents.take() if size < self._most else None
         return b"".join(parts) or self._end()
 
@@ -184,7 +184,7 @@ class BlockEncoder:
     def _open_text(self) -> Block | None:
         """The open text to which the log's last entry, a text, only adds. None if there is none.
 
-        It stands until anything else is taken: what changes it or the epoch is an entry, too.
+        It holds until anything else is read: what changes it or the epoch is an entry, too.
         """
         text = self._blocks.text
         if text is None or self._contents.knows_more:

@@ -1,4 +1,4 @@
-"""The contents of an answer as blocks, as most protocols tell them: begin, deltas, end."""
+"""The contents of an answer as blocks, as most protocols send them: begin, deltas, end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Block:
             `id` its detail.
         silent: a reasoning without text, which only has fields that the server needs back. `id` is
             that of their call, if they came after its beginning.
-        said: its text so far, or the arguments of the call, in pieces.
+        pieces: of its text so far, or of the arguments of the call.
         values: its parts that are no block: sources, log probabilities of its tokens, fields that
             the server needs back.
     """
@@ -45,13 +45,13 @@ class Block:
     name: str = ""
     custom: bool = False
     silent: bool = False
-    said: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
     values: list[Part] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         """Its text so far, or the arguments of the call."""
-        return "".join(self.said)
+        return "".join(self.pieces)
 
     @property
     def arguments(self) -> dict[str, Any] | None:
@@ -172,11 +172,11 @@ class Blocks:
     def take(self, content: Content) -> list[BlockEvent]:
         """What the next content does."""
         if isinstance(content, str):
-            return self._said(Kind.TEXT, content)
+            return self._add_text(Kind.TEXT, content)
         if content.choice or (content.kind is Kind.DATA and content.name == CHUNK_EXTRA):
             return []
         if content.kind in _PLAIN:
-            return self._said(content.kind, content.text, content.name, content.id)
+            return self._add_text(content.kind, content.text, content.name, content.id)
         if content.kind in (Kind.RESULT, Kind.DATA):
             return self._value(content)
         return self._called(content)
@@ -192,7 +192,9 @@ class Blocks:
         """At the end of the log: the events that waited for other blocks. Here none wait."""
         return []
 
-    def _said(self, kind: Kind, text: str, name: str = "", detail: str = "") -> list[BlockEvent]:
+    def _add_text(
+        self, kind: Kind, text: str, name: str = "", detail: str = ""
+    ) -> list[BlockEvent]:
         block = self._plain
         if block is not None and _goes_on(block, kind, name, detail):
             self._give_values(block)
@@ -295,7 +297,7 @@ class Blocks:
 
 
 class SealingBlocks(Blocks):
-    """Blocks for protocols whose clients drop unknown fields of a call."""
+    """Blocks for protocols with clients that drop unknown fields of a call."""
 
     __slots__ = ()
     seals_calls = True
@@ -320,5 +322,5 @@ def _goes_on(block: Block, kind: Kind, name: str, detail: str) -> bool:
 
 
 def _more(block: Block, text: str) -> Delta:
-    block.said.append(text)
+    block.pieces.append(text)
     return Delta(block, text)

@@ -4,7 +4,7 @@ What every encoder must guarantee (`tests/unit/stream_core/encoding/test_encoder
 
 - Each entry is given once and in order, wherever the log is cut into calls of `take`.
 - The response's end is given once, after everything else.
-- After a restart the reader has the text that stands, or is told to drop what it has.
+- After a restart the reader has the current text, or is asked to drop what it has.
 - `cursor.after` and `epoch` are enough to go on, in the same copy of the response or in another.
 - Its bytes depend on the response and on what it was made with, never on when `take` is called.
 """
@@ -25,7 +25,7 @@ _EVENT_ID = re.compile(EVENT_ID_PATTERN, re.ASCII)
 
 
 class LogEncoder(Protocol):
-    """Encodes for one reader what it has not been given of a response. It never waits."""
+    """Encodes for one reader the entries that it has not received. It never waits."""
 
     @property
     def opening(self) -> bytes:
@@ -57,7 +57,7 @@ class LogEncoder(Protocol):
         """Encode where the response waits for its model. Nothing of the log was taken yet."""
 
     def failure(self, error: EvenflowError) -> bytes:
-        """Encode an error that ends the stream. Empty if the reader is told when it comes back."""
+        """Encode an error that ends the stream. Empty: the reader receives it on its return."""
 
 
 def queued_comment(place: QueuePlace) -> bytes:

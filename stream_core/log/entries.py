@@ -1,4 +1,4 @@
-"""What a log holds: text, parts of other kinds, and restarts; and which of them join.
+"""The entries of a log: text, parts of other kinds, and restarts; and which of them join.
 
 A part is one thing that a model gives beside the text of its answer. `Part` has the same fields for
 each kind:
@@ -20,7 +20,7 @@ precede it.
 Data named `CHUNK_EXTRA` is an object at the end of the answer: `chunk`, `choice` and `usage` have
 the fields that the model's server sent there, and that nothing here reads.
 
-Text of the first choice is a plain `str`, because nearly all entries are that.
+Text of the first choice is a plain `str`: nearly all entries are text of the first choice.
 
 Neighbours of a kind in `JOINING` join if they have the same place: the same fields except `text`.
 Nothing else joins. So the same answer is the same sequence of joined entries, however the model's
@@ -37,7 +37,7 @@ import orjson
 
 
 class Kind(StrEnum):
-    """What a part is. The value is what clients, stores and workers are given."""
+    """The kind of a part. Clients, stores and workers receive its value."""
 
     TEXT = "text"
     REASONING = "reasoning"
@@ -52,7 +52,7 @@ class Kind(StrEnum):
 
 
 JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
-"""The kinds whose text is a delta. Neighbours with the same place join."""
+"""The kinds with a delta as their text. Neighbours with the same place join."""
 OF_TOKENS = JOINING | {Kind.CALL}
 """The kinds that consist of tokens of the model. Its server adds the other kinds."""
 _OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
@@ -74,9 +74,9 @@ CALL_EXTRA = "call_extra"
 CHUNK_EXTRA = "chunk_extra"
 """The name of data with fields of chunks, choices and usage, for clients of chat completions."""
 CUSTOM = "custom"
-"""The text of a call of a custom tool, whose arguments are no JSON."""
+"""The text of a call of a custom tool: its arguments are no JSON."""
 PART_BYTES = 16
-"""What a part counts in a log's size beside its text, id and name."""
+"""Bytes that a part counts in a log's size, without its text, id and name."""
 
 
 class NotAPart(ValueError):
@@ -88,7 +88,7 @@ class Part:
     """One thing that a model gives beside text: the module says what each field means.
 
     Args:
-        choice: which answer it belongs to, where several were asked for.
+        choice: the number of its answer, where several were requested.
         call: the number of a call within its choice.
     """
 
@@ -101,7 +101,7 @@ class Part:
 
     @property
     def size(self) -> int:
-        """What it counts in a log's size, in bytes."""
+        """Bytes that it counts in a log's size."""
         # All parts of a reasoning share their `id`.
         of_id = len(self.id) if self.kind not in JOINING else 0
         return PART_BYTES + len(self.text.encode()) + of_id + len(self.name)
@@ -151,9 +151,9 @@ class Restart:
 
 
 Content = str | Part
-"""What a model gives."""
+"""Content that a model gives."""
 LogEntry = str | Part | Restart
-"""What one index of a log stands for: text, another part, or the marker of a restart."""
+"""The entry at one index of a log: text, another part, or the marker of a restart."""
 
 
 def _is_json(text: str) -> bool:
@@ -165,7 +165,7 @@ def _is_json(text: str) -> bool:
 
 
 def size_of(entry: LogEntry) -> int:
-    """What an entry counts in a log's size, in bytes. A restart counts nothing."""
+    """Bytes that an entry counts in a log's size. A restart counts nothing."""
     if isinstance(entry, str):
         return len(entry.encode())
     return entry.size if isinstance(entry, Part) else 0
@@ -231,12 +231,12 @@ def joined(contents: Iterable[Content]) -> Iterator[Content]:
 
 
 def behind(contents: Iterable[Content], prefix: Iterable[Content]) -> tuple[Content, ...]:
-    """What `contents` have behind `prefix`. Both are joined, and they begin with it."""
-    left = list(contents)
-    for known in prefix:
-        text = text_of(left[0])
-        if len(text) > len(text_of(known)):
-            left[0] = with_text(left[0], text[len(text_of(known)) :])
+    """The rest of `contents` after `prefix`, with which they begin. Both are joined."""
+    rest = list(contents)
+    for content in prefix:
+        text, prefix_text = text_of(rest[0]), text_of(content)
+        if len(text) > len(prefix_text):
+            rest[0] = with_text(rest[0], text[len(prefix_text) :])
         else:
-            del left[0]
-    return tuple(left)
+            del rest[0]
+    return tuple(rest)

@@ -11,16 +11,16 @@ from typing import overload
 from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, text_of, with_text
 
 PIECE_DELTAS = 32
-"""Deltas of an ended response whose text is one piece."""
+"""How many deltas of an ended response share one piece of text."""
 
 
-# A size that stands for a restart, unless it is that of a delta.
+# The size that marks an entry of `_others`: a restart, or a delta that is too large for a byte.
 _OTHER = 255
 _LARGEST = 65_535
 # Pieces of common deltas stay below 512 bytes: Python puts those together. Larger ones would leave
 # holes in the heap, as large as what they keep.
 _PIECE = PIECE_DELTAS
-# What nearly all logs are: one run, without an end that anything reaches.
+# The runs of nearly all logs: one run, with an end that no index reaches.
 _ONLY_TEXT: tuple[Content, ...] = ("",)
 _NO_ENDS = (sys.maxsize,)
 
@@ -84,7 +84,7 @@ class FoldedEntries(Sequence[LogEntry]):
     def _entry(self, index: int) -> LogEntry:
         """One entry, without a step for each that is before it in its piece.
 
-        Another task reads a log entry by entry.
+        Another task reads a log one entry at a time.
         """
         place = index % _PIECE
         sizes = self._sizes[index - place : index + 1]
@@ -114,9 +114,9 @@ class FoldedEntries(Sequence[LogEntry]):
                 if isinstance(size, Restart):
                     yield size
                     continue
-                said = text[index // _PIECE][place : place + size].decode()
-                like = runs[run]
-                yield said if isinstance(like, str) else like.with_text(said)
+                entry_text = text[index // _PIECE][place : place + size].decode()
+                template = runs[run]
+                yield entry_text if isinstance(template, str) else template.with_text(entry_text)
             if not isinstance(size, Restart):
                 place += size
 
@@ -125,10 +125,10 @@ def _runs_of(entries: Sequence[LogEntry]) -> tuple[Sequence[Content], Sequence[i
     """Entries that differ only in their text, as one without text; and the index after each run."""
     runs, ends = list[Content](), list[int]()
     for index, entry in enumerate(entries):
-        like: Content = entry.with_text("") if isinstance(entry, Part) else ""
-        if runs and runs[-1] == like:
+        template: Content = entry.with_text("") if isinstance(entry, Part) else ""
+        if runs and runs[-1] == template:
             ends[-1] = index + 1
         else:
-            runs.append(like)
+            runs.append(template)
             ends.append(index + 1)
     return (tuple(runs), tuple(ends)) if len(runs) > 1 or runs != [""] else (_ONLY_TEXT, _NO_ENDS)

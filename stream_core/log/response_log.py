@@ -11,7 +11,7 @@ from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, s
 
 
 class ResponseState(StrEnum):
-    """The state of a response. The value is the `status` that clients are given."""
+    """The state of a response. The value is the `status` that clients receive."""
 
     QUEUED = "queued"
     STREAMING = "streaming"
@@ -30,9 +30,9 @@ class ResponseEvent(StrEnum):
 
     START = "start"  # it was taken from the queue
     RESTART = "restart"  # the attempt failed, the next one begins
-    COMPLETE = "complete"  # the model has finished, or a fallback answer stands in
+    COMPLETE = "complete"  # the model has finished, or a fallback took its place
     FAIL = "fail"  # no attempt is left
-    CANCEL = "cancel"  # the client asked for it, or nobody reads
+    CANCEL = "cancel"  # a client requested it, or there is no reader
 
 
 _TERMINAL = frozenset({ResponseState.COMPLETED, ResponseState.ERROR, ResponseState.CANCELLED})
@@ -70,7 +70,7 @@ class LogClosed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogSlice:
-    """What stands of consecutive entries of a log.
+    """Consecutive entries of a log, without replaced ones.
 
     Where `restarted` is set, `contents` replace what the reader has after its `from_index`.
     Otherwise they are appended. Replaced contents are left out.
@@ -97,23 +97,23 @@ class LogSlice:
 
     @property
     def standing(self) -> tuple[Content, ...]:
-        """The contents without their indexes."""
+        """The current contents, without their indexes."""
         return tuple(content for _, content in self.contents)
 
 
 def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
-    """What stands of `entries`. `first_index` is the index of the first."""
-    standing: list[tuple[int, Content]] = []
+    """`entries` without replaced ones. `first_index` is the index of the first."""
+    current: list[tuple[int, Content]] = []
     outer: Restart | None = None
     for index, entry in enumerate(entries, first_index):
         if isinstance(entry, Restart):
-            while standing and standing[-1][0] > entry.from_index:
-                standing.pop()
+            while current and current[-1][0] > entry.from_index:
+                current.pop()
             if entry.from_index < (outer.from_index if outer else first_index - 1):
                 outer = entry
         else:
-            standing.append((index, entry))
-    return LogSlice(tuple(standing), first_index + len(entries) - 1, outer)
+            current.append((index, entry))
+    return LogSlice(tuple(current), first_index + len(entries) - 1, outer)
 
 
 _EMPTY_TEXT_BYTES = sys.getsizeof("")
@@ -149,9 +149,9 @@ class ResponseLog:
         self.parts = 0
         """How many entries are parts, with the replaced ones."""
         self.text_bytes = 0
-        """UTF-8 bytes of all deltas, and the sizes of all parts, with the replaced ones."""
+        """UTF-8 bytes of all deltas, and the sizes of all parts, with replaced ones."""
         self.wide_bytes = 0
-        """What they take in memory beyond that. An emoji makes each character of its delta four."""
+        """Further bytes of memory. With an emoji each character of its delta takes four."""
         self.state: ResponseState | None = None
         """The terminal state. None until the log is closed."""
 
@@ -176,7 +176,7 @@ class ResponseLog:
         return self.text_bytes * (entries - index) // entries if index < entries else 0
 
     def read(self, from_index: int) -> LogSlice:
-        """What stands of everything from `from_index` on."""
+        """All entries from `from_index` on, without replaced ones."""
         return slice_of(self.entries[from_index:], from_index)
 
     def append(self, text: str) -> None:
@@ -284,12 +284,12 @@ class ResponseLog:
         del self._open
 
 
-# How many entries a cursor looks at together.
-_LOOKED_AHEAD = 64
+# Entries that a cursor copies at once to join them.
+_LOOK_AHEAD_ENTRIES = 64
 
 
 class Cursor:
-    """A reader's place in a log: the next index that it has not been given.
+    """A reader's place in a log: the next index that it has not received.
 
     Args:
         next_index: where to begin, from 0 to `log.next_index`.
@@ -316,23 +316,23 @@ class Cursor:
 
     @property
     def behind(self) -> int:
-        """How many entries of the log the reader has not been given."""
+        """How many entries of the log the reader has not received."""
         return len(self._log.entries) - self.next_index
 
     @property
     def at_head(self) -> bool:
-        """Whether the reader was given everything that there is so far."""
+        """Whether the reader has received all entries so far."""
         return self.next_index == len(self._log.entries)
 
     @property
     def at_end(self) -> bool:
-        """Whether the response has ended and the reader was given everything."""
+        """Whether the response has ended and the reader has received everything."""
         return self._log.closed and self.behind == 0
 
     def next_entry(self, until: int = sys.maxsize) -> LogEntry | None:
-        """The next entry, or several joined. None when there is nothing new.
+        """Read the next entry, or several joined. None when there is nothing new.
 
-        Takes nothing at or after index `until`. Joins neighbours that join, up to `most`
+        Reads nothing at or after index `until`. Joins neighbours that join, up to `most`
         characters. Afterwards `first` and `last` are the indexes of what it returned.
         """
         entries = self._entries
@@ -340,23 +340,23 @@ class Cursor:
         count = min(len(entries), until) - first
         if count <= 0:
             return None
-        taken = entries[first]
+        entry = entries[first]
         self.first = self.last = first
         self.next_index = first + 1
-        if count == 1 or isinstance(taken, Restart):
-            return taken
-        if isinstance(taken, str):
-            return self._join(taken, first + 1, until)
-        return self._join_parts(taken, first + 1, until)
+        if count == 1 or isinstance(entry, Restart):
+            return entry
+        if isinstance(entry, str):
+            return self._join(entry, first + 1, until)
+        return self._join_parts(entry, first + 1, until)
 
     def _join(self, text: str, index: int, until: int) -> str:
         entries, most = self._entries, self._most
         parts = [text]
         size = len(text)
         until = min(until, len(entries))
-        # A few at a time: what doesn't fit isn't copied.
+        # A few at a time: entries that don't fit are not copied.
         while index < until and size < most:
-            for entry in entries[index : min(index + _LOOKED_AHEAD, until)]:
+            for entry in entries[index : min(index + _LOOK_AHEAD_ENTRIES, until)]:
                 if not isinstance(entry, str) or size + len(entry) > most:
                     until = index
                     break
@@ -392,7 +392,7 @@ EVERYTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Where a reader goes on: the next index to deliver.
+    """The place at which a reader resumes: the next index to deliver.
 
     `restarted`, if it is set, is delivered first and replaces everything that the reader has. It is
     not in the log, and its index is `EVERYTHING`.
@@ -403,7 +403,7 @@ class ResumePoint:
 
 
 def resume_point(log: ResponseLog, after: int, epoch: int | None) -> ResumePoint | None:
-    """Where a reader resumes that has everything up to `after`. None where the log can't tell yet.
+    """The place at which a reader resumes. None where the log can't determine it yet.
 
     An owner may be lost before what it delivered is on record. The next owner then writes other
     entries under the same indexes. A reader that has such entries begins again: it can't cut them
@@ -411,7 +411,7 @@ def resume_point(log: ResponseLog, after: int, epoch: int | None) -> ResumePoint
 
     Args:
         after: the last index that the reader has, -1 for none.
-        epoch: the newest epoch that the reader was told of. None if it doesn't say: then it begins
+        epoch: the newest epoch that the reader received. None if it doesn't say: then it begins
             again if it has entries from where a later owner begins.
     """
     if epoch is not None and epoch > log.epoch_at(log.next_index):

@@ -33,8 +33,8 @@ class AnswerRecord(EventRecord):
     model: Annotated[str | None, "the model's name at its server"] = None
     protocol: Annotated[
         str | None,
-        "of its first reader at this task: a subprotocol, or whose API it is; left out where "
-        "nobody read it here",
+        "of its first reader at this task: a subprotocol, or the name of an API; left out where "
+        "it was not read here",
     ] = None
     transport: Annotated[str | None, "of the same reader: websocket, sse, poll, http"] = None
     transport_changes: Annotated[
@@ -54,16 +54,17 @@ class AnswerRecord(EventRecord):
     cached_tokens: Annotated[int | None, "of the input, as its server counts"] = None
     reasoning_tokens: Annotated[int | None, "of the output, as its server counts"] = None
     tokens_counted_by: Annotated[
-        str | None, "`model`, or `pieces` where its server told no usage"
+        str | None, "`model`, or `pieces` where its server reported no usage"
     ] = None
     cost_usd: Annotated[
-        float | None, "dollars of the last attempt, by EVENFLOW_MODEL_PRICES, where usage was told"
+        float | None,
+        "dollars of the last attempt, by EVENFLOW_MODEL_PRICES, where usage was reported",
     ] = None
     entries_generated: Annotated[int, "entries of its log: deltas, parts and restarts"]
     entries_delivered: Annotated[
         int, "of these, what its furthest reader at this task was given"
     ] = 0
-    entries_acknowledged: Annotated[int, "of these, what clients have said they have, by then"] = 0
+    entries_acknowledged: Annotated[int, "of these, acknowledged by clients, by then"] = 0
     polls: Annotated[int | None, "polls that this task answered"] = None
     queue_ms: Annotated[float | None, "from acceptance to the begin of its generation"] = None
     first_token_ms: Annotated[float | None, "from acceptance to its first entry"] = None
@@ -76,23 +77,23 @@ class AnswerRecord(EventRecord):
     ] = None
 
     def __str__(self) -> str:
-        said = f"answer {self.response_id} {self.state}"
+        line = f"answer {self.response_id} {self.state}"
         if why := self.error or self.finish_reason:
-            said += f" ({why})"
+            line += f" ({why})"
         if self.duration_ms is not None:
-            said += f": {self.output_tokens} tokens in {self.duration_ms / 1000:.2f} s"
+            line += f": {self.output_tokens} tokens in {self.duration_ms / 1000:.2f} s"
         if self.first_token_ms is not None:
-            said += f", the first after {self.first_token_ms:.0f} ms"
+            line += f", the first after {self.first_token_ms:.0f} ms"
         if self.token_gap_p50_ms is not None:
-            said += f", then one in {self.token_gap_p50_ms:g} ms (p95 {self.token_gap_p95_ms:g} ms)"
-        return said
+            line += f", then one in {self.token_gap_p50_ms:g} ms (p95 {self.token_gap_p95_ms:g} ms)"
+        return line
 
 
 def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
     """The line of an answer that has ended at this task.
 
-    Of an answer that was taken over, what the task before knew is not known: when it was accepted,
-    and who read it there.
+    Of an adopted answer it is not known when it was accepted, and which readers it had at the task
+    before.
     """
     figures, channel = stream.figures, stream.channel
     protocol, transport = figures.first_reader or (None, None)
@@ -125,9 +126,10 @@ def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
 
 
 def given_up_record(head: ResponseHead, entries: int, error: str) -> AnswerRecord:
-    """The line of an answer that no task goes on with, whose log has so many entries.
+    """The line of an answer that no task goes on with.
 
     Args:
+        entries: how many its log has.
         error: the code of its error.
     """
     channel = Channel(*head.channel.split(":"))

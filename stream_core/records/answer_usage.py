@@ -16,15 +16,16 @@ _TIMEOUTS = frozenset({"first_token_timeout", "model_timeout"})
 
 
 def pieces_used(stream: ResponseStream) -> tuple[int, int]:
-    """What an ended answer used whose model has not counted: the estimated input, and its pieces.
+    """The estimated input and the pieces of an ended answer, where no usage was reported.
 
     A model that fails or refuses before its first token costs nothing. One that took too long was
     at work.
     """
-    asked = stream.figures.began_at is not None
+    has_called = stream.figures.began_at is not None
     if stream.state is ResponseState.ERROR and not stream.tokens:
-        asked = asked and stream.error is not None and stream.error["code"] in _TIMEOUTS
-    return (stream.figures.input_estimate if asked else 0), stream.allowance.counted
+        is_timeout = stream.error is not None and stream.error["code"] in _TIMEOUTS
+        has_called = has_called and is_timeout
+    return (stream.figures.input_estimate if has_called else 0), stream.allowance.counted
 
 
 def charged_usage(stream: ResponseStream) -> Usage | None:
@@ -47,7 +48,7 @@ def charged_usage(stream: ResponseStream) -> Usage | None:
 
 def _most_input(stream: ResponseStream) -> int:
     figures = stream.figures
-    # An attempt that goes on is given the text of the ones before.
+    # The input of a later attempt has the text of the earlier ones.
     delivered = stream.log.text_bytes if stream.attempt > 1 else 0
     return delivered + most_tokens(figures.input_estimate, figures.media_tokens, figures.calls)
 
@@ -62,7 +63,7 @@ def _most_output(stream: ResponseStream, reported: int) -> int:
 
 
 def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -> UsageRecord:
-    """What an answer used that has ended at this task: its last attempt, as its line in the log.
+    """The usage of an answer that has ended at this task: its last attempt, as its line in the log.
 
     Args:
         ended_at: seconds since the epoch.
@@ -100,7 +101,7 @@ def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -
 def given_up_usage(
     head: ResponseHead, terms: MessageTerms, ended_at: float, output_tokens: int, error: str
 ) -> UsageRecord:
-    """What an answer used that no task goes on with. What its model was told is not known here.
+    """The usage of an answer that no task goes on with. Its input is not known here.
 
     Args:
         output_tokens: about how many are on record.

@@ -20,7 +20,7 @@ class RefusalRecord(EventRecord):
 
     EVENT: ClassVar[str] = "refusal"
 
-    code: Annotated[str, "the error's code, as the client was told"]
+    code: Annotated[str, "the error's code, as sent to the client"]
     status: Annotated[int | None, "its HTTP status"] = None
     transport: Annotated[str, "websocket or http; none: the client had left"]
     what: Annotated[
@@ -28,7 +28,7 @@ class RefusalRecord(EventRecord):
         "the method and the route, `handshake`, `head` of a request that can't be read, or the "
         "frame's type; `frame` where it is unknown",
     ]
-    tenant: Annotated[str | None, "the tenant, where a key or a token has told it"] = None
+    tenant: Annotated[str | None, "the tenant, where a key or a token names it"] = None
     retry_after_ms: Annotated[int | None, "when it may come again"] = None
     unnamed_proxy: Annotated[
         str | None,
@@ -68,8 +68,8 @@ class ShadowRecord(EventRecord):
     EVENT: ClassVar[str] = "shadow_refusal"
 
     tenant: Annotated[str, "the tenant"]
-    code: Annotated[str, "the error's code, as its sender would have been told"]
-    limit: Annotated[str, "whose bound it is, and which, such as `tenant.tokens_per_minute`"]
+    code: Annotated[str, "the error's code, as its sender would have received it"]
+    limit: Annotated[str, "the bound and its owner, such as `tenant.tokens_per_minute`"]
     retry_after_ms: Annotated[int | None, "when it might have come again"] = None
 
     @property
@@ -92,7 +92,7 @@ class CloseRecord(EventRecord):
         "none, 1006: there was no close frame, the connection broke",
     ]
     by: Annotated[str, "`server` or `client`"]
-    protocol: Annotated[str, "its subprotocol, or whose API it is"]
+    protocol: Annotated[str, "its subprotocol, or the name of an API"]
     tenant: Annotated[str, "the tenant"]
     agent: Annotated[str | None, "the agent"] = None
     session: Annotated[str | None, "16 digits of the SHA-256 of the session's id"] = None
@@ -111,7 +111,7 @@ class CloseRecord(EventRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowReaderRecord(EventRecord):
-    """A reader lags too far. One a second is logged, and one of those that are let go."""
+    """A reader lags too far. One a second is logged, and one of the disconnected ones."""
 
     EVENT: ClassVar[str] = "slow_reader"
 
@@ -119,7 +119,7 @@ class SlowReaderRecord(EventRecord):
     session: Annotated[str, "16 digits of the SHA-256 of the session's id"]
     response_id: Annotated[str, "the answer"]
     transport: Annotated[str, "websocket or sse"]
-    let_go: Annotated[bool, "whether it is disconnected; otherwise it is told that it lags"]
+    let_go: Annotated[bool, "whether it is disconnected; otherwise it is notified of its lag"]
     behind_entries: Annotated[int, "entries that it has not been given"]
     behind_ms: Annotated[float, "for how long it has lagged"]
 

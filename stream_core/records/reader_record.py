@@ -11,7 +11,7 @@ from evenflow.stream_core.records.event_record import EventRecord, milliseconds
 
 
 class Left(StrEnum):
-    """Why a client reads an answer no more."""
+    """The reason why a client stopped reading an answer."""
 
     ENDED = "ended"  # it has everything
     ANSWERED = "answered"  # it was one call, answered before the end; the next one may come
@@ -23,7 +23,7 @@ class Left(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderRecord(EventRecord):
-    """A client reads an answer no more."""
+    """A client has stopped reading an answer."""
 
     EVENT: ClassVar[str] = "reader"
     MOST_PER_SECOND: ClassVar[int | None] = 500
@@ -33,7 +33,9 @@ class ReaderRecord(EventRecord):
     session: Annotated[str, "16 digits of the SHA-256 of the session's id"]
     message_id: Annotated[str, "the message"]
     response_id: Annotated[str, "the answer"]
-    protocol: Annotated[str, "a subprotocol, or whose API it is; `peer`: another task, for its own"]
+    protocol: Annotated[
+        str, "a subprotocol, or the name of an API; `peer`: another task, for its readers"
+    ]
     transport: Annotated[str, "websocket, sse, poll (a reader each), http (one object)"]
     transport_before: Annotated[
         str | None, "of the reader before it, where it was another one: it has changed"
@@ -48,7 +50,7 @@ class ReaderRecord(EventRecord):
     entries_delivered: Annotated[int, "entries that it was given"]
     entries_missed: Annotated[int, "entries that were there, and that it was not given"]
     entries_acknowledged: Annotated[
-        int | None, "entries that clients of the answer have said they have"
+        int | None, "entries that clients of the answer have acknowledged"
     ] = None
     lags: Annotated[int, "how often it lagged too far"] = 0
     duration_ms: Annotated[float, "for how long it read"]
@@ -61,7 +63,7 @@ class ReaderRecord(EventRecord):
 
 
 class ReaderFigures:
-    """What is noted of one reader while it reads.
+    """Measures of one reader while it reads.
 
     Args:
         next_index: where it begins.

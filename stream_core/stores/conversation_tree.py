@@ -111,7 +111,7 @@ class ConversationTree:
         return self._parents.get(message_id)
 
     def versions_of(self, message_id: str) -> Sequence[str]:
-        """This message and all that stand in its place in other versions, oldest first."""
+        """This message and its replacements in other versions, oldest first."""
         return self._versions[self._places[message_id]] if message_id in self._places else ()
 
 

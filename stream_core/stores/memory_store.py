@@ -49,7 +49,7 @@ class _Expiries(Generic[Key]):
         heappush(self._moments, (expires_at, self._added, key))
 
     def take(self, now: float) -> list[Key]:
-        """The keys whose time has come. Each is returned once."""
+        """The keys that expire by `now`. Each is returned once."""
         due: list[Key] = []
         while self._moments and self._moments[0][0] <= now:
             due.append(heappop(self._moments)[2])
@@ -377,5 +377,5 @@ class MemoryLargeTexts:
         self.drop(name)
 
     def drop(self, name: str) -> None:
-        """Remove a text that nobody needs any more."""
+        """Remove a text that is not needed any more."""
         self._texts.pop(name, None)

@@ -1,4 +1,4 @@
-"""How an answer ended and what was said in it, as a session remembers it for its readers."""
+"""The end and the contents of an answer, as a session keeps them for its readers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Outcome:
     """How an answer ended, with its contents.
 
     Args:
-        contents: all that stands of the answer, joined.
+        contents: all of the answer, joined, without replaced text.
     """
 
     state: ResponseState
@@ -30,7 +30,7 @@ class Outcome:
     error: Mapping[str, Any] | None = None
 
     def to_text(self, answer: str | None) -> str:
-        """The outcome as the ledger keeps it, beside the `answer` that the model is told later.
+        """The outcome as the ledger keeps it, with the `answer` that later calls of the model get.
 
         Where the contents are too large their text is kept, and of a text that is too large
         nothing.
@@ -45,7 +45,7 @@ class Outcome:
 
     @classmethod
     def from_text(cls, text: str, answer: str | None) -> Self:
-        """The outcome in a text of `to_text`, with the answer that is beside it."""
+        """The outcome in a text of `to_text`, with the answer that is kept with it."""
         known = orjson.loads(text)
         kept = read_entries(known["contents"]) if "contents" in known else [answer or ""]
         return cls(
@@ -67,5 +67,5 @@ class Outcome:
 
 
 def contents_of(entries: Sequence[LogEntry]) -> tuple[Content, ...]:
-    """What stands of a log's entries, joined."""
+    """The entries of a log, joined, without replaced ones."""
     return tuple(joined(slice_of(entries, 0).standing))

@@ -3,10 +3,10 @@
 What every implementation must guarantee (tests/integration/stores checks it):
 
 - A response has one owner at a time, under a **lease** with an **epoch**. Taking over raises the
-  epoch. From then on nobody can read what the earlier owner writes, however late it arrives.
+  epoch. From then on no reader sees what the earlier owner writes, however late it arrives.
 - A task's lease covers everything that it owns. Once the task has released it, or another has
   declared it **lost**, it is never in force again: the task takes another name. A store never
-  judges by a clock whether a lease has run out: who declares it lost does.
+  judges by a clock whether a lease has run out: the task that declares it lost does.
 - Readers get a gapless prefix of the log. An entry that has not arrived is a delay, never a gap.
 - What has expired is not returned, whether or not it has been deleted.
 - Entries are kept in a **form**, which a later version of this program may change. A response whose
@@ -41,7 +41,7 @@ class LeaseLost(Exception):
 
 
 class StoreUnavailable(Exception):
-    """The store failed, also when it was asked again. The state is unknown: ask later."""
+    """The store failed, also on a retry. The state is unknown: try again later."""
 
 
 class Unwritable(Exception):
@@ -119,7 +119,7 @@ class ResponseHead:
     Args:
         starts: by epoch, the index from which its entries count. An epoch that has not begun to
             write has none.
-        polls: how often `note_read` was called. It tells an owner that somebody reads elsewhere.
+        polls: how often `note_read` was called. It shows an owner that other tasks have readers.
         session_polls, share_polls: how many of these came to a function, with the session's token
             and with share tokens.
         hand_overs: how many owners left in order.
@@ -224,7 +224,7 @@ class ResponseStore(Protocol):
         """
 
     async def finish(self, lease: Lease, ending: Ending, expires_at: float) -> None:
-        """Close a response whose entries are all written. Later endings change nothing.
+        """Close a response when all of its entries are written. Later endings change nothing.
 
         Raises:
             LeaseLost: the response has another owner, or is no longer kept.
@@ -266,7 +266,7 @@ class ResponseStore(Protocol):
         """Remove the lost lease of a task that left nothing to take over. Any other lease stays."""
 
     async def hand_over(self, lease: Lease) -> None:
-        """Note that the owner of a response leaves in order, so it doesn't count as lost.
+        """Record that the owner of a response leaves in order, so it doesn't count as lost.
 
         A repetition changes nothing.
 
@@ -275,7 +275,7 @@ class ResponseStore(Protocol):
         """
 
     async def take_over(self, response_id: str, owner: str, now: float) -> StoredEntries | None:
-        """Become the owner of a response whose owner's lease is lost, or was never taken.
+        """Become the owner of a response after its owner lost its lease, or never had one.
 
         Returns:
             All entries on record, with a head that has the new lease. None when the response has
@@ -310,7 +310,7 @@ def gapless(head: ResponseHead, chunks: Iterable[Chunk], from_index: int) -> Sto
     """The gapless run of entries in `chunks` from `from_index` on.
 
     `head` must have been read after `chunks`. Then a chunk of the head's epoch was written before
-    anybody took over, and whoever did has seen it too.
+    any take-over, and the new owner has seen it too.
 
     Raises:
         NewerForm: the response is in a form that this version can't read.

@@ -40,7 +40,7 @@ class LedgerEntry:
     """An accepted message.
 
     Args:
-        answer: the text of its response as the model is told it later. None before the end, or
+        answer: the text of its response as later calls of the model get it. None before the end, or
             without one to remember.
         replaces: the message that it replaces, in a new version of the conversation.
         terms, kind: the texts of its `MessageTerms` and `MessageKind`. Empty for a plain message.
@@ -70,7 +70,7 @@ class LedgerEntry:
 
     @property
     def link(self) -> MessageLink:
-        """Where it stands."""
+        """Its place in the conversation."""
         return MessageLink(
             self.message_id, self.previous_message_id, self.replaces, self.parent_message_id
         )
@@ -136,9 +136,9 @@ class SessionStore(Protocol):
     async def answered(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
     ) -> None:
-        """Note that a message's response has ended. An unknown message is ignored.
+        """Record that a message's response has ended. An unknown message is ignored.
 
-        The text of a message that brings its conversation may be deleted: nobody answers it again,
+        The text of a message that brings its conversation may be deleted: it is not answered again,
         and it is in no history.
         """
 

@@ -21,8 +21,8 @@ class Copy:
     written: int = 0
     """Its owner: the next index that it doesn't know to be on record."""
 
-    def take_up(self, stored: StoredEntries, lease: Lease, *, continues: bool) -> None:
-        """Go on with what an earlier owner left, as `ResponseStream.take_up` does."""
+    def adopt_log(self, stored: StoredEntries, lease: Lease, *, continues: bool) -> None:
+        """Go on with what an earlier owner left, as `ResponseStream.adopt_log` does."""
         self.lease = lease
         self.log.extend(stored.entries)
         self.written = self.log.next_index

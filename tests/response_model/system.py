@@ -257,7 +257,7 @@ class System:
         assert stored == self.read(task, response_id, 0), "what it is given is what everybody reads"
         assert list(stored.entries) == list(before.entries)
         assert stored.head.starts[lease.epoch] == stored.next_index
-        copy.take_up(stored, lease, continues=continues)
+        copy.adopt_log(stored, lease, continues=continues)
 
     def read(self, task: Task, response_id: str, from_index: int) -> StoredEntries:
         """What is on record, as it must be."""

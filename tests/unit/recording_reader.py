@@ -85,7 +85,7 @@ class RecordingReader:
         self.places: list[QueuePlace] = []
         self.paused = False
         self.user: str | None = None
-        self.holds_model = False
+        self.pauses_model = False
         self.left_behind = False
         self._stream = stream
         self._clock = clock
@@ -116,8 +116,8 @@ class RecordingReader:
         """See `Reader.queued`."""
         self.places.append(place)
 
-    def start_again(self) -> None:
-        """See `Reader.start_again`."""
+    def announce_start(self) -> None:
+        """See `Reader.announce_start`."""
 
     def lost(self) -> None:
         """See `Reader.lost`."""

@@ -127,7 +127,7 @@ class _Reader:
     """The reader and the model of one stream."""
 
     user: str | None = None
-    holds_model = False
+    pauses_model = False
     transport: Transport = "http"
 
     def __init__(
@@ -176,7 +176,7 @@ class _Reader:
     def queued(self, place: QueuePlace) -> None:
         """Nothing."""
 
-    def start_again(self) -> None:
+    def announce_start(self) -> None:
         """Nothing."""
 
     def lost(self) -> None:

@@ -67,7 +67,7 @@ class WakingReader:
         self._news = asyncio.Event()
 
     @property
-    def holds_model(self) -> bool:
+    def pauses_model(self) -> bool:
         """False: a request never pauses."""
         return False
 
@@ -79,7 +79,7 @@ class WakingReader:
     def queued(self, place: QueuePlace) -> None:
         """Nothing: the answer of the request has its place in the queue."""
 
-    def start_again(self) -> None:
+    def announce_start(self) -> None:
         """Nothing: the answer of a request has no beginning of its own."""
 
     def lost(self) -> None:

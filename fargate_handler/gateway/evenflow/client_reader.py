@@ -118,9 +118,9 @@ class ClientReader(LiveReader):
         return "websocket"
 
     @property
-    def holds_model(self) -> bool:
+    def pauses_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it."""
-        return self._flow.holds_model(self._log.text_bytes)
+        return self._flow.pauses_model(self._log.text_bytes)
 
     def deliver(self, now: float, jitter: float | None) -> None:
         """Deliver what is new. Called up to 100,000 times a second, so it avoids calls."""
@@ -187,7 +187,7 @@ class ClientReader(LiveReader):
         """Send the client the response's place in the queue."""
         self._client.tell(queued_frame(self.stream, place))
 
-    def start_again(self) -> None:
+    def announce_start(self) -> None:
         """Send the start frame again."""
         self._client.tell(start_frame(self.stream, self.next_index, self.number, duplicate=False))
 

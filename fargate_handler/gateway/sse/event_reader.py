@@ -165,7 +165,7 @@ class EventReader(LiveReader):
         return "sse"
 
     @property
-    def holds_model(self) -> bool:
+    def pauses_model(self) -> bool:
         """False: a request never pauses."""
         return False
 
@@ -211,7 +211,7 @@ class EventReader(LiveReader):
         """Send the response's place in the queue, once the head was sent."""
         self._send_notice(self._encoder.queued(place))
 
-    def start_again(self) -> None:
+    def announce_start(self) -> None:
         """Send the start event again, once the head was sent, if the protocol has one."""
         if self._start is not None:
             self._send_notice(self._start(self.stream, self._cursor.next_index))

@@ -184,7 +184,7 @@ class EventStream:
         if reader.stream.place is not None:
             reader.queued(reader.stream.place)
         if reader.stream.history_dropped:
-            reader.start_again()
+            reader.announce_start()
 
     async def _send_error(self, error: EvenflowError) -> None:
         """Tell the client why its stream ends, if it still takes that."""

@@ -119,7 +119,7 @@ class LiveReader(ABC):
 
     @property
     @abstractmethod
-    def holds_model(self) -> bool:
+    def pauses_model(self) -> bool:
         """Whether it pauses, and the log is the pause window ahead of it."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ class LiveReader(ABC):
     def queued(self, place: QueuePlace) -> None:
         """Send the client the response's place in the queue, if its protocol can."""
 
-    def start_again(self) -> None:
+    def announce_start(self) -> None:
         """Send the start event again, if its protocol has one."""
         return
 

@@ -79,7 +79,7 @@ class ClientSession(SocketSession):
         return self._close_lapsed(now) or self.tell(message)
 
     def drain(self, reason: str, after_ms: int) -> list[Output]:
-        """The node is leaving: refuse new messages, and tell the client when to reconnect."""
+        """The node is leaving: reject new messages, and send the client the time to reconnect."""
         self._fire(SessionEvent.DRAIN)
         return self.tell(Reconnect(type="reconnect", reason=reason, after_ms=after_ms))
 
@@ -89,8 +89,8 @@ class ClientSession(SocketSession):
         read = self._read(data)
         if isinstance(read, Refusal):
             return self.refuse(read, now)
-        # An ack asks for nothing, and a slow line delivers those of many seconds at once. It counts
-        # as a frame.
+        # An ack requests nothing, and a slow line delivers the acks of many seconds at once. It
+        # counts as a frame.
         is_ack = isinstance(read, ResponseAck)
         if not is_ack and (error := self._intake.too_fast(now)) is not None:
             return self.refuse(Refusal(error, read.type, *ids_of(read)), now)

@@ -66,7 +66,7 @@ def refusal_frame(
     error: EvenflowError, message_id: str | None = None, response_id: str | None = None
 ) -> ServerMessage:
     """A `throttle`, `system.busy` or `error` frame, by the error and what it is about."""
-    told = error.to_object()
+    error_object = error.to_object()
     wait = error.retry_after_ms or 1000
     # `system.busy` is about messages. A refusal about a response names that response.
     about_response = response_id is not None and isinstance(error, Overloaded)
@@ -76,13 +76,15 @@ def refusal_frame(
             retry_after_ms=wait,
             message_id=message_id,
             response_id=response_id,
-            error=told,
+            error=error_object,
         )
     if isinstance(error, RateLimited | Overloaded) and not about_response:
         return SystemBusy(
-            type="system.busy", retry_after_ms=wait, message_id=message_id, error=told
+            type="system.busy", retry_after_ms=wait, message_id=message_id, error=error_object
         )
-    return ErrorFrame(type="error", error=told, message_id=message_id, response_id=response_id)
+    return ErrorFrame(
+        type="error", error=error_object, message_id=message_id, response_id=response_id
+    )
 
 
 def ids_of(message: ClientMessage) -> tuple[str | None, str | None]:

@@ -106,11 +106,11 @@ class TokenEncoder:
 
 
 def _event(prefix: bytes, part: Part, first: int, last: int) -> bytes:
-    """The frame for a part, whose fields are those of its object."""
-    said = part_json(part)[1:]  # without the brace
+    """The frame for a part. It has the fields of the part's object."""
+    fields = part_json(part)[1:]  # without the brace
     if first == last:
-        return b"%b%d,%b" % (prefix, last, said)
-    return b'%b%d,"from":%d,%b' % (prefix, last, first, said)
+        return b"%b%d,%b" % (prefix, last, fields)
+    return b'%b%d,"from":%d,%b' % (prefix, last, first, fields)
 
 
 class Dialect:

@@ -22,7 +22,7 @@ def entry_range(stream: ResponseStream, epoch: int, first: int, last: int, most:
     a content filter may take them back. A later owner may have others under the same indexes.
 
     Args:
-        epoch: of the last owner whose entries count.
+        epoch: of the last owner with entries in the range.
         most: the most characters in one frame.
 
     Raises:

@@ -63,8 +63,8 @@ class FrameEncoder:
         self._stream = stream
         self._restarted = point.restarted
         self.cursor = Cursor(stream.log, point.next_index, self._most)
-        told = point.restarted.epoch if point.restarted else 0
-        self.epoch = told or stream.log.epoch_at(point.next_index - 1)
+        restarted_epoch = point.restarted.epoch if point.restarted else 0
+        self.epoch = restarted_epoch or stream.log.epoch_at(point.next_index - 1)
 
     def take_only(self) -> bytes:
         """The next frame, if it is a delta and the only one that is left. Otherwise empty."""
@@ -84,17 +84,17 @@ class FrameEncoder:
         if self._restarted is not None:
             return self._replace_everything(self._restarted)
         cursor = self.cursor
-        taken = cursor.next_entry()
-        if isinstance(taken, str):
+        entry = cursor.next_entry()
+        if isinstance(entry, str):
             self.kind, self.last = _DELTA, cursor.last
-            return self.deltas.delta(taken, cursor.first, cursor.last)
-        if taken is None:
+            return self.deltas.delta(entry, cursor.first, cursor.last)
+        if entry is None:
             return self._end()
-        if isinstance(taken, Part):
+        if isinstance(entry, Part):
             self.kind, self.last = _EVENT, cursor.last
-            return self.deltas.event(taken, cursor.first, cursor.last)
-        self.epoch = max(self.epoch, taken.epoch)
-        frame = restart_frame(self._stream, taken, cursor.last)
+            return self.deltas.event(entry, cursor.first, cursor.last)
+        self.epoch = max(self.epoch, entry.epoch)
+        frame = restart_frame(self._stream, entry, cursor.last)
         self.kind, self.last = frame.type, cursor.last
         return frame.to_json()
 
@@ -103,14 +103,14 @@ class FrameEncoder:
         return queued_frame(self._stream, place).to_json()
 
     def failure(self, error: EvenflowError) -> bytes:
-        """An `error` frame for a reader that is too slow, which would not be told later.
+        """An `error` frame for a reader that is too slow, which would not learn of it later.
 
-        Otherwise empty: the reader comes back, and is told then.
+        Otherwise empty: the reader comes back, and receives the error then.
         """
         if not isinstance(error, TooSlow):
             return b""
-        told, response_id = error.to_object(), self._stream.response_id
-        return ErrorFrame(type="error", error=told, response_id=response_id).to_json()
+        error_object, response_id = error.to_object(), self._stream.response_id
+        return ErrorFrame(type="error", error=error_object, response_id=response_id).to_json()
 
     @property
     def place(self) -> bytes:
@@ -230,7 +230,7 @@ class FrameEvents(ABC):
         if self._frames.kind in _WRITTEN:
             return frame
         if self._frames.epoch != self._epoch:
-            self._share()  # this one told the reader that another owner goes on
+            self._share()  # this frame announced another owner
         return self._write(frame)
 
     def _share(self) -> None:
@@ -267,7 +267,7 @@ class EventEncoder(FrameEvents):
             event = self._events_of(frame)
             parts.append(event)
             size += len(event)
-        # One event stays the same bytes for all who are given it.
+        # One event stays the same bytes for all of its readers.
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def queued(self, place: QueuePlace) -> bytes:

@@ -44,7 +44,7 @@ class SessionShared(BaseModel):
 class MessageAccepted(BaseModel):
     """The message is on record. Its response is read under `response_id`.
 
-    `ticket` is there if it was asked for: a token that reads this response and does nothing else.
+    `ticket` is there if it was requested: a token that reads this response and does nothing else.
     """
 
     response_id: str
@@ -54,13 +54,13 @@ class MessageAccepted(BaseModel):
 
 
 class SaidPart(PartObject):
-    """A part of an answer. So many characters (Unicode code points) of its text come before it."""
+    """A part of an answer. `at` is how many characters (Unicode code points) of text precede it."""
 
     at: int
 
 
 class MessageAnswer(BaseModel):
-    """What was said in answer to a message: its text, and the parts beside that.
+    """The answer to a message: its text, and its other parts.
 
     While it grows, it can be resumed after `last_index` with `epoch`.
     """
@@ -75,7 +75,7 @@ class ConversationMessage(BaseModel):
     """A message of the conversation with its answer. `text` is null if it is no longer kept.
 
     `replaces` is as in `chat.message`. `error` comes with the status `error`. `versions` are
-    the ids of all messages that stand in this place, oldest first, this one among them. They are
+    the ids of all messages in this place, oldest first, this one among them. They are
     there if there are several.
     """
 
@@ -92,7 +92,7 @@ class ConversationMessage(BaseModel):
 
 
 class ConversationPage(BaseModel):
-    """Messages of one version of the conversation, oldest first. `next_before` asks for older
+    """Messages of one version of the conversation, oldest first. `next_before` requests older
     ones: null if there are none.
     """
 
@@ -129,7 +129,7 @@ class QueuedAt(BaseModel):
 
 
 class PollMetadata(BaseModel):
-    """The next poll asks with `next_index` and `epoch`. `error` comes with the status `error`.
+    """The next poll sends `next_index` and `epoch`. `error` comes with the status `error`.
 
     `history_dropped` and `history_dropped_by` are as in `chat.response.start`.
     """
@@ -148,7 +148,7 @@ class PollMetadata(BaseModel):
 
 
 class PolledPart(PartObject):
-    """A part at `index`. So many characters (Unicode code points) of `new_text` come before it."""
+    """A part at `index`, after `at` characters (Unicode code points) of `new_text`."""
 
     index: int
     at: int
@@ -199,7 +199,7 @@ class UsedOfDay(BaseModel):
 class BudgetLeft(BaseModel):
     """A budget in its period of UTC, a day or a month, which ends at `ends_at` (ISO 8601).
 
-    `of` says whose it is. `committed` is what was used and what is reserved for answers that run.
+    `of` is its owner. `committed` is what was used and what is reserved for running answers.
     """
 
     of: Literal["tenant", "key", "user"]

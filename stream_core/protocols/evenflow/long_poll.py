@@ -134,7 +134,7 @@ def polls_per_half_minute(polls: int, seconds: float) -> float:
 
 
 def check_from_index(from_index: int, next_index: int) -> None:
-    """Check the index from which a poll asks.
+    """Check the first index of a poll.
 
     Raises:
         InvalidRequest: it is after the end of the log.
@@ -194,10 +194,10 @@ class Polled:
             metadata=metadata,
             full_text=self.full_text,
         )
-        said = body.model_dump(exclude_defaults=True)
+        fields = body.model_dump(exclude_defaults=True)
         if events := _events(self.part):
-            said["events"] = events
-        return said
+            fields["events"] = events
+        return fields
 
 
 def _events(part: LogSlice) -> list[dict[str, Any]]:

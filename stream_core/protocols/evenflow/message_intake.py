@@ -63,7 +63,7 @@ class MessageIntake:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of a message whose last fragment has not come."""
+        """Bytes of a message that lacks its last fragment."""
         return 0 if self._fragments is None else len(self._fragments)
 
     def too_many_frames(self, now: float) -> bool:

@@ -70,7 +70,7 @@ class Question(FromClient):
         json_schema_extra={"oneOf": [{"required": ["text"]}, {"required": ["messages"]}]}
     )
 
-    # Before `text`, whose check reads it.
+    # Before `text`: the check of `text` reads it.
     messages: Annotated[list[RequestMessage], Field(min_length=1)] | None = None
     text: str = Field("", validate_default=True, json_schema_extra=_describe_text)
     params: GivenParams | None = None
@@ -103,17 +103,17 @@ class Question(FromClient):
 
 
 class MessagePayload(Question):
-    """What a message asks, and how it is to be answered. The answer takes at most `timeout_ms`.
+    """The question of a message, and how to answer it. The answer takes at most `timeout_ms`.
 
     `text` is the user's. In its place `messages` may bring a whole conversation, as OpenAI's API
-    has it: the model is given these messages and not those of the session. The last one is the
+    has it: the model receives these messages and not those of the session. The last one is the
     user's.
 
     `tools` are functions that the client runs. A call of one waits for its `tool.result`, with
     which the same answer goes on. `tool_choice` is for the first call of the model.
 
-    `slo_ttft_ms`: within how long its first token is wanted. Of what waits of one address, the
-    message wanted first comes first. `service_class`: it may wait longer than its tenant's others.
+    `slo_ttft_ms`: the deadline of its first token. Within an address, the earliest deadline comes
+    first. `service_class`: it may wait longer than its tenant's others.
     """
 
     @property
@@ -172,7 +172,7 @@ class ChatMessageFrame(ChatMessage):
 class ResponseResume(FromClient):
     """Resume a response after index `after` (-1: from its beginning).
 
-    `epoch` is the newest that a frame of the response has said. `credit` is as in `chat.message`.
+    `epoch` is the newest in any frame of the response. `credit` is as in `chat.message`.
     """
 
     type: Literal["response.resume"]
@@ -220,7 +220,7 @@ class ToolResult(FromClient):
 
 
 class ToolCancel(FromClient):
-    """Cancel one call: the model is told so in the place of a result, and the answer goes on."""
+    """Cancel one call: the model receives that in the place of a result, and the answer goes on."""
 
     type: Literal["tool.cancel"]
     response_id: Identifier
@@ -254,21 +254,21 @@ class ResponseCredit(FromClient):
 
 
 class PresenceSubscribe(FromClient):
-    """Be told who reads the response: now, and on each change."""
+    """Subscribe to the readers of the response: now, and on each change."""
 
     type: Literal["presence.subscribe"]
     response_id: Identifier
 
 
 class PresenceUnsubscribe(FromClient):
-    """Be told no more who reads the response."""
+    """Unsubscribe from the readers of the response."""
 
     type: Literal["presence.unsubscribe"]
     response_id: Identifier
 
 
 class Ping(FromClient):
-    """Ask for a `pong`: browsers can't send a WebSocket's own ping."""
+    """Request a `pong`: browsers can't send a WebSocket's own ping."""
 
     type: Literal["ping"]
 
@@ -322,15 +322,15 @@ class SessionRequest(FromClient):
 
     @property
     def names_tenant(self) -> bool:
-        """Whether the tenant was named. Otherwise it may be told by its key."""
+        """Whether the tenant was named. Otherwise its key may name it."""
         return "tenant" in self.model_fields_set
 
 
 class ShareRequest(FromClient):
     """The body of `POST /session/{session_id}/share`. No field is required.
 
-    Without `response_id` the whole session is shared, as it goes on. `for` is who is to read: the
-    name that presence tells. `names`: whether its readers see the names of other readers.
+    Without `response_id` the whole session is shared, as it goes on. `for` is the reader: the
+    name that presence shows. `names`: whether its readers see the names of other readers.
     """
 
     response_id: Identifier | None = None
@@ -375,8 +375,8 @@ class ResponseSummary(BaseModel):
 class CompactDelta(RootModel[tuple[int, int, str] | tuple[int, int, str, int]]):
     """A delta in the subprotocol `evenflow.v1.compact`: stream, index, text.
 
-    Where it joins several, their first index follows. `chat.response.start` said which response
-    `stream` is.
+    Where it joins several, their first index follows. `chat.response.start` names the response
+    of `stream`.
     """
 
 
@@ -418,10 +418,10 @@ class ResponseStart(FromServer):
 
     `stream` is its number in the compact subprotocol. `epoch` counts its owners. `via` says where
     this task has it from: from itself (`owner`), from the owner (`peer`), or from the `store`.
-    `history_dropped` is there if the model is not given the whole conversation: so many of its
-    oldest messages are left out, by the bound `history_dropped_by`. Only the task that accepted the
-    message says so. Where the model refuses the conversation as too long and is given less, the
-    frame comes again.
+    `history_dropped` is there if the model does not receive the whole conversation: the number of
+    its oldest messages that are left out, by the bound `history_dropped_by`. Only the task that
+    accepted the message sends it. Where the model rejects the conversation as too long and receives
+    less, the frame comes again.
     """
 
     type: Literal["chat.response.start"]
@@ -439,7 +439,7 @@ class ResponseStart(FromServer):
 
 
 class ResponseQueued(FromServer):
-    """The response waits for its model, `position` 1 next. It is told again as that changes.
+    """The response waits for its model, `position` 1 next. The frame comes again as that changes.
 
     `expected_seconds` is how long that takes, by the pace at which the last ones began. It is left
     out where nothing is known.
@@ -538,7 +538,7 @@ class PresentClient(BaseModel):
 
 
 class PresenceNotice(FromServer):
-    """Who reads the response: `count` clients, of which the first 50 are named."""
+    """The readers of the response: `count` clients. The first 50 are named."""
 
     type: Literal["presence"]
     session_id: str
@@ -640,16 +640,16 @@ def parse(adapter: TypeAdapter[T], body: bytes | bytearray) -> T:
 
 def _invalid(error: ValidationError) -> InvalidRequest:
     first = error.errors(include_url=False, include_context=True, include_input=False)[0]
-    kind, told = first["type"], "nothing was changed"
+    kind, kept = first["type"], "nothing was changed"
     what = "there is no such field" if kind == "extra_forbidden" else first["msg"]
     if kind == "json_invalid":
-        return InvalidRequest(f"this is not JSON ({first['msg']}); {told}", code="invalid_json")
+        return InvalidRequest(f"this is not JSON ({first['msg']}); {kept}", code="invalid_json")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return InvalidRequest(
             f"`type` must be one of {first.get('ctx', {}).get('expected_tags', 'the protocol')}; "
-            f"{told}"
+            f"{kept}"
             if kind == "union_tag_invalid"
-            else f"the frame needs a `type`; {told}",
+            else f"the frame needs a `type`; {kept}",
             code="unknown_type",
             param="type",
         )
@@ -661,7 +661,7 @@ def _invalid(error: ValidationError) -> InvalidRequest:
     ]
     where = ".".join(path) or "the message"
     return InvalidRequest(
-        f"{where}: {what}; {told}", code="invalid_field", param=".".join(path) or None
+        f"{where}: {what}; {kept}", code="invalid_field", param=".".join(path) or None
     )
 
 

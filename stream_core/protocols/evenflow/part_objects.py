@@ -1,4 +1,4 @@
-"""The parts of a response as clients and other tasks are given them: as JSON objects."""
+"""The parts of a response as JSON objects, for clients and other tasks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from evenflow.stream_core.log.entries import (
 )
 
 _WITH_TEXT = JOINING | {Kind.RESULT}
-# Of so many parts the JSON around their deltas is kept.
-_PLACES = 256
+# How many parts have the JSON around their deltas cached.
+_CACHED_PARTS = 256
 
 
 class PartObject(BaseModel):
@@ -61,22 +61,22 @@ class PartObject(BaseModel):
 def part_object(part: Part) -> dict[str, Any]:
     """The object of a part."""
     kind = part.kind
-    said: dict[str, Any] = {"kind": kind.value}
+    fields: dict[str, Any] = {"kind": kind.value}
     if kind in _WITH_TEXT:
-        said["text"] = part.text
+        fields["text"] = part.text
     elif kind is Kind.DATA:
-        said["value"] = orjson.loads(part.text)
+        fields["value"] = orjson.loads(part.text)
     if is_of_call(part):
-        said["call"] = part.call
+        fields["call"] = part.call
     if part.id:
-        said["id"] = part.id
+        fields["id"] = part.id
     if part.name:
-        said["name"] = part.name
+        fields["name"] = part.name
     if kind is Kind.CALL and part.text == CUSTOM:
-        said["custom"] = True
+        fields["custom"] = True
     if part.choice:
-        said["choice"] = part.choice
-    return said
+        fields["choice"] = part.choice
+    return fields
 
 
 def part_json(part: Part) -> bytes:
@@ -87,14 +87,14 @@ def part_json(part: Part) -> bytes:
     return b"%b%b%b" % (before, orjson.dumps(part.text), behind)
 
 
-@lru_cache(maxsize=_PLACES)
+@lru_cache(maxsize=_CACHED_PARTS)
 def _around_text(
     kind: Kind, choice: int, call: int, part_id: str, name: str
 ) -> tuple[bytes, bytes]:
     """What is before and behind the text in the JSON of deltas with this place."""
-    said = orjson.dumps(part_object(Part(kind, "", choice, call, part_id, name)))
+    encoded = orjson.dumps(part_object(Part(kind, "", choice, call, part_id, name)))
     field, empty = b'"text":', b'""'
-    before, _, behind = said.partition(field + empty)
+    before, _, behind = encoded.partition(field + empty)
     return before + field, behind
 
 

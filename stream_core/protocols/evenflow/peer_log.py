@@ -38,9 +38,9 @@ class PeerGone(PeerUnreachable):
 
 @dataclass(frozen=True, slots=True)
 class PeerResponse:
-    """A response at another task. `epoch` is the newest one that the reader was told of.
+    """A response at another task. `epoch` is the newest one that the reader received.
 
-    `reader_at` is the address of the task that copies it. None if others can't reach that one.
+    `reader_at` is the address of the task that copies it. None if other tasks can't reach that one.
     """
 
     address: str
@@ -68,7 +68,7 @@ class PeerLog(Protocol):
     def presence(
         self, response: PeerResponse, *, of_all: bool
     ) -> AsyncGenerator[PresenceNotice, None]:
-        """Who reads the response there, now and on each change, until the response's end.
+        """The readers of the response there, now and on each change, until the response's end.
 
         Args:
             of_all: the readers at all tasks, as its owner knows them. Otherwise of that one.

@@ -24,7 +24,7 @@ from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import Scope
 
 OPEN_TENANT = "public"
-"""The tenant of callers who name none."""
+"""The tenant of requests that name none."""
 # Of SHA-256, in hexadecimal digits. Both together fit into a name.
 _USER_DIGITS, _NAME_DIGITS = 20, 40
 
@@ -74,9 +74,9 @@ def open_session(
             those of open tenants.
         now: seconds since the epoch.
         ttl: how many seconds the token is valid.
-        check_without_key: called for who gives no valid key or token. It may refuse.
+        check_without_key: called for a request without a valid key or token. It may reject it.
         identities: verifies tokens of the identity provider. None: there is none.
-        origin: of the page that asks. None: it is the server's own, or there is no page.
+        origin: of the requesting page. None: it is the server's own, or there is no page.
 
     Raises:
         AuthenticationFailed: the tenant's key or the token is missing or wrong.
@@ -103,7 +103,7 @@ def open_session(
 
 
 class _Opener(NamedTuple):
-    """Who opens a session. `identified`: the identity provider has said so."""
+    """The caller that opens a session. `identified`: by the identity provider."""
 
     tenant: str
     user: str
@@ -155,7 +155,7 @@ def _check_claimed(request: SessionRequest, identity: Identity) -> None:
 
 
 def _of_user(user: str, session_id: str) -> str:
-    """A session's id for a user of the identity provider: nobody else's token opens it.
+    """A session's id for a user of the identity provider: only that user's tokens open it.
 
     The id of one that the user has opened stays as it is.
     """

@@ -31,9 +31,9 @@ class SessionEvent(StrEnum):
     VIOLATE = "violate"  # a frame was too large, binary, not UTF-8, or one too many
     CLOSE = "close"  # the node closes the connection
     LOSE = "lose"  # the client was silent for the pong timeout
-    OVERFLOW = "overflow"  # the client asks without reading
+    OVERFLOW = "overflow"  # the client sends requests without reading
     CLIENT_CLOSE = "client_close"  # the client sent a close frame
-    TIME_OUT = "time_out"  # the transport is not gone so long after the first close frame
+    TIME_OUT = "time_out"  # the transport is not gone `CLOSE_SECONDS` after the first close frame
     DISCONNECT = "disconnect"  # the transport is gone
 
 
@@ -110,14 +110,14 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Call `timer` after so many seconds. Earlier timers stay; a needless call is harmless."""
+    """Call `timer` after `seconds`. Earlier timers stay; a needless call is harmless."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Do what the client's message asks for."""
+    """Execute the client's message."""
 
     message: ClientMessage
 
@@ -145,7 +145,7 @@ class FrameRefused:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The connection no longer reads or asks. Comes once. `event` is the reason."""
+    """The connection no longer reads or requests. Comes once. `event` is the reason."""
 
     event: SessionEvent
 

@@ -102,7 +102,7 @@ class SocketSession(ABC):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of a message whose last fragment has not come."""
+        """Bytes of a message that lacks its last fragment."""
         return self._intake.waiting_bytes
 
     # -- events of the transport -------------------------------------------------------------------
@@ -163,7 +163,7 @@ class SocketSession(ABC):
         return self._violate(Violation(code, "this is no frame of the protocol"), now)
 
     def timer(self, now: float) -> list[Output]:
-        """A timer has ended: ping, or give up a client that is silent or doesn't let go."""
+        """A timer has ended: ping, or give up a client that is silent or doesn't close."""
         if self._fire(SessionEvent.BEAT):
             return self._heartbeat(now)
         if self.state is SessionState.CLOSING and now < self._close_by:
@@ -230,7 +230,7 @@ class SocketSession(ABC):
         return None
 
     def _refuse_lapsed(self, refusal: Refusal, now: float) -> list[Output]:
-        """Answer a message whose credential is no longer valid, and close the connection."""
+        """Answer a message with an invalid credential, and close the connection."""
         return [*self.refuse(refusal, now), *self.revoke(refusal.error, now)]
 
     def _close_lapsed(self, now: float) -> list[Output]:

@@ -1,4 +1,4 @@
-"""What a tenant or a user has used, and what is left of the budgets."""
+"""The usage report of a tenant or a user: what was used, and what is left of the budgets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def usage_report(
 
     Args:
         now: seconds since the epoch.
-        key_id: of the key whose budgets are told beside the tenant's. Empty: none.
+        key_id: of the key to report budgets of, with the tenant's. Empty: none.
         user: the report is of this user alone, with this user's budgets. None: of the tenant.
         prices: the models' prices. The cost of a model without one is null.
 
@@ -44,7 +44,7 @@ async def usage_report(
     totals = await store.totals(tenant.id, first, last, user)
     budgets = budgets_of(tenant, key_id, user or "", now)
     if user is not None:
-        budgets = tuple(budget for budget in budgets if _whose(budget) == "user")
+        budgets = tuple(budget for budget in budgets if _owner_of(budget) == "user")
     committed = await store.committed(tenant.id, [budget.counter for budget in budgets])
     return UsageReport(
         tenant=tenant.id,
@@ -60,7 +60,7 @@ def days_asked(first: str | None, last: str | None, now: float, most: int) -> tu
 
     Args:
         now: seconds since the epoch.
-        most: how many days may be asked for.
+        most: the most days of a report.
 
     Raises:
         InvalidRequest: they are no days, or too many, or none.
@@ -98,7 +98,7 @@ def _day(name: str, given: str | None) -> date | None:
         ) from None
 
 
-def _whose(budget: Budget) -> Literal["tenant", "key", "user"]:
+def _owner_of(budget: Budget) -> Literal["tenant", "key", "user"]:
     return cast('Literal["tenant", "key", "user"]', budget.counter.split("/")[2])
 
 
@@ -113,7 +113,7 @@ def _used(totals: DayTotals, prices: ModelPrices) -> UsedOfDay:
 def _left(budget: Budget, committed: int) -> BudgetLeft:
     divisor = NANODOLLARS if budget.in_dollars else 1
     return BudgetLeft(
-        of=_whose(budget),
+        of=_owner_of(budget),
         unit="usd" if budget.in_dollars else "tokens",
         period=budget.counter.split("/")[1],
         bound=budget.bound / divisor,

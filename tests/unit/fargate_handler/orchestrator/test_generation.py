@@ -92,7 +92,7 @@ class Bench:
             monotonic=self.clock.monotonic,
         )
         if self.entries is not None:
-            self.stream.take_up(self.entries, 2, None)
+            self.stream.adopt_log(self.entries, 2, None)
         self.generation = Generation(
             stream=self.stream,
             kind=self.kind,
@@ -830,7 +830,7 @@ async def test_a_held_model_owes_nothing() -> None:
     bench = Bench(limits=Limits(model_retries=0, grace_seconds=3600))
     call = await bench.start()
     call.push("a")
-    bench.reader.holds_model = True
+    bench.reader.pauses_model = True
     bench.reader.pause()
     assert call.sink.paused
     await bench.pass_time(200.0)

@@ -83,7 +83,7 @@ async def test_what_is_taken_up_again_is_not_disturbed_by_a_write_that_began_bef
     lease = lease_of(await node.memory.take_over("r", "a-2", node.wall_time()))
     assert lease is not None
     stream = node.stream_of("r")
-    stream.take_up([], lease.epoch, None)
+    stream.adopt_log([], lease.epoch, None)
     node.recorder.record(stream, lease, 0)
     stream.start()
     node.responses.network.release()

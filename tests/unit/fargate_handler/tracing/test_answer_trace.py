@@ -38,7 +38,7 @@ class Traced:
             monotonic=self.clock.monotonic,
         )
         if epoch > 1:
-            self.stream.take_up(["It was "], epoch, self.clock.now - 9)
+            self.stream.adopt_log(["It was "], epoch, self.clock.now - 9)
         self.clock.turn(1)
         self.trace = AnswerTraces(self.finished.spans, "bedrock", "claude").begin(
             self.stream, caller, "", self.clock.now - 1, taken_over=epoch > 1

@@ -26,14 +26,14 @@ def _sent_at(
 
 def test_slots_are_told_in_their_order_and_a_part_at_a_time() -> None:
     departures = _departures(5)
-    assert list(departures.to_tell(2)) == [(0.0, 0), (pytest.approx(0.1), 1)]
-    assert [client for _, client in departures.to_tell()] == [2, 3, 4]
-    assert list(departures.to_tell()) == []
+    assert list(departures.next_departures(2)) == [(0.0, 0), (pytest.approx(0.1), 1)]
+    assert [client for _, client in departures.next_departures()] == [2, 3, 4]
+    assert list(departures.next_departures()) == []
 
 
 def test_who_does_not_go_is_sent_two_seconds_after_its_slot() -> None:
     departures = _departures(3)
-    list(departures.to_tell())
+    list(departures.next_departures())
     assert departures.over(1.99) == []
     assert departures.over(2.15) == [0, 1]
     assert departures.over(2.2) == [2]
@@ -42,13 +42,13 @@ def test_who_does_not_go_is_sent_two_seconds_after_its_slot() -> None:
 
 def test_who_has_not_been_told_is_not_sent() -> None:
     departures = _departures(3)
-    list(departures.to_tell(1))
+    list(departures.next_departures(1))
     assert departures.over(50.0) == [0]
 
 
 def test_who_is_put_back_goes_behind_everybody_and_at_the_same_rate() -> None:
     departures = _departures(200)
-    list(departures.to_tell())
+    list(departures.next_departures())
     sent = sorted(_sent_at(departures, reading_until=40.0).values())
     assert len(sent) == 200
     assert sent[0] >= 40.0
@@ -57,7 +57,7 @@ def test_who_is_put_back_goes_behind_everybody_and_at_the_same_rate() -> None:
 
 def test_the_last_slots_are_before_the_end_however_long_a_client_stays() -> None:
     departures = _departures(200)
-    list(departures.to_tell())
+    list(departures.next_departures())
     sent = sorted(_sent_at(departures, reading_until=1000.0).values())
     assert len(sent) == 200
     assert sent[0] >= 79.0
@@ -67,7 +67,7 @@ def test_the_last_slots_are_before_the_end_however_long_a_client_stays() -> None
 
 def test_more_than_fit_go_closer_together() -> None:
     departures = _departures(1500)
-    slots = [slot for slot, _ in departures.to_tell()]
+    slots = [slot for slot, _ in departures.next_departures()]
     assert slots[-1] < 75.0
     sent = sorted(_sent_at(departures, reading_until=1000.0).values())
     assert sent[-1] <= 100.0
@@ -76,7 +76,7 @@ def test_more_than_fit_go_closer_together() -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_without_time_there_is_no_other_slot(count: int) -> None:
     departures = _departures(count, first_until=0.0, until=0.0)
-    assert len(list(departures.to_tell())) == count
+    assert len(list(departures.next_departures())) == count
     over = departures.over(2.0)
     assert len(over) == count
     assert not any(departures.put_back(client, 2.0) for client in over)

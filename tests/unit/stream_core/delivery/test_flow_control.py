@@ -117,12 +117,12 @@ def test_a_paused_reader_is_never_too_slow() -> None:
 
 def test_the_model_is_held_when_it_is_the_pause_window_ahead_and_not_before() -> None:
     flow = ReaderFlow(LIMITS)
-    assert not flow.holds_model(1_000_000)
+    assert not flow.pauses_model(1_000_000)
     flow.pause(0.0, 1000)
-    assert not flow.holds_model(1000 + LIMITS.pause_window_bytes - 1)
-    assert flow.holds_model(1000 + LIMITS.pause_window_bytes)
+    assert not flow.pauses_model(1000 + LIMITS.pause_window_bytes - 1)
+    assert flow.pauses_model(1000 + LIMITS.pause_window_bytes)
     flow.resume()
-    assert not flow.holds_model(1000 + LIMITS.pause_window_bytes)
+    assert not flow.pauses_model(1000 + LIMITS.pause_window_bytes)
 
 
 def test_a_reader_that_must_go_can_do_nothing_about_it() -> None:

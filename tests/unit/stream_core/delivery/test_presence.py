@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.delivery.presence import (
-    MOST_NAMED,
+    MAX_NAMED_READERS,
     Presence,
     Present,
     PresentReader,
@@ -116,12 +116,12 @@ def test_what_reads_for_no_client_is_not_told() -> None:
 def test_the_first_are_named_and_all_are_counted() -> None:
     clock = HandTurnedClock()
     stream, listening = new_stream(clock), Listening()
-    for number in range(MOST_NAMED + 30):
+    for number in range(MAX_NAMED_READERS + 30):
         come(stream, clock, f"user {number}")
     stream.readers.listen(stream.response_id, listening)
     (told,) = listening.told
-    assert told.count == MOST_NAMED + 30
-    assert [each.user for each in told.readers] == [f"user {n}" for n in range(MOST_NAMED)]
+    assert told.count == MAX_NAMED_READERS + 30
+    assert [each.user for each in told.readers] == [f"user {n}" for n in range(MAX_NAMED_READERS)]
 
 
 def test_who_left_is_told_nothing_and_everybody_else_each_change() -> None:
@@ -164,10 +164,12 @@ def test_as_many_listen_as_may_and_who_is_not_bound_besides() -> None:
 
 def test_the_readers_of_several_copies_are_told_together_the_first_named() -> None:
     here = [PresentReader("ann", "sse", 1.0), PresentReader("eve", "poll", 5.0)]
-    there = [PresentReader(f"user {n}", "websocket", 2.0 + n / 100) for n in range(MOST_NAMED)]
+    there = [
+        PresentReader(f"user {n}", "websocket", 2.0 + n / 100) for n in range(MAX_NAMED_READERS)
+    ]
     both = together([Present(tuple(here), 2), Present(tuple(there), 70)])
     assert both.count == 72
-    assert both.readers == (here[0], *there[: MOST_NAMED - 1])
+    assert both.readers == (here[0], *there[: MAX_NAMED_READERS - 1])
 
 
 def test_when_the_copy_is_lost_each_is_told_once() -> None:

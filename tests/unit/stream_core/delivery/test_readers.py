@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from evenflow.stream_core.delivery.readers import AT_ONCE
+from evenflow.stream_core.delivery.readers import MAX_DIRECT_READERS
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.protocols.evenflow.dialect import V1Encoder
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.stream_core.delivery.test_response_stream import new_stream
 
-MANY = 4 * AT_ONCE
+MANY = 4 * MAX_DIRECT_READERS
 
 
 def crowd(stream: ResponseStream, clock: HandTurnedClock, count: int) -> list[RecordingReader]:
@@ -50,7 +50,7 @@ def test_many_are_given_each_delta_in_the_slots_of_the_interval() -> None:
 def test_few_are_given_it_at_once() -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock)
-    readers = crowd(stream, clock, AT_ONCE)
+    readers = crowd(stream, clock, MAX_DIRECT_READERS)
     stream.push("a")
     assert all(reader.held.text == "a" for reader in readers)
 
@@ -100,7 +100,7 @@ def test_the_model_is_held_only_once_everybody_pauses() -> None:
     readers = crowd(stream, clock, 3)
     for reader in readers:
         assert not stream.paused
-        reader.holds_model = True
+        reader.pauses_model = True
         reader.pause()
     assert stream.paused
     readers[1].resume()

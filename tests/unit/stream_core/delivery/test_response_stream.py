@@ -502,12 +502,12 @@ def test_the_model_is_held_only_while_every_reader_holds_it() -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock)
     first, second = reading(stream, clock), reading(stream, clock)
-    first.holds_model = second.holds_model = True
+    first.pauses_model = second.pauses_model = True
     assert not stream.paused, "nobody pauses"
     first.pause()
     second.pause()
     assert stream.paused
-    second.holds_model = False
+    second.pauses_model = False
     second.resume()
     assert not stream.paused
     second.leave()
@@ -526,7 +526,7 @@ def test_the_model_is_held_when_the_log_grows_past_the_pause_window() -> None:
     reader.pause()
     stream.push("a")
     assert not stream.paused
-    reader.holds_model = True
+    reader.pauses_model = True
     stream.push("b")
     clock.turn_slots(10)
     assert stream.paused
@@ -551,7 +551,7 @@ def test_a_silence_in_which_the_model_was_paused_is_no_gap() -> None:
     stream.push("a")
     clock.turn(0.1)
     stream.push("b")
-    reader.holds_model = True
+    reader.pauses_model = True
     reader.pause()
     assert stream.paused
     clock.turn(5.0)

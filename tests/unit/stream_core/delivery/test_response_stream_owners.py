@@ -35,7 +35,7 @@ def taken_up(
     limits: Limits | None = None,
 ) -> ResponseStream:
     stream = new_stream(clock, limits, start=False)
-    stream.take_up(entries, 2, began_at)
+    stream.adopt_log(entries, 2, began_at)
     stream.start()
     if not continues:
         stream.restart()
@@ -171,7 +171,7 @@ def test_every_reader_of_a_lost_response_is_told_and_what_waits_is_not_delivered
 def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
     class Leaving:
         user: str | None = None
-        holds_model = False
+        pauses_model = False
         transport: Transport = "http"
         next_index = 0
 
@@ -184,7 +184,7 @@ def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
         def queued(self, place: QueuePlace) -> None:
             """Nothing."""
 
-        def start_again(self) -> None:
+        def announce_start(self) -> None:
             """Nothing."""
 
         def lost(self) -> None:
@@ -238,7 +238,7 @@ def test_a_copy_ends_as_the_original_did(state: ResponseState, begun: bool) -> N
     if begun:
         stream.follow(["a"])
     usage = Usage(prompt_tokens=1, completion_tokens=2)
-    stream.end_like(state, finish_reason="stop", usage=usage, error={"code": "x"}, degraded=True)
+    stream.copy_ending(state, finish_reason="stop", usage=usage, error={"code": "x"}, degraded=True)
     assert (stream.state, stream.log.state) == (state, state)
     assert (stream.finish_reason, stream.usage, stream.error, stream.degraded) == (
         "stop",
@@ -251,4 +251,4 @@ def test_a_copy_ends_as_the_original_did(state: ResponseState, begun: bool) -> N
     with pytest.raises(LogClosed):
         stream.follow(["late"])
     with pytest.raises(LogClosed):
-        stream.end_like(ResponseState.COMPLETED)
+        stream.copy_ending(ResponseState.COMPLETED)

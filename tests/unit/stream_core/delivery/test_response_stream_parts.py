@@ -21,7 +21,7 @@ class Taken:
     """A reader that keeps what each delivery gives it."""
 
     user: str | None = None
-    holds_model = False
+    pauses_model = False
     transport: Transport = "http"
 
     def __init__(self, stream: ResponseStream) -> None:
@@ -44,7 +44,7 @@ class Taken:
     def queued(self, place: QueuePlace) -> None:
         """Nothing."""
 
-    def start_again(self) -> None:
+    def announce_start(self) -> None:
         """Nothing."""
 
     def lost(self) -> None:

@@ -192,7 +192,7 @@ def test_the_next_owner_s_text_is_told_as_its_own() -> None:
         stream.log.append("d")
         assert read.take() == b"%d-%d.2 d\n" % (index, index)
     third = answer()
-    third.take_up(stream.log.entries, 3, None)
+    third.adopt_log(stream.log.entries, 3, None)
     read.go_on(third, ResumePoint(6))
     third.log.append("e")
     assert taken(read) == ["7-7.3 e"]

@@ -148,7 +148,7 @@ def test_it_goes_on_in_the_copy_of_the_next_owner(kind: Kind, data: st.DataObjec
     for _ in range(data.draw(st.integers(0, len(recorded) + len(lost)))):
         client.hear(encoder.take())
     second = new_stream(HandTurnedClock())
-    second.take_up(recorded, 2, None)
+    second.adopt_log(recorded, 2, None)
     second.log.extend(anew)
     point = resume_point(second.log, encoder.cursor.after, encoder.epoch)
     assert point is not None

@@ -97,7 +97,7 @@ def test_an_error_is_its_code_and_attempts_are_counted() -> None:
 def test_of_an_answer_that_was_taken_over_nobody_knows_when_it_was_accepted() -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock, start=False)
-    stream.take_up(["Even", Restart(0, 1, 2)], 3, clock.now - 5)
+    stream.adopt_log(["Even", Restart(0, 1, 2)], 3, clock.now - 5)
     stream.start()
     stream.push("flow")
     clock.turn(0.1)

@@ -55,7 +55,7 @@ def _turns(items: list[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _reasoning() -> dict[str, Any]:
-    block = Block(0, Kind.REASONING, name="reasoning", said=["so"])
+    block = Block(0, Kind.REASONING, name="reasoning", pieces=["so"])
     return whole_item(_PUBLIC, block, "completed")
 
 

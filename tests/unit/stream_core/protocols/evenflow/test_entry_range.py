@@ -93,7 +93,7 @@ def test_who_joins_late_reads_ranges_and_then_live_each_entry_once(
             break
         take(held, ranges[first])
     write(stream, later)
-    stream.end_like(ResponseState.COMPLETED)
+    stream.copy_ending(ResponseState.COMPLETED)
     for first, answer in ranges.items():
         assert entry_range(stream, 1, first, first + size - 1, most) == answer, "it never changes"
     point = resume_point(stream.log, held.next_index - 1, 1)
