@@ -51,7 +51,7 @@ from evenflow.stream_core.protocols.openai_responses.encoder import (
     NOTHING,
     ResponseEvents,
     ServerSentEvents,
-    known_by,
+    resume_index_of,
 )
 from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
 
@@ -92,9 +92,9 @@ async def resumed_after(context: GatewayContext, stream: ResponseStream, number:
         Gone: what the client has is not on record.
         EvenflowError: as for `resume`.
     """
-    resume_index = known_by(number)
+    resume_index = resume_index_of(number)
     # If the entry has begun, its task may be lost before it is stored. Then it may differ.
-    last = resume_index.last_index + resume_index.begun
+    last = resume_index.last_index + resume_index.has_begun_next
     progress = Progress(last, resume_index.epoch, STARTING_AFTER)
     try:
         resumption = await resume(context, stream.response_id, stream.channel, progress)
@@ -115,7 +115,7 @@ async def resumed_after(context: GatewayContext, stream: ResponseStream, number:
             code="response_restarted",
             param=STARTING_AFTER,
         )
-    if resume_index.begun:
+    if resume_index.has_begun_next:
         # The entry is sent again. Events that the client has are left out by their numbers.
         return resumption._replace(point=ResumePoint(min(last, resumption.point.next_index)))
     return resumption

@@ -15,7 +15,7 @@ LONGEST_ID = 256
 
 
 class Approval(Camel):
-    """What a person said of a call that needs an approval."""
+    """A person's decision about a call that needs an approval."""
 
     approved: bool | None = None
     reason: str | None = None
@@ -70,7 +70,7 @@ class StopRequest(Camel):
 
 
 class ChatMessages(Camel):
-    """What was said in a chat, oldest first. `nextBefore` asks for older ones."""
+    """The messages of a chat, oldest first. `nextBefore` is the parameter for older ones."""
 
     messages: list[UIMessage]
     next_before: str | None

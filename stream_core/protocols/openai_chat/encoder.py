@@ -53,7 +53,10 @@ def check_completed(stream: ResponseStream) -> None:
 
 def _error_of(error: dict[str, Any]) -> EvenflowError:
     # It may come from another task, as the error's object.
-    kind = next((known for known in _CLASSES if known.type == error["type"]), InternalError)
+    kind = next(
+        (error_class for error_class in _CLASSES if error_class.type == error["type"]),
+        InternalError,
+    )
     if error["code"] in _TIMEOUTS:
         kind = UpstreamTimeout
     return kind(
@@ -69,7 +72,7 @@ def _error_of(error: dict[str, Any]) -> EvenflowError:
 class ChunkEncoder:
     """Encodes a response as chunks. Its readers can only append.
 
-    Readers of one response share the bytes of what they are given alike.
+    Readers of one response share the bytes of equal chunks.
 
     Args:
         point: where to begin. It must not replace what the reader has.
@@ -108,7 +111,7 @@ class ChunkEncoder:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last entry that the reader has. Readers aren't told restarts."""
+        """The epoch of the last entry that the reader has. Readers aren't notified of restarts."""
         return self._stream.log.epoch_at(self._contents.cursor.after)
 
     def take(self) -> bytes:
@@ -119,15 +122,15 @@ class ChunkEncoder:
         """
         contents, log, deltas = self._contents, self._stream.log, self._deltas
         content = contents.take()
-        after = contents.cursor.next_index - 1
+        last_index = contents.cursor.next_index - 1
         if (
             isinstance(content, str)
-            and after + 1 == len(log.entries)
-            and not (deltas.waiting or log.restarts)
+            and last_index + 1 == len(log.entries)
+            and not (deltas.pending_logprobs or log.restarts)
         ):
             # Nearly every call is like this.
-            encoder = self._shared if content is log.entries[after] else self._objects
-            return encoder.delta(content, after, after)
+            encoder = self._shared if content is log.entries[last_index] else self._objects
+            return encoder.delta(content, last_index, last_index)
         chunks, size = list[bytes](), 0
         while content is not None:
             if (choice := deltas.take(content)) is not None:
@@ -161,10 +164,12 @@ class ChunkEncoder:
         check_completed(self._stream)
         self._contents.check_whole()
         self.ended = True
-        rest = [self._objects.chunk(self._id(), [choice]) for choice in self._deltas.rest()]
+        pending_choices = [
+            self._objects.chunk(self._id(), [choice]) for choice in self._deltas.take_pending()
+        ]
         last = self._deltas.last(self._stream.finish_reason)
         finish = self._objects.finish(self._id(), self._stream, last, self._deltas.unread)
-        return b"".join([*rest, finish])
+        return b"".join([*pending_choices, finish])
 
     def _id(self) -> bytes:
         return event_id(self._contents.cursor.after, self.epoch).encode()

@@ -12,7 +12,7 @@ from evenflow.stream_core.protocols.openai_chat.bodies import OfferedTool
 
 
 class Camel(BaseModel):
-    """A body whose names are written `likeThis`. Fields that are not named here are ignored."""
+    """A body with names `likeThis`. Fields that are not named here are ignored."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="ignore", alias_generator=to_camel, validate_by_name=True

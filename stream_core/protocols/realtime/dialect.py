@@ -140,7 +140,7 @@ class Token(FromServer):
 
 
 class Event(PartObject, FromServer):
-    """A part of the response beside its text. `from` is as in `token`."""
+    """A part of the response besides its text. `from` is as in `token`."""
 
     type: Literal["event"]
     response_id: str

@@ -29,8 +29,8 @@ from evenflow.stream_core.protocols.openai_responses.encoder import (
     Rank,
     ResponseEvents,
     ServerSentEvents,
-    known_by,
     number,
+    resume_index_of,
 )
 from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
 from evenflow.stream_core.protocols.openai_responses.whole_answer import ResponseObject
@@ -235,7 +235,7 @@ class ResponsesClient(ChunkClient):
         self.number = told["sequence_number"]
         if told["type"] == "response.output_text.delta":
             self.text += told["delta"]
-            known = known_by(self.number)
+            known = resume_index_of(self.number)
             self.last = EventId(known.last_index, known.epoch)
         if told["type"] in _LAST_EVENTS:
             self.ends += 1
