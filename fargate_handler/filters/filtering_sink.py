@@ -298,8 +298,8 @@ class FilteringSink:
 
     # -- filters -----------------------------------------------------------------------------------
 
-    def _make_filter(self, before: str) -> TextFilter:
-        return self._run_safely(lambda: self._make(before))
+    def _make_filter(self, text_so_far: str) -> TextFilter:
+        return self._run_safely(lambda: self._make(text_so_far))
 
     def _run_filter(self, place: Content, run: Callable[[], str]) -> str:
         try:

@@ -106,8 +106,8 @@ class IdentityTokens:
 
     def _is_signed(self, token: _IdentityToken) -> bool:
         algorithm = str(token.algorithm)
-        found = self.keys.find(token.key_id, algorithm)
-        return any(_is_signed(token.text, key, algorithm) for key in found)
+        candidates = self.keys.find(token.key_id, algorithm)
+        return any(_is_signed(token.text, key, algorithm) for key in candidates)
 
     def _check_issuer(self, token: _IdentityToken) -> None:
         if token.claims.iss != self.settings.issuer:

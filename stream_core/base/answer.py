@@ -35,10 +35,12 @@ class Usage:
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
-    def plus(self, other: Usage) -> Usage:
+    def plus(self, other_usage: Usage) -> Usage:
         """The sum of two calls' tokens. A count that one of them lacks is unknown."""
-        common_names = self.counted().keys() & other.counted().keys()
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in common_names})
+        common_names = self.counted().keys() & other_usage.counted().keys()
+        return Usage(
+            **{name: getattr(self, name) + getattr(other_usage, name) for name in common_names}
+        )
 
     def counted(self) -> dict[str, int]:
         """The counts that are not None, by name."""

@@ -107,7 +107,7 @@ RESPONSE = KEYED_COMPLETION.model_copy(update={"recalled": True})
 UNKEYED_RESPONSE = RESPONSE.model_copy(update={"unkeyed": True})
 """`RESPONSE` without an `Idempotency-Key`: sent again it is another response."""
 
-# Longer than any answer takes.
+# Longer than the duration of any answer.
 BACKGROUND = RESPONSE.model_copy(update={"grace_seconds": 86_400.0})
 """A request of OpenAI's Responses API with `background`: its answer needs no reader."""
 

@@ -235,13 +235,13 @@ def _operations(parsed: Any) -> Iterator[tuple[Any, Any]]:
     """All operations of a parsed expression, with those inside of others."""
     for operation, argument in parsed:
         yield operation, argument
-        waiting = [argument]
-        while waiting:
-            inner = waiting.pop()
+        pending_nodes = [argument]
+        while pending_nodes:
+            inner = pending_nodes.pop()
             if isinstance(inner, _parser.SubPattern):
                 yield from _operations(inner)
             elif isinstance(inner, list | tuple):
-                waiting.extend(inner)
+                pending_nodes.extend(inner)
 
 
 def _in_time(

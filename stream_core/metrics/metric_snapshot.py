@@ -94,7 +94,8 @@ class Distribution:
         """What was recorded after `earlier`, an earlier copy of this one."""
         recorded = type(self)()
         recorded.counts = [
-            now - then for now, then in zip(self.counts, earlier.counts, strict=True)
+            current_count - earlier_count
+            for current_count, earlier_count in zip(self.counts, earlier.counts, strict=True)
         ]
         recorded.total = self.total - earlier.total
         return recorded
@@ -180,8 +181,10 @@ class MetricSnapshot:
             yield float(self.counters[name] - earlier.counters[name]), 1
         elif metric.kind is MetricKind.RATIO:
             part, whole = (
-                now - then
-                for now, then in zip(self.ratios[name], earlier.ratios[name], strict=True)
+                current_count - earlier_count
+                for current_count, earlier_count in zip(
+                    self.ratios[name], earlier.ratios[name], strict=True
+                )
             )
             if whole:
                 yield 100.0 * part / whole, whole

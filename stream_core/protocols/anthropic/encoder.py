@@ -78,11 +78,11 @@ def status_of(error: EvenflowError) -> int:
 
 def thoughts_before(stream: ResponseStream, point: ResumePoint) -> int:
     """How many thoughts the answer has before `point`."""
-    standing = slice_of(stream.log.entries[: point.next_index], 0).standing
+    contents = slice_of(stream.log.entries[: point.next_index], 0).standing
     blocks = SerialBlocks()
     return sum(
         isinstance(event, Begin) and event.block.kind is Kind.REASONING
-        for content in standing
+        for content in contents
         for event in blocks.take(content)
     )
 

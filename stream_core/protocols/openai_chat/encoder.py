@@ -76,13 +76,13 @@ class ChunkEncoder:
 
     Args:
         point: where to begin. It must not replace what the reader has.
-        most: the most characters in one chunk, and about the most that `take` returns.
+        max_bytes: the most characters in one chunk, and about the most that `take` returns.
     """
 
     __slots__ = (
         "_contents",
         "_deltas",
-        "_most",
+        "_max_bytes",
         "_objects",
         "_shared",
         "_stream",
@@ -91,15 +91,15 @@ class ChunkEncoder:
     )
 
     def __init__(
-        self, objects: CompletionObjects, stream: ResponseStream, point: ResumePoint, most: int
+        self, objects: CompletionObjects, stream: ResponseStream, point: ResumePoint, max_bytes: int
     ) -> None:
         log = stream.log
         self.ended = False
         self._objects = objects
         self._stream = stream
         self._shared = self._shared_on(stream)
-        self._most = most
-        self._contents = AppendedContents(log, point.next_index, most)
+        self._max_bytes = max_bytes
+        self._contents = AppendedContents(log, point.next_index, max_bytes)
         # What the client has may end within a call.
         self._deltas = CompletionDeltas(slice_of(log.entries[: point.next_index], 0).standing)
         self.opening = objects.role(self._id())
@@ -136,7 +136,7 @@ class ChunkEncoder:
             if (choice := deltas.take(content)) is not None:
                 chunks.append(self._objects.chunk(self._id(), [choice]))
                 size += len(chunks[-1])
-            content = contents.take() if size < self._most else None
+            content = contents.take() if size < self._max_bytes else None
         return b"".join(chunks) or self._end()
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
@@ -154,7 +154,7 @@ class ChunkEncoder:
         return error_event(error)
 
     def _shared_on(self, stream: ResponseStream) -> DeltaEncoder:
-        """Writes single deltas for all readers of this copy whose chunks are the same."""
+        """Writes single deltas for all readers of this copy with equal chunks."""
         objects = self._objects
         return stream.encoder(objects.text_key, lambda: objects)
 
