@@ -27,8 +27,8 @@ from evenflow.stream_core.filtering.groups import Group
 from evenflow.stream_core.filtering.pattern import (
     REDACTED,
     Pattern,
-    PatternRefused,
     Patterns,
+    PatternUnsupported,
     check_expression,
 )
 from evenflow.stream_core.filtering.pattern_filter import PatternFilter
@@ -250,7 +250,7 @@ def _pattern(name: str, table: object) -> Pattern:
         raise FilterUnusable(f"[{name}] needs a text as its replacement")
     try:
         check_expression(table["regex"])
-    except PatternRefused as refused:
+    except PatternUnsupported as refused:
         raise FilterUnusable(f"the regex of [{name}] {refused}") from None
     return Pattern(name, table["regex"], replacement)
 

@@ -32,7 +32,7 @@ _LOOK_AROUND = ("ASSERT", "ASSERT_NOT")
 _WORD_BOUNDARIES = ("AT_BOUNDARY", "AT_NON_BOUNDARY")
 
 
-class PatternRefused(ValueError):
+class PatternUnsupported(ValueError):
     """A pattern can't be used on a stream, for the reason in the message."""
 
 
@@ -198,19 +198,19 @@ def check_expression(expression: str) -> None:
     """Check that an expression can be used on a stream.
 
     Raises:
-        PatternRefused: it can't be read, may match nothing or too much, or looks further than one
-            character around its match.
+        PatternUnsupported: it can't be read, may match nothing or too much, or looks further than
+            one character around its match.
     """
     try:
         parsed = _parser.parse(expression)
         regex.compile(expression)
     except (re.error, regex.error, RecursionError) as error:
-        raise PatternRefused(f"can't be read: {error}") from None
+        raise PatternUnsupported(f"can't be read: {error}") from None
     shortest, longest = parsed.getwidth()
     if not shortest:
-        raise PatternRefused("matches the empty text")
+        raise PatternUnsupported("matches the empty text")
     if longest > LONGEST_MATCH:
-        raise PatternRefused(
+        raise PatternUnsupported(
             f"may match more than {LONGEST_MATCH} characters: bound each repetition, {{1,64}} "
             "instead of +"
         )
@@ -218,12 +218,12 @@ def check_expression(expression: str) -> None:
         name = str(operation)
         looks_far = name in _LOOK_AROUND and argument[1].getwidth()[1] > 1
         if looks_far or (name == "AT" and str(argument) not in _WORD_BOUNDARIES):
-            raise PatternRefused(
+            raise PatternUnsupported(
                 "looks around its match or for the text's end; \\b and one character, as in "
                 "(?<![a-z]), are allowed"
             )
         if name.startswith("GROUPREF"):
-            raise PatternRefused("refers to a group of its own")
+            raise PatternUnsupported("refers to a group of its own")
 
 
 def longest_match(expression: str) -> int:

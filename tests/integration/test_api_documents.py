@@ -141,7 +141,7 @@ def test_every_error_code_of_the_protocol_is_described() -> None:
     }
     no_codes = {"retry_after_ms", *get_args(ErrorType)} - {"internal_error"}
     described = {
-        code for operation in OPERATIONS for codes in operation.refusals.values() for code in codes
+        code for operation in OPERATIONS for codes in operation.errors.values() for code in codes
     }
     assert (
         described | {"method_not_allowed"} == listed - no_codes - _IN_FRAMES_ONLY - _OF_THE_FIREWALL

@@ -11,8 +11,8 @@ from evenflow.stream_core.base.answer import FinishReason
 from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.returned_fields import (
     CALL_TYPE,
-    OF_CHOICES,
-    OF_CHUNKS,
+    CHOICE_FIELDS,
+    CHUNK_FIELDS,
     REASONING_FIELDS,
     Fields,
     added,
@@ -140,9 +140,9 @@ class CompletionDeltas:
         return None
 
     def _unread_delta(self, part: Part, scopes: Fields) -> Choice | None:
-        self.unread.chunk.update(_without(_object(scopes.get("chunk")), OF_CHUNKS))
+        self.unread.chunk.update(_without(_object(scopes.get("chunk")), CHUNK_FIELDS))
         self.unread.usage.update(_object(scopes.get("usage")))
-        fields = _without(_object(scopes.get("choice")), OF_CHOICES)
+        fields = _without(_object(scopes.get("choice")), CHOICE_FIELDS)
         return fields | self._choice(part.choice, {}) if fields else None
 
     def _extra_of_call(self, part: Part, fields: Fields) -> Choice | None:
@@ -208,7 +208,7 @@ class WholeChoice:
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
-        self._unread |= _without(choice, OF_CHOICES)
+        self._unread |= _without(choice, CHOICE_FIELDS)
 
     def to_object(self) -> dict[str, Any]:
         """The choice of a `chat.completion`."""
