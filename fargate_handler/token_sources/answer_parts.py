@@ -85,7 +85,7 @@ class AnswerParts:
         self.unsettled = False
         """Whether calls are open, or half a character waits. Then text must go through `text`."""
         self.pushed = 0
-        """How many texts and parts were pushed."""
+        """The number of pushed texts and parts."""
         self.late_arguments = ""
         """The last arguments of a call that had ended. They are left out."""
         self.left_out = set[str]()

@@ -109,7 +109,7 @@ class UpstreamErrorObject(NamedTuple):
 
     @property
     def busy_by_words(self) -> Busy | None:
-        """The same by the message, for an object without a known name."""
+        """The same by the message, for an object without a name that is listed here."""
         return _kind_in(self.message)
 
     @property

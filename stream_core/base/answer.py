@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic.dataclasses import dataclass
 
 Transport = Literal["websocket", "sse", "poll", "http"]
-"""How a client reads. `poll`: a reader each. `http`: the answer in one piece."""
+"""The transport of a reader. `poll`: a reader each. `http`: the answer in one piece."""
 
 
 Via = Literal["owner", "peer", "store"]

@@ -128,7 +128,7 @@ def _list_in(value: Any, name: str) -> list[Any]:
 
 
 def _parts_in(message: Any, names: Container[str]) -> int:
-    """How many parts a message has, with the parts within parts."""
+    """The number of a message's parts, with the parts within parts."""
     if not isinstance(message, dict):
         return 0
     lists = [
@@ -138,6 +138,6 @@ def _parts_in(message: Any, names: Container[str]) -> int:
 
 
 def _tools_in(request: Any) -> int:
-    """How many tools a request has, with those in namespaces."""
+    """The number of a request's tools, with those in namespaces."""
     tools = _list_in(request, "tools")
     return len(tools) + sum(map(_tools_in, tools))

@@ -141,7 +141,7 @@ def _tool_name(part: UIPart) -> str:
 
 
 def _result(part: UIPart, where: str) -> str | None:
-    """What a call gave. None if it has no result."""
+    """The result of a call. None if it has none."""
     approval = part.approval
     is_rejected = approval is not None and approval.approved is False
     if part.state not in _HAS_RESULT and not is_rejected:

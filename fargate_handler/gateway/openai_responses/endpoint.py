@@ -250,7 +250,7 @@ async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
 
 
 def about_response(context: GatewayContext, response: KnownResponse) -> ResponseObject:
-    """What makes the object of a response."""
+    """The builder of a response's object."""
     stream: ResponseStream = response.stream
     created = int(context.wall_time() - (context.monotonic() - stream.created_at))
     return ResponseObject(response.id, created, echoed(response.request))

@@ -17,7 +17,7 @@ _Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 
 
 class PartSource(Camel):
-    """Where the bytes of a part are: in `value`, or at it."""
+    """The source of a part's bytes: in `value`, or at its address."""
 
     type: Literal["data", "url", "file"]
     value: str

@@ -53,7 +53,7 @@ class UIMessage(Camel):
 
 
 class ChatRequest(AnswerParameters):
-    """What `useChat` sends. The answer's parameters are those in its transport's `body`."""
+    """A request of `useChat`. The answer's parameters are those in its transport's `body`."""
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
     messages: Annotated[list[UIMessage], Field(min_length=1)]
@@ -64,7 +64,7 @@ CHAT_REQUEST: TypeAdapter[ChatRequest] = TypeAdapter(ChatRequest)
 
 
 class StopRequest(Camel):
-    """What a stop button sends. With `activeStreamId`, only that answer is stopped."""
+    """A request of a stop button. With `activeStreamId`, only that answer is stopped."""
 
     active_stream_id: str | None = None
 

@@ -85,7 +85,7 @@ class OutputFormat(_AnthropicModel):
 
 
 class OutputConfig(_AnthropicModel):
-    """How hard the model tries, and the form of its answer."""
+    """The model's effort, and the form of its answer."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: OutputFormat | None = None

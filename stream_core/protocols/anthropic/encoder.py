@@ -77,7 +77,7 @@ def status_of(error: EvenflowError) -> int:
 
 
 def thoughts_before(stream: ResponseStream, point: ResumePoint) -> int:
-    """How many thoughts the answer has before `point`."""
+    """The number of thoughts before `point`."""
     contents = slice_of(stream.log.entries[: point.next_index], 0).standing
     blocks = SerialBlocks()
     return sum(
@@ -177,7 +177,7 @@ class AnthropicObjects:
         raise NotImplementedError(place)
 
     def finish(self, place: Place, stream: ResponseStream) -> bytes:
-        """How the answer ended, and its end."""
+        """The events at the end of the answer: its stop reason, and the end itself."""
         del place
         check_completed(stream)
         stop = {"stop_reason": _stop_reason(stream), "stop_sequence": None}

@@ -115,7 +115,7 @@ class StreamEvents(FrameEvents):
             self.opening = _control(offset_of(has).encode()) + self._cursor + self._rest()
 
     def take(self) -> bytes:
-        """What is new, as events. Empty when there is nothing."""
+        """The new messages as events. Empty if there are none."""
         frames = self._frames
         if events := frames.take_only():
             # Nearly every call is like this.

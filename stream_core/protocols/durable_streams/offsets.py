@@ -16,13 +16,13 @@ from evenflow.stream_core.log.response_log import EVERYTHING
 
 BEGINNING = "-1"
 NOW = "now"
-"""As an offset: where the response ends at this moment."""
+"""The offset of the response's current end."""
 OFFSET_PATTERN = r"^([0-9]{9})_([0-9]{15})(_end)?$"
 _OFFSET = re.compile(OFFSET_PATTERN, re.ASCII)
 
 CURSOR_SECONDS = 20
 CURSORS_AHEAD = 180
-"""How many cursors ahead of a client's own it is sent at most: an hour."""
+"""The largest distance to a client's own cursor: an hour."""
 _CURSORS_BEGIN = 1_728_432_000  # 9 October 2024, from the protocol
 _CURSOR = re.compile(r"[0-9]{1,15}", re.ASCII)
 
@@ -39,7 +39,7 @@ def offsets_of(epoch: int) -> bytes:
 
 
 def read_offset(text: str) -> EventId:
-    """What a reader has that reads on at this offset.
+    """The position of a reader that continues at this offset.
 
     Raises:
         InvalidRequest: it is neither an offset nor the beginning.

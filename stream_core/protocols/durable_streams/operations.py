@@ -39,7 +39,7 @@ class StreamMessages(RootModel[list[StreamMessage]]):
 
 
 class StreamControl(BaseModel):
-    """Where the reader is after the message before. No cursor comes with the end."""
+    """The reader's position after the previous message. At the end it has no cursor."""
 
     model_config = ConfigDict(populate_by_name=True)
 

@@ -143,7 +143,7 @@ ToolChoice = Annotated[
 
 
 class StreamOptions(_ChatModel):
-    """What a stream has besides the answer."""
+    """Options of a stream."""
 
     include_usage: bool | None = None
 
@@ -181,7 +181,7 @@ _FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
 class PromptTokens(BaseModel):
-    """How many of the prompt's tokens the model had in its cache."""
+    """The number of the prompt's tokens from the model's cache."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -189,7 +189,7 @@ class PromptTokens(BaseModel):
 
 
 class CompletionTokens(BaseModel):
-    """How many of the answer's tokens are reasoning."""
+    """The number of the answer's tokens for reasoning."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -256,7 +256,7 @@ class UrlCitation(BaseModel):
 
 
 class Annotation(BaseModel):
-    """What a text refers to."""
+    """A reference of a text."""
 
     type: Literal["url_citation"]
     url_citation: UrlCitation
@@ -337,7 +337,7 @@ class ChunkToolCall(BaseModel):
 
 
 class ChunkDelta(_Asides):
-    """What is new of one choice: text, reasoning, a refusal or a call; in the last one its sources.
+    """The new content of a choice: text, reasoning, a refusal or a call; last its sources.
 
     `role` is there where a choice begins. In the first chunk `content` is null if the request has
     tools.

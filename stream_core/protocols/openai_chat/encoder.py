@@ -115,7 +115,7 @@ class ChunkEncoder:
         return self._stream.log.epoch_at(self._contents.cursor.after)
 
     def take(self) -> bytes:
-        """What is new, as chunks. Empty when there is nothing.
+        """The new contents as chunks. Empty if there are none.
 
         Raises:
             EvenflowError: the response ended without an answer, or was replaced.

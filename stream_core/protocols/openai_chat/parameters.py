@@ -20,7 +20,7 @@ class Camel(BaseModel):
 
 
 class AnswerParameters(MessageParams):
-    """How the answer is to be made. What is left out is as the agent or the model has it.
+    """The parameters of the answer. The agent or the model has the defaults.
 
     `model` is a public name of the model, `user` and `metadata` go to its server as headers.
     """

@@ -96,14 +96,14 @@ class IncompleteDetails(BaseModel):
 
 
 class InputTokens(BaseModel):
-    """How many of the input's tokens the model had in its cache. What it wrote there is unknown."""
+    """The number of the input's tokens from the model's cache. Cache writes are unknown."""
 
     cached_tokens: int
     cache_write_tokens: Literal[0]
 
 
 class OutputTokens(BaseModel):
-    """How many of the output's tokens are reasoning."""
+    """The number of the output's tokens for reasoning."""
 
     reasoning_tokens: int
 

@@ -149,7 +149,7 @@ class Event(PartObject, FromServer):
 
 
 class Restarted(FromServer):
-    """What follows replaces everything after `from_index`."""
+    """The following entries replace everything after `from_index`."""
 
     type: Literal["restarted"]
     response_id: str
