@@ -369,7 +369,7 @@ class AnswerParts:
         return following if begins_call else last
 
     def _begin_waiting(self, choice: int) -> None:
-        """Begin the calls whose names have arrived, in the order of their indexes."""
+        """Begin the waiting calls that have a name now, in the order of their indexes."""
         for key in sorted(key for key in self._waiting_calls if key[0] == choice):
             waiting_call = self._waiting_calls[key]
             if not waiting_call.name:

@@ -44,7 +44,7 @@ _MOST_TRIES = 8
 
 
 class TextChunks:
-    """Remembers one chunk of an answer that is only text, and reads the text of those like it.
+    """Remembers one chunk of an answer that is only text, and reads the text of similar ones.
 
     Nearly all chunks of an answer differ in nothing but their text. To parse the same names and
     numbers again for each token would take longer than all else that is done with it.

@@ -21,9 +21,9 @@ HistoryBound = Literal["server", "model"]
 FinishReason = Literal[
     "stop", "length", "cancelled", "abandoned", "tool_calls", "content_filter", "budget"
 ]
-"""How a response ended. `budget`: one of its tenant's budgets had no more room for it. `abandoned`:
-nobody read it for the grace period, so the model was stopped. Only requests of OpenAI's API, which
-have no other readers, end with `tool_calls`."""
+"""How a response ended. `budget`: one of its tenant's budgets was used up. `abandoned`: it had no
+reader for the grace period, so the model was stopped. Only requests of OpenAI's API, which have no
+other readers, end with `tool_calls`."""
 
 
 @dataclass(frozen=True, slots=True)

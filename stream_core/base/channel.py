@@ -24,8 +24,9 @@ class Channel(NamedTuple):
 
     @property
     def own_session(self) -> Channel | None:
-        """The session whose token opens this one: itself, or that of the request's token. None: it
-        is of a request without a session's token.
+        """The session of the token that opens this one: itself, or that of the request's token.
+
+        None: it is of a request without a session token.
         """
         if "/" not in self.agent:
             return self

@@ -24,7 +24,7 @@ the end of the text. So it finds the begin of a text that may become a match wit
 _LAZY = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?#[^)]*\)|(?P<lazy>(?:[*+?]|\{\d*,?\d*\})\?)", re.DOTALL
 )
-# Pieces behind a match are searched this many at a time.
+# Pieces after a match are searched this many at a time.
 _PIECES = 256
 # Python's own parser of patterns. That of `regex` is not public.
 _parser: Any = importlib.import_module("re._parser")
@@ -165,7 +165,7 @@ class Patterns:
 
 
 def _with_stop(match: re.Match[str]) -> str:
-    """A lazy repetition with a condition behind it that is always met.
+    """A lazy repetition, followed by a condition that is always met.
 
     Without it, `regex` looks for the text behind the repetition past the characters that it
     repeats, and treats the end of the text as the middle of a match.

@@ -32,7 +32,7 @@ _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 
 
 def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> tuple[Turn, ...]:
-    """The turns of a conversation, behind the context of the run.
+    """The turns of a conversation, after the context of the run.
 
     Activities are left out: they are for the interface only. Reasoning goes with the assistant's
     message after it, or else with the one before it.
