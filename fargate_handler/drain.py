@@ -87,7 +87,7 @@ class Drain:
     def _notify_next(self, departures: Departures[Movable], most_count: int | None = None) -> None:
         """Send the next clients the moment at which they are to reconnect."""
         now = self._monotonic()
-        for slot, client in departures.to_tell(most_count):
+        for slot, client in departures.next_departures(most_count):
             client.ask_to_reconnect(GOING_AWAY_REASON, int(max(0.0, slot - now) * 1000))
 
     def _close_overdue(self, departures: Departures[Movable]) -> None:

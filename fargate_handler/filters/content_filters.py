@@ -27,8 +27,8 @@ from evenflow.stream_core.filtering.groups import Group
 from evenflow.stream_core.filtering.pattern import (
     REDACTED,
     Pattern,
-    PatternRefused,
     Patterns,
+    PatternUnsupported,
     check_expression,
 )
 from evenflow.stream_core.filtering.pattern_filter import PatternFilter
@@ -115,34 +115,36 @@ class ContentFilters:
         self._tenants = tenants
         self._monotonic = monotonic
         self._groups = tuple(groups)
-        self._own = tuple(own)
+        self._own_patterns = tuple(own)
         self._python = python
         self._guardrail = guardrail
         self._action = action
         self._turns = asyncio.Lock()
         self._matches = metrics.labelled(catalogue.FILTER_MATCHES)
-        held = metrics.distribution(catalogue.FILTER_HELD)
-        self._record_held: Callable[[float], None] = lambda seconds: held.record(seconds * 1000)
+        distribution = metrics.distribution(catalogue.FILTER_HELD)
+        self._record_held: Callable[[float], None] = lambda seconds: distribution.record(
+            seconds * 1000
+        )
 
     def of(
         self,
         stream: ResponseStream,
         kind: MessageKind,
         sink: TokenSink,
-        standing: Iterable[Content],
+        current_contents: Iterable[Content],
     ) -> FilteredAttempt | None:
         """The sink of an attempt. None: nothing is filtered.
 
         Args:
             sink: receives cleared text.
-            standing: the current content of the answer, which the attempt continues.
+            current_contents: the current content of the answer, which the attempt continues.
         """
         mode = self._mode_of(stream.channel.tenant)
         if mode is Filtering.OFF:
             return None
         if mode is Filtering.HOLD or kind.brings_conversation:  # its clients cannot retract text
             budget = CpuBudget(thread_time, _log_budget_spent)
-            stages = self._stages(sink, standing, self._matches.count, budget)
+            stages = self._stages(sink, current_contents, self._matches.count, budget)
             return FilteredAttempt(stages[0], stages, None)
         stream.show_unfiltered()
         checked = CheckedSink(stream, sink)
@@ -157,7 +159,9 @@ class ContentFilters:
 
         budget = CpuBudget(thread_time, hold)
         stages = self._stages(checked, (), take_back, budget, promptly=_PROMPTLY)
-        return FilteredAttempt(RetractingSink(checked, stages[0], standing), stages, checked)
+        return FilteredAttempt(
+            RetractingSink(checked, stages[0], current_contents), stages, checked
+        )
 
     def retracts(self, tenant: str) -> bool:
         """Whether text of a running answer of this tenant may be retracted."""
@@ -174,7 +178,7 @@ class ContentFilters:
     def _stages(
         self,
         sink: TokenSink,
-        standing: Iterable[Content],
+        current_contents: Iterable[Content],
         on_match: Callable[[str], None],
         budget: CpuBudget,
         promptly: int = 0,
@@ -186,7 +190,7 @@ class ContentFilters:
         first = FilteringSink(
             guarded[0] if guarded else sink,
             partial(self._filter, on_match, budget, promptly),
-            standing,
+            current_contents,
             self._monotonic,
             self._record_held,
             budget,
@@ -195,11 +199,11 @@ class ContentFilters:
         return [first, *guarded]
 
     def _filter(
-        self, on_match: Callable[[str], None], budget: CpuBudget, promptly: int, before: str
+        self, on_match: Callable[[str], None], budget: CpuBudget, promptly: int, text_so_far: str
     ) -> TextFilter:
         patterns = PatternFilter(
             self._patterns,
-            before,
+            text_so_far,
             action=self._action,
             on_match=on_match,
             promptly=promptly,
@@ -207,14 +211,14 @@ class ContentFilters:
         )
         if self._python is None:
             return patterns
-        return FilterChain([patterns, self._python(before)])
+        return FilterChain([patterns, self._python(text_so_far)])
 
     @cached_property
     def _patterns(self) -> Patterns:
         # Tenths of a second, and megabytes: only where something is filtered.
         from evenflow.stream_core.filtering.known_patterns import patterns_of  # noqa: PLC0415
 
-        return Patterns((*self._own, *patterns_of(self._groups)))
+        return Patterns((*self._own_patterns, *patterns_of(self._groups)))
 
 
 def _log_budget_spent() -> None:
@@ -246,7 +250,7 @@ def _pattern(name: str, table: object) -> Pattern:
         raise FilterUnusable(f"[{name}] needs a text as its replacement")
     try:
         check_expression(table["regex"])
-    except PatternRefused as refused:
+    except PatternUnsupported as refused:
         raise FilterUnusable(f"the regex of [{name}] {refused}") from None
     return Pattern(name, table["regex"], replacement)
 
@@ -262,9 +266,12 @@ def filter_from_python(name: str) -> MakeFilter:
         raise FilterUnusable("must be package.module:name")
     try:
         make = getattr(importlib.import_module(module), attribute)
-        made = make("")
+        text_filter = make("")
     except Exception as error:
         raise FilterUnusable(f"cannot be used ({type(error).__name__}: {error})") from error
-    if not (callable(getattr(made, "push", None)) and callable(getattr(made, "finish", None))):
+    if not (
+        callable(getattr(text_filter, "push", None))
+        and callable(getattr(text_filter, "finish", None))
+    ):
         raise FilterUnusable("makes something without push and finish")
     return cast("MakeFilter", make)

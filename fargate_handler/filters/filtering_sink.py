@@ -1,4 +1,4 @@
-"""The sink of `hold`: what its filters haven't cleared doesn't get behind it."""
+"""The sink of the mode `hold`: it passes on only text that its filters have cleared."""
 
 from __future__ import annotations
 
@@ -298,8 +298,8 @@ class FilteringSink:
 
     # -- filters -----------------------------------------------------------------------------------
 
-    def _make_filter(self, before: str) -> TextFilter:
-        return self._run_safely(lambda: self._make(before))
+    def _make_filter(self, text_so_far: str) -> TextFilter:
+        return self._run_safely(lambda: self._make(text_so_far))
 
     def _run_filter(self, place: Content, run: Callable[[], str]) -> str:
         try:
@@ -307,7 +307,7 @@ class FilteringSink:
         except StopAnswer as stop:
             if isinstance(place, str) or place.kind in JOINING:
                 self._forward(place, stop.cleared)
-            self._places.clear()  # what they hold is behind the answer's end
+            self._places.clear()  # their text is after the answer's end
             raise ContentFiltered from None
 
     def _run_safely(self, run: Callable[[], _T]) -> _T:

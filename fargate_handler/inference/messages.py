@@ -149,19 +149,19 @@ def finish_of(message: wire.Finish) -> ModelFinish:
     reason = model_end(message.reason)
     if not message.HasField("usage"):
         return ModelFinish(reason, None)
-    counted = message.usage
+    usage_message = message.usage
     known = {
-        name: getattr(counted, name)
+        name: getattr(usage_message, name)
         for name in ("cached_tokens", "reasoning_tokens")
-        if counted.HasField(name)
+        if usage_message.HasField(name)
     }
     usage = checked_usage(
-        counted.prompt_tokens,
-        counted.completion_tokens,
+        usage_message.prompt_tokens,
+        usage_message.completion_tokens,
         cached=known.get("cached_tokens"),
         reasoning=known.get("reasoning_tokens"),
     )
-    return ModelFinish(reason, usage, cache_written(counted.cache_write_tokens, usage))
+    return ModelFinish(reason, usage, cache_written(usage_message.cache_write_tokens, usage))
 
 
 def _caller_message(caller: CallerInfo) -> wire.Caller:

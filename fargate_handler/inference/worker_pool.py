@@ -95,7 +95,7 @@ class WorkerPool(Generic[Connection]):
 
     @property
     def workers(self) -> Collection[KnownWorker[Connection]]:
-        """All known workers."""
+        """All workers of the pool."""
         return self._workers.values()
 
     @property

@@ -85,7 +85,7 @@ class AnswerParts:
         self.unsettled = False
         """Whether calls are open, or half a character waits. Then text must go through `text`."""
         self.pushed = 0
-        """How many texts and parts were pushed."""
+        """The number of pushed texts and parts."""
         self.late_arguments = ""
         """The last arguments of a call that had ended. They are left out."""
         self.left_out = set[str]()
@@ -369,7 +369,7 @@ class AnswerParts:
         return following if begins_call else last
 
     def _begin_waiting(self, choice: int) -> None:
-        """Begin the calls whose names have arrived, in the order of their indexes."""
+        """Begin the waiting calls that have a name now, in the order of their indexes."""
         for key in sorted(key for key in self._waiting_calls if key[0] == choice):
             waiting_call = self._waiting_calls[key]
             if not waiting_call.name:

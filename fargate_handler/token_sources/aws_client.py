@@ -215,7 +215,7 @@ class AwsClient:
         self._client: Any = None
 
     async def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        """Make a call whose answer has an event stream. Read it within `hanging_up`.
+        """Make a call that is answered with an event stream. Read it within `hanging_up`.
 
         Raises:
             EvenflowError: the call failed, with the error of `failure_of`.

@@ -125,19 +125,19 @@ def check_turn(turn: Turn, where: str) -> None:
         UnsupportedByModel: it can't take a part of it.
     """
     if turn.role == "function":
-        raise _refusal(
+        raise _rejection(
             "the role function is not supported by models on Amazon Bedrock", f"{where}role"
         )
     for name in _UNSUPPORTED_FIELDS:
         if name in turn.extra:
-            raise _refusal(
+            raise _rejection(
                 f"{where}{name} is not supported by models on Amazon Bedrock", f"{where}{name}"
             )
     _reasoning_blocks(turn)
     for place, part in enumerate(turn.parts):
         within = f"{where}content.{place}"
         if turn.role == "system" and part["type"] != "text":
-            raise _refusal(f"{within} must be text in what the system says", within)
+            raise _rejection(f"{within} must be text in what the system says", within)
         _block(part, within)
 
 
@@ -154,7 +154,7 @@ def _block(part: dict[str, Any], where: str) -> dict[str, Any] | None:
             return {"text": text} if text.strip() else None
         case {"type": "image_url", "image_url": {"url": str(url)} | str(url)}:
             return {"image": _image(url, where)}
-    raise _refusal(
+    raise _rejection(
         f"{where}: parts of type {part['type'][:40]!r} are not supported by models on Amazon "
         "Bedrock",
         where,
@@ -165,7 +165,7 @@ def _image(url: str, where: str) -> dict[str, Any]:
     head = _IMAGE.match(url)
     kind = _FORMATS.get(head[1].lower()) if head else None
     if head is None or kind is None:
-        raise _refusal(
+        raise _rejection(
             f"{where}: models on Amazon Bedrock take images only as data URLs "
             "(data:image/png;base64,…), of type png, jpeg, gif or webp",
             where,
@@ -176,10 +176,10 @@ def _image(url: str, where: str) -> dict[str, Any]:
             "source": {"bytes": base64.b64decode(url[head.end() :], validate=True)},
         }
     except binascii.Error:
-        raise _refusal(f"{where}: the image's data is not base64", where) from None
+        raise _rejection(f"{where}: the image's data is not base64", where) from None
 
 
-def _refusal(what: str, param: str) -> UnsupportedByModel:
+def _rejection(what: str, param: str) -> UnsupportedByModel:
     return UnsupportedByModel(
         f"{what}; nothing was generated", code="unsupported_value", param=param
     )

@@ -13,7 +13,7 @@ _MOST_MESSAGE = 1_000
 _MOST_EXPLANATION = 500
 _MOST_WORD = 64
 _MOST_DETAILS = 8
-# A message that begins like this may quote the request behind it.
+# Only the first characters of a message are read: later ones may quote the request.
 _MOST_FIRST_WORDS = 80
 _QUOTE = re.compile(r"""["`{\[]|(?<!\w)'""")
 
@@ -109,7 +109,7 @@ class UpstreamErrorObject(NamedTuple):
 
     @property
     def busy_by_words(self) -> Busy | None:
-        """The same by the message, for an object without a known name."""
+        """The same by the message, for an object without a name that is listed here."""
         return _kind_in(self.message)
 
     @property

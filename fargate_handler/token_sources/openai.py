@@ -233,7 +233,7 @@ class OpenAIModel:
 
 
 def _encoding_of(answer: aiohttp.ClientResponse) -> str | None:
-    """How an answer's body is encoded. None: it is as it is."""
+    """The encoding of an answer's body. None: it is not encoded."""
     encoding = answer.headers.get("Content-Encoding", "").strip().lower()
     return None if encoding in ("", "identity") else encoding[:_MOST_ENCODING]
 

@@ -34,7 +34,7 @@ from evenflow.stream_core.base.errors import (
     UpstreamUnreadable,
 )
 from evenflow.stream_core.log.entries import NotAPart
-from evenflow.stream_core.log.returned_fields import OF_CHOICES, OF_CHUNKS, REASONING_FIELDS
+from evenflow.stream_core.log.returned_fields import CHOICE_FIELDS, CHUNK_FIELDS, REASONING_FIELDS
 
 _BESIDE_TEXT = (*REASONING_FIELDS, "refusal", "tool_calls", "executed_tools", "annotations")
 _BESIDE_DELTA = ("index", "finish_reason", "logprobs", "usage")
@@ -44,7 +44,7 @@ _MOST_TRIES = 8
 
 
 class TextChunks:
-    """Remembers one chunk of an answer that is only text, and reads the text of those like it.
+    """Remembers one chunk of an answer that is only text, and reads the text of similar ones.
 
     Nearly all chunks of an answer differ in nothing but their text. To parse the same names and
     numbers again for each token would take longer than all else that is done with it.
@@ -272,8 +272,8 @@ class OpenAIAnswer:
 
     def _read(self, chunk: dict[str, Any]) -> None:
         # Servers differ in what they leave out or set to null.
-        if "choices" in chunk and not OF_CHUNKS.issuperset(chunk):
-            self._extra.add("chunk", chunk, OF_CHUNKS)
+        if "choices" in chunk and not CHUNK_FIELDS.issuperset(chunk):
+            self._extra.add("chunk", chunk, CHUNK_FIELDS)
         self._count(chunk)
         self._count(chunk.get("x_groq"))
         is_first = not self._parts.pushed  # after deltas, a message would repeat them
@@ -282,8 +282,8 @@ class OpenAIAnswer:
             index = number_in(choice.get("index"), place)
             if index >= self._choices:
                 continue
-            if not OF_CHOICES.issuperset(choice):
-                self._extra.add("choice", choice, OF_CHOICES, index)
+            if not CHOICE_FIELDS.issuperset(choice):
+                self._extra.add("choice", choice, CHOICE_FIELDS, index)
             self._count(choice)
             self._end(index, choice.get("finish_reason"))
             message = choice.get("message")

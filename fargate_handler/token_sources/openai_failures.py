@@ -181,7 +181,7 @@ class Failures:
         unknown = _unknown_parameters(status, error)
         if status in _REFUSED or unknown or (status == _FORBIDDEN and error.is_flagged):
             what = f"the model's server refused a message ({status})"
-            return self._refused(error, status, what, unknown, sent_names)
+            return self._reject_message(error, status, what, unknown, sent_names)
         if 300 <= status < 400:
             return self._moved(status, headers)
         if 400 <= status < 500 and status not in _PASSING:
@@ -207,10 +207,10 @@ class Failures:
         what = "the model's server ended with an error"
         message = f"{what}; what came before was kept"
         busy = error.busy or _BUSY_STATUSES.get(error.status or 0) or error.busy_by_first_words
-        is_refusal = error.status in _REFUSED or error.type == InvalidRequest.type
-        is_refusal = is_refusal or (error.status == _FORBIDDEN and error.is_flagged)
-        if busy is None and (is_refusal or error.code in _REFUSING):
-            return self._refused(error, error.status, what)
+        is_rejected = error.status in _REFUSED or error.type == InvalidRequest.type
+        is_rejected = is_rejected or (error.status == _FORBIDDEN and error.is_flagged)
+        if busy is None and (is_rejected or error.code in _REFUSING):
+            return self._reject_message(error, error.status, what)
         if (busy := busy or error.busy_by_words) is not None:
             seconds = error.retry_after
             seconds = retry_after_of(headers or {}) if seconds is None else seconds
@@ -259,7 +259,7 @@ class Failures:
             "cut; check the server, and any proxy before it"
         )
 
-    def _refused(
+    def _reject_message(
         self,
         error: UpstreamErrorObject,
         status: int | None,

@@ -182,11 +182,11 @@ class Guard(asyncio.Protocol):
         while True:
             end = _HEAD_END.search(head)
             if (end.end() if end is not None else len(head)) > _MOST_HEAD_BYTES:
-                return self._refuse("a head without end")
+                return self._reject("a head without end")
             if end is None:
                 return None
             if not head.startswith(b"HTTP/1."):
-                return self._refuse("something that is not HTTP/1")
+                return self._reject("something that is not HTTP/1")
             status = head[9:12]
             if not status.startswith(b"1"):
                 self._head = None
@@ -194,10 +194,10 @@ class Guard(asyncio.Protocol):
                 return self._pass_on(bytes(head))
             self._interim += 1
             if status == b"101" or self._interim > _MOST_INTERIM:
-                return self._refuse("interim answers without end, or another protocol")
+                return self._reject("interim answers without end, or another protocol")
             del head[: end.end()]
 
-    def _refuse(self, what: str) -> None:
+    def _reject(self, what: str) -> None:
         self._head = None
         self._handler.set_exception(
             UpstreamUnreadable(

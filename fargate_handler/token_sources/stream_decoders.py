@@ -52,7 +52,7 @@ class SseDecoder:
 
     def __init__(self, most_bytes: int = EVENT_BYTES, *, marks_errors: bool = False) -> None:
         self.comments = 0
-        """How many comments came. Servers send them as heartbeats."""
+        """The number of comments. Servers send them as heartbeats."""
         self._most_bytes = most_bytes
         self._marks_errors = marks_errors
         self._buffer = bytearray()

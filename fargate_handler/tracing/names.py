@@ -43,7 +43,7 @@ class Attribute(StrEnum):
     TENANT = "evenflow.tenant"
     EPOCH = "evenflow.epoch"
     STATE = "evenflow.state"
-    """How it ended: completed, error or cancelled; `handed_over` where another task goes on."""
+    """The final state: completed, error or cancelled; `handed_over` if another task continues."""
     ATTEMPTS = "evenflow.attempts"
     TRANSPORT = "evenflow.transport"
     AGENT = "gen_ai.agent.name"

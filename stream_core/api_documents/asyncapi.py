@@ -79,20 +79,20 @@ def asyncapi_document(limits: Limits) -> dict[str, Any]:
 
 
 def _models(endpoint: WebSocketDescription) -> tuple[Model, ...]:
-    sent = (model for subprotocol in endpoint.subprotocols for model in subprotocol.sent)
-    return tuple(dict.fromkeys((*endpoint.received, *sent)))
+    sent_models = (model for subprotocol in endpoint.subprotocols for model in subprotocol.sent)
+    return tuple(dict.fromkeys((*endpoint.received, *sent_models)))
 
 
 @cache
 def _schemas() -> dict[str, Any]:
     received = [model for endpoint in WEBSOCKETS for model in endpoint.received]
-    sent = [
+    sent_models = [
         model
         for endpoint in WEBSOCKETS
         for model in _models(endpoint)
         if model not in endpoint.received
     ]
-    schemas: dict[str, Any] = _tuples_of_draft_7(component_schemas(received, sent))
+    schemas: dict[str, Any] = _tuples_of_draft_7(component_schemas(received, sent_models))
     return schemas
 
 

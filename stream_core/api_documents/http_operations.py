@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from evenflow.stream_core.api_documents.interface_operations import INTERFACE_OPERATIONS
 from evenflow.stream_core.api_documents.session_operations import (
     SESSION_OPERATIONS,
     USAGE_OPERATION,
 )
 from evenflow.stream_core.http import routes
 from evenflow.stream_core.http.component_schemas import Model
-from evenflow.stream_core.http.operation import Answer, Operation, Parameter, refusals
-from evenflow.stream_core.http.refusal_codes import ANY, HANDSHAKE, HOST, TOKEN
+from evenflow.stream_core.http.error_codes import ANY, HANDSHAKE, HOST, TOKEN
+from evenflow.stream_core.http.operation import Answer, Operation, Parameter, merged_codes
 from evenflow.stream_core.http.routes import Route
+from evenflow.stream_core.protocols.ag_ui.operations import AG_UI_OPERATIONS
+from evenflow.stream_core.protocols.ai_sdk.operations import AI_SDK_OPERATIONS
 from evenflow.stream_core.protocols.anthropic.operations import ANTHROPIC_OPERATION
 from evenflow.stream_core.protocols.durable_streams.operations import STREAM_OPERATION
 from evenflow.stream_core.protocols.evenflow.http_bodies import Health
@@ -32,7 +33,7 @@ def _websocket(route: Route, name: str, summary: str, subprotocols: str) -> Oper
                 headers=("Sec-WebSocket-Protocol", "Set-Cookie"),
             ),
         ),
-        refusals=refusals(ANY, TOKEN, HANDSHAKE),
+        errors=merged_codes(ANY, TOKEN, HANDSHAKE),
         parameters=(
             Parameter(
                 "Sec-WebSocket-Protocol",
@@ -77,7 +78,7 @@ _HEALTH = Operation(
     "health",
     "Whether the task takes new connections. Not reachable through CloudFront.",
     answers=(Answer(200, "It does.", Health), Answer(503, "It is leaving, or full.", Health)),
-    refusals=refusals(HOST, {500: ("internal_error",)}),
+    errors=merged_codes(HOST, {500: ("internal_error",)}),
     security=(),
 )
 _METRICS = Operation(
@@ -86,7 +87,7 @@ _METRICS = Operation(
     "The metrics that docs/metrics.md lists, for the task's own machine or at a port of their own. "
     "Not reachable through CloudFront.",
     answers=(Answer(200, "Prometheus' text format.", content_type="text/plain"),),
-    refusals=refusals(HOST, {404: ("path_not_found",), 500: ("internal_error",)}),
+    errors=merged_codes(HOST, {404: ("path_not_found",), 500: ("internal_error",)}),
     security=(),
 )
 _DOCUMENTS = tuple(
@@ -95,7 +96,7 @@ _DOCUMENTS = tuple(
         name,
         summary,
         answers=(Answer(200, "The document.", content_type="application/json"),),
-        refusals=refusals(ANY),
+        errors=merged_codes(ANY),
         security=(),
     )
     for route, name, summary in (
@@ -111,7 +112,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *RESPONSES_OPERATIONS,
     ANTHROPIC_OPERATION,
     STREAM_OPERATION,
-    *INTERFACE_OPERATIONS,
+    *AI_SDK_OPERATIONS,
+    *AG_UI_OPERATIONS,
     *WEBSOCKET_OPERATIONS,
     _HEALTH,
     _METRICS,

@@ -155,7 +155,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 def _responses(operation: Operation) -> Iterator[tuple[str, dict[str, Any]]]:
     for answer in operation.answers:
         yield str(answer.status), _answer(answer)
-    for status, codes in operation.refusals.items():
+    for status, codes in operation.errors.items():
         yield str(status), _refusal(status, codes, operation.error)
 
 

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from evenflow.stream_core.http import routes
-from evenflow.stream_core.http.http_contract import EVENT_ID_PATTERN
-from evenflow.stream_core.http.operation import (
-    FIRST_TOKEN,
-    RESPONSE_ID,
-    Answer,
-    Operation,
-    Parameter,
-    refusals,
-)
-from evenflow.stream_core.http.refusal_codes import (
+from evenflow.stream_core.http.error_codes import (
     ACCEPTING,
     ANY,
     BODY,
@@ -24,6 +15,15 @@ from evenflow.stream_core.http.refusal_codes import (
     RESPONSE,
     STREAMING,
     TOKEN,
+)
+from evenflow.stream_core.http.http_contract import EVENT_ID_PATTERN
+from evenflow.stream_core.http.operation import (
+    FIRST_TOKEN,
+    RESPONSE_ID,
+    Answer,
+    Operation,
+    Parameter,
+    merged_codes,
 )
 from evenflow.stream_core.protocols.evenflow.http_bodies import (
     ConversationPage,
@@ -58,7 +58,7 @@ USAGE_OPERATION = Operation(
     "What the tenant of the key has used by day and model, and what is left of its budgets. With a "
     "session's token: what the session's user has.",
     answers=(Answer(200, "The days that have any answers, and the budgets now.", UsageReport),),
-    refusals=refusals(
+    errors=merged_codes(
         ANY,
         KEY,
         {
@@ -87,7 +87,7 @@ _SESSION = Operation(
     "openSession",
     "Open a session, or continue the one that is named.",
     answers=(Answer(201, "The session is open.", SessionOpened),),
-    refusals=refusals(
+    errors=merged_codes(
         ANY,
         BODY,
         {
@@ -116,7 +116,7 @@ _MESSAGES = Operation(
     "The conversation: the session's messages with their answers so far, and the ids of their "
     "versions. The newest page comes first, and the oldest message of a page.",
     answers=(Answer(200, "A page.", ConversationPage),),
-    refusals=refusals(
+    errors=merged_codes(
         ANY,
         TOKEN,
         _ONE_SESSION,
@@ -150,7 +150,7 @@ _END_SESSION = Operation(
     "endSession",
     "End the session: running answers are cancelled, and all that is kept of it is deleted.",
     answers=(Answer(204, "It has ended, now or before.", content_type=""),),
-    refusals=refusals(ANY, POST, TOKEN, _ONE_SESSION),
+    errors=merged_codes(ANY, POST, TOKEN, _ONE_SESSION),
     parameters=(_SESSION_ID,),
 )
 _SHARE = Operation(
@@ -159,7 +159,7 @@ _SHARE = Operation(
     "A token for others, who read: one response, or the whole session as it goes on. It can't "
     "write, cancel or share.",
     answers=(Answer(201, "The token.", SessionShared),),
-    refusals=refusals(ANY, BODY, TOKEN, RESPONSE, _ONE_SESSION),
+    errors=merged_codes(ANY, BODY, TOKEN, RESPONSE, _ONE_SESSION),
     parameters=(_SESSION_ID,),
     body=ShareRequest,
     body_required=False,
@@ -170,7 +170,7 @@ _MESSAGE = Operation(
     "Send a message. The same `message_id` again gives the same `response_id`, and nothing is "
     "generated twice.",
     answers=(Answer(202, "The message is on record.", MessageAccepted, headers=("Set-Cookie",)),),
-    refusals=refusals(
+    errors=merged_codes(
         ANY,
         BODY,
         TOKEN,
@@ -185,7 +185,7 @@ _POLL = Operation(
     "pollResponse",
     "The text from `from_index` on. Waits for text, as the rules of the long poll say.",
     answers=(Answer(200, "The text that there is.", PollAnswer, headers=("Evenflow-Via",)),),
-    refusals=refusals(ANY, TOKEN, RESPONSE, READING, STREAMING, {503: ("node_memory",)}),
+    errors=merged_codes(ANY, TOKEN, RESPONSE, READING, STREAMING, {503: ("node_memory",)}),
     parameters=(
         RESPONSE_ID,
         Parameter(
@@ -210,7 +210,7 @@ _CANCEL = Operation(
     answers=(
         Answer(200, "It has ended. One that had ended before keeps its status.", ResponseStatus),
     ),
-    refusals=refusals(ANY, POST, TOKEN, RESPONSE, {503: ("owner_unreachable",)}),
+    errors=merged_codes(ANY, POST, TOKEN, RESPONSE, {503: ("owner_unreachable",)}),
     parameters=(RESPONSE_ID,),
 )
 _TOOL_RESULT = Operation(
@@ -219,7 +219,7 @@ _TOOL_RESULT = Operation(
     "Give the result of a call that the client has run, or cancel the call. When each call has a "
     "result, the model goes on with the same answer. A second result changes nothing.",
     answers=(Answer(200, "It is taken: the response will have it.", ResponseStatus),),
-    refusals=refusals(
+    errors=merged_codes(
         ANY, BODY, TOKEN, RESPONSE, {409: ("call_not_open",), 503: ("owner_unreachable",)}
     ),
     body=PostedResult,
@@ -231,7 +231,7 @@ _ENTRIES = Operation(
     "A range of entries that are there already. The answer never changes, so that shared caches "
     "keep it, each for one token or ticket.",
     answers=(Answer(200, "All entries of the range.", ResponseEntries),),
-    refusals=refusals(ANY, TOKEN, RESPONSE, READING, {404: ("entries_not_found",)}),
+    errors=merged_codes(ANY, TOKEN, RESPONSE, READING, {404: ("entries_not_found",)}),
     parameters=(
         RESPONSE_ID,
         Parameter(
@@ -267,7 +267,7 @@ _EVENTS = Operation(
         ),
         Answer(204, "The client has everything: this ends an `EventSource`.", content_type=""),
     ),
-    refusals=refusals(ANY, TOKEN, RESPONSE, READING, LIVE, STREAMING),
+    errors=merged_codes(ANY, TOKEN, RESPONSE, READING, LIVE, STREAMING),
     parameters=(
         RESPONSE_ID,
         Parameter(
@@ -302,7 +302,7 @@ _PRESENCE = Operation(
         ),
         Answer(204, "The response has ended: this ends an `EventSource`.", content_type=""),
     ),
-    refusals=refusals(ANY, TOKEN, RESPONSE, STREAMING, {429: ("presence_listeners",)}),
+    errors=merged_codes(ANY, TOKEN, RESPONSE, STREAMING, {429: ("presence_listeners",)}),
     parameters=(RESPONSE_ID,),
 )
 

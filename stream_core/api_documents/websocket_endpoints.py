@@ -37,7 +37,7 @@ class CloseReason:
 
 @dataclass(frozen=True, slots=True)
 class Subprotocol:
-    """What the server sends in the subprotocol `name`. `operation` is its name in the document."""
+    """The server's messages in the subprotocol `name`. `operation` is its name in the document."""
 
     name: str
     operation: str

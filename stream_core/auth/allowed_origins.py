@@ -30,7 +30,7 @@ _HIGHEST_PORT = 65_535
 
 _JSON = "application/json"
 _METHODS = "GET, POST, DELETE"
-# Our own by name. `*` is for what stock clients add (OpenAI's: x-stainless-…). It never stands for
+# Our own by name. `*` is for what stock clients add (OpenAI's: x-stainless-…). It never means
 # Authorization.
 _REQUEST_HEADERS = (
     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Evenflow-Timeout-Ms, *"
@@ -89,7 +89,7 @@ class AllowedOrigins:
             return {}
         if EVERY_ORIGIN in self._origins:
             return _readable_by(EVERY_ORIGIN)
-        # Also without an allowed origin: a cache must not give this answer to other origins.
+        # Also without an allowed origin: a cache must not return this answer to other origins.
         vary = {"Vary": "Origin"}
         return (
             vary if origin is None or origin not in self._origins else vary | _readable_by(origin)

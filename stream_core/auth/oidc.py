@@ -106,14 +106,14 @@ class IdentityTokens:
 
     def _is_signed(self, token: _IdentityToken) -> bool:
         algorithm = str(token.algorithm)
-        found = self.keys.find(token.key_id, algorithm)
-        return any(_is_signed(token.text, key, algorithm) for key in found)
+        candidates = self.keys.find(token.key_id, algorithm)
+        return any(_is_signed(token.text, key, algorithm) for key in candidates)
 
     def _check_issuer(self, token: _IdentityToken) -> None:
         if token.claims.iss != self.settings.issuer:
-            raise _refused("identity_token_issuer", "is of an issuer that is not known here")
+            raise _token_invalid("identity_token_issuer", "is of an issuer that is not known here")
         if token.algorithm not in ALGORITHMS:
-            raise _refused(
+            raise _token_invalid(
                 "identity_token_algorithm",
                 f"is signed by an algorithm that is not taken; those are {', '.join(ALGORITHMS)}",
             )
@@ -129,21 +129,21 @@ class IdentityTokens:
                 retry_after_ms=self.keys.retry_after_ms(now),
             )
         if not self.keys.knows(token.key_id):
-            raise _refused("identity_key_unknown", "names a key that its issuer doesn't have")
-        raise _refused("identity_token_invalid", "is not signed by its issuer")
+            raise _token_invalid("identity_key_unknown", "names a key that its issuer doesn't have")
+        raise _token_invalid("identity_token_invalid", "is not signed by its issuer")
 
     def _check_validity(self, claims: _Claims, now: float) -> float:
         """Check the audience and the times. Returns when the token expires."""
         settings = self.settings
         if settings.audience not in _audiences(claims):
-            raise _refused("identity_token_audience", "is for another audience")
+            raise _token_invalid("identity_token_audience", "is for another audience")
         if claims.exp is None:
-            raise _refused("identity_token_invalid", "never expires")
+            raise _token_invalid("identity_token_invalid", "never expires")
         expires_at = claims.exp + settings.skew_seconds
         if expires_at <= now:
-            raise _refused("identity_token_expired", "has expired")
+            raise _token_invalid("identity_token_expired", "has expired")
         if claims.nbf - settings.skew_seconds > now:
-            raise _refused("identity_token_early", "is not valid yet")
+            raise _token_invalid("identity_token_early", "is not valid yet")
         return expires_at
 
     def _identity(self, claims: _Claims, expires_at: float) -> Identity:
@@ -189,7 +189,7 @@ def _audiences(claims: _Claims) -> list[str]:
     return [str(claims.client_id)] if is_access else []
 
 
-def _refused(code: str, what: str) -> AuthenticationFailed:
+def _token_invalid(code: str, what: str) -> AuthenticationFailed:
     return AuthenticationFailed(
         f"the token of the identity provider {what}; nothing was done, ask it for a new one",
         code=code,

@@ -13,7 +13,7 @@ from evenflow.stream_core.auth.oidc_settings import OidcSettings, checked_url
 LARGEST_DOCUMENT = 262_144
 """The most bytes of what an issuer answers."""
 FETCH_SECONDS = 3.0
-"""How long one document of an issuer may take."""
+"""The timeout of a request for an issuer's document."""
 FRESH_SECONDS = 3_600.0
 """The maximum age of keys while their issuer can be reached."""
 # The minimum seconds between requests for unknown keys, also if many tokens are forged.
@@ -49,7 +49,7 @@ class IssuerKey:
 
 
 def keys_url_in(document: bytes, settings: OidcSettings) -> str:
-    """Where the keys are, by the issuer's discovery document.
+    """The address of the keys, in the issuer's discovery document.
 
     Raises:
         DocumentUnreadable: it is another issuer's, or has no safe address.

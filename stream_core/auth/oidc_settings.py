@@ -19,7 +19,7 @@ _DISCOVERY = "/.well-known/openid-configuration"
 
 
 def checked_url(url: str) -> str:
-    """Check an address of the identity provider: nobody on the way may put keys of their own in.
+    """Check an address of the identity provider, so that no attacker on the way can replace keys.
 
     Raises:
         ValueError: it is no URL with TLS, or on this machine.
@@ -80,8 +80,8 @@ class OidcSettings(BaseModel):
 
     def to_variables(self) -> dict[str, str]:
         """The variables that `from_variables` reads."""
-        given = self.model_dump(exclude_defaults=True)
-        return {f"{PREFIX}{name.upper()}": _written(value) for name, value in given.items()}
+        settings = self.model_dump(exclude_defaults=True)
+        return {f"{PREFIX}{name.upper()}": _written(value) for name, value in settings.items()}
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, str]) -> Self | None:
@@ -90,15 +90,15 @@ class OidcSettings(BaseModel):
         Raises:
             ValueError: one is missing or wrong. The message names it.
         """
-        given = {
+        settings = {
             name: variables[PREFIX + name.upper()]
             for name in cls.model_fields
             if variables.get(PREFIX + name.upper())
         }
-        if not given:
+        if not settings:
             return None
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(settings)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             variable = PREFIX + str(first["loc"][0]).upper()

@@ -1,4 +1,4 @@
-"""What a token may do with its session."""
+"""The rights of a token on its session."""
 
 from __future__ import annotations
 

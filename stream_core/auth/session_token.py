@@ -127,7 +127,7 @@ def _key_id(header: str) -> str:
 
 
 def for_peers(response_id: str) -> str:
-    """What a token is for by which another task copies a response: its `only_for`.
+    """The `only_for` of a token with which another task copies a response.
 
     No client gets one. A task signs it for itself, with the keys that all tasks share.
     """

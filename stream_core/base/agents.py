@@ -16,7 +16,7 @@ from evenflow.stream_core.base.errors import NotFound
 
 
 class ServiceClass(StrEnum):
-    """How urgent a tenant's answers are."""
+    """The priority of a tenant's answers."""
 
     INTERACTIVE = "interactive"
     STANDARD = "standard"
@@ -87,7 +87,7 @@ class GivenParams(MessageParams):
 
 
 class MessageTerms(BaseModel):
-    """How a message is to be answered.
+    """The parameters of the answer to a message.
 
     Args:
         timeout_ms: the most milliseconds that the answer may take.

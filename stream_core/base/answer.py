@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic.dataclasses import dataclass
 
 Transport = Literal["websocket", "sse", "poll", "http"]
-"""How a client reads. `poll`: a reader each. `http`: the answer in one piece."""
+"""The transport of a reader. `poll`: a reader each. `http`: the answer in one piece."""
 
 
 Via = Literal["owner", "peer", "store"]
@@ -21,9 +21,9 @@ HistoryBound = Literal["server", "model"]
 FinishReason = Literal[
     "stop", "length", "cancelled", "abandoned", "tool_calls", "content_filter", "budget"
 ]
-"""How a response ended. `budget`: one of its tenant's budgets had no more room for it. `abandoned`:
-nobody read it for the grace period, so the model was stopped. Only requests of OpenAI's API, which
-have no other readers, end with `tool_calls`."""
+"""How a response ended. `budget`: one of its tenant's budgets was used up. `abandoned`: it had no
+reader for the grace period, so the model was stopped. Only requests of OpenAI's API, which have no
+other readers, end with `tool_calls`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,12 @@ class Usage:
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
-    def plus(self, other: Usage) -> Usage:
+    def plus(self, other_usage: Usage) -> Usage:
         """The sum of two calls' tokens. A count that one of them lacks is unknown."""
-        common_names = self.counted().keys() & other.counted().keys()
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in common_names})
+        common_names = self.counted().keys() & other_usage.counted().keys()
+        return Usage(
+            **{name: getattr(self, name) + getattr(other_usage, name) for name in common_names}
+        )
 
     def counted(self) -> dict[str, int]:
         """The counts that are not None, by name."""

@@ -24,8 +24,9 @@ class Channel(NamedTuple):
 
     @property
     def own_session(self) -> Channel | None:
-        """The session whose token opens this one: itself, or that of the request's token. None: it
-        is of a request without a session's token.
+        """The session of the token that opens this one: itself, or that of the request's token.
+
+        None: it is of a request without a session token.
         """
         if "/" not in self.agent:
             return self
@@ -107,7 +108,7 @@ RESPONSE = KEYED_COMPLETION.model_copy(update={"recalled": True})
 UNKEYED_RESPONSE = RESPONSE.model_copy(update={"unkeyed": True})
 """`RESPONSE` without an `Idempotency-Key`: sent again it is another response."""
 
-# Longer than any answer takes.
+# Longer than the duration of any answer.
 BACKGROUND = RESPONSE.model_copy(update={"grace_seconds": 86_400.0})
 """A request of OpenAI's Responses API with `background`: its answer needs no reader."""
 

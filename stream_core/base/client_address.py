@@ -74,7 +74,7 @@ def read_forwarded(headers: RequestHeaders) -> Forwarded:
     if FORWARDED_FOR in headers or any(url):
         addresses = _last_addresses(headers.getall(FORWARDED_FOR, ()))
         return Forwarded(addresses, (url,) if any(url) else (), is_forwarded=True)
-    elements = [each for line in headers.getall(_STANDARD, ()) for each in _elements(line)]
+    elements = [element for line in headers.getall(_STANDARD, ()) for element in _elements(line)]
     if not elements:
         return Forwarded(is_forwarded=_STANDARD in headers or _VIA in headers)
     elements = elements[-MOST_ADDRESSES:]
@@ -144,7 +144,7 @@ _THIS_MACHINE = "::/64"  # of ::1
 
 
 def is_of_this_machine(address: str) -> bool:
-    """Whether an address, as `counted_address` gives it, is one of this machine."""
+    """Whether an address of `counted_address` is one of this machine."""
     return address.startswith("127.") or address == _THIS_MACHINE
 
 
@@ -182,12 +182,12 @@ class _ForwardedOrigin(NamedTuple):
     """The client's address, at the end of the chain of trusted proxies.
 
     Attributes:
-        believed: the number of addresses, from the last one on, that trusted proxies wrote.
+        trusted_count: the number of addresses, from the last one on, that trusted proxies wrote.
         is_known: whether all proxies of the chain are named, or their number is.
     """
 
     address: _Address
-    believed: int
+    trusted_count: int
     is_known: bool = True
 
 
@@ -236,13 +236,13 @@ class TrustedProxies:
         origin = self._origin(address, proxies.hops, forwarded.addresses)
         return Client(
             _counted(origin.address),
-            forwarded.url(origin.believed),
+            forwarded.url(origin.trusted_count),
             is_forwarded=forwarded.is_forwarded,
             unnamed_proxy="" if origin.is_known else str(origin.address),
         )
 
     def _origin(
-        self, nearest: _Address, hops: int | None, written: Sequence[str]
+        self, nearest: _Address, hops: int | None, forwarded_addresses: Sequence[str]
     ) -> _ForwardedOrigin:
         """Follow the written addresses from the last one back, to the first that is no proxy's.
 
@@ -251,7 +251,7 @@ class TrustedProxies:
             hops: the number of proxies. None: those that are named.
         """
         address, place = nearest, 0
-        for place, text in enumerate(reversed(written), start=1):
+        for place, text in enumerate(reversed(forwarded_addresses), start=1):
             sender = _read(text.strip())
             if sender is None:
                 break  # no address: the request came through the last valid one
@@ -260,7 +260,9 @@ class TrustedProxies:
                 break
             if hops is None and self._of(sender) is None:
                 # A client can prepend any address, but its own is never in a private network.
-                return _ForwardedOrigin(address, place, place == len(written) or sender.is_global)
+                return _ForwardedOrigin(
+                    address, place, place == len(forwarded_addresses) or sender.is_global
+                )
         return _ForwardedOrigin(address, place)
 
     def _of(self, address: _Address) -> _Proxies | None:
@@ -268,10 +270,10 @@ class TrustedProxies:
 
 
 def _parsed(entry: str) -> _Proxies:
-    network, counted, hops = entry.partition("=")
+    network, count_text, hops = entry.partition("=")
     try:
         parsed = ip_network(network)
-        if not counted:
+        if not count_text:
             return _Proxies(parsed, None)
         if 1 <= int(hops) <= MOST_ADDRESSES:
             return _Proxies(parsed, int(hops))

@@ -70,8 +70,11 @@ class EvenflowError(Exception):
             error["param"] = self.param
         if self.retry_after_ms is not None:
             error["retry_after_ms"] = self.retry_after_ms
-        own = type(self)
-        if self.status_of_model is not None and (self.status, self.type) != (own.status, own.type):
+        error_class = type(self)
+        if self.status_of_model is not None and (self.status, self.type) != (
+            error_class.status,
+            error_class.type,
+        ):
             error["status"] = self.status_of_model
         return error | self.extra
 

@@ -1,4 +1,4 @@
-"""All limits: a name, a number, and what happens at it. `docs/limits.md` is generated from here.
+"""All limits, with the effect of each. `docs/limits.md` is generated from here.
 
 Each field is the environment variable `EVENFLOW_<FIELD IN CAPITALS>`.
 """
@@ -18,7 +18,7 @@ def _limit(default: float | None, minimum: float, maximum: float, when_reached: 
 
 # Room for pings, and for messages in fragments.
 _FRAMES_PER_SECOND, _FRAMES_PER_MESSAGE = 100.0, 5
-# Notes of a reader at another node in a grace period. A longer period counts as these seconds.
+# Stored signs of a reader at another node per grace period, which counts as at most these seconds.
 _SIGNS_PER_GRACE, _LONGEST_SIGNLESS = 3.0, 30.0
 
 
@@ -31,38 +31,38 @@ class Limits(BaseModel):
         12_000,
         1,
         1_000_000,
-        "handshake refused with 503 and Retry-After; /health answers 503 to all but the ALB; while "
-        "one address has more than half of them, there is an eighth more for others",
+        "handshakes are rejected with 503 and Retry-After; /health answers 503 to all but the "
+        "ALB; while one address has more than half of them, an eighth more is reserved for others",
     )
     requests_per_node: int = _limit(
         12_000,
         1,
         1_000_000,
         "503 node_full with Retry-After; event streams and waiting polls count, too; while one "
-        "address has more than half of them, there is an eighth more for others",
+        "address has more than half of them, an eighth more is reserved for others",
     )
     bodies_per_node: int = _limit(
         512,
         1,
         1_000_000,
-        "requests whose body is still coming; the oldest one is cut, of the address that has most",
+        "requests with an incomplete body; the oldest one is cut, of the address that has most",
     )
     descriptors_reserved: int = _limit(
         1_024,
         0,
         1_000_000,
-        "of the process' open files these are for the store, models and files; where connections "
-        "need more than the others, those idle longest are cut, then those with half a request, "
-        "else 503 node_full, and /health says full (a quarter at most, where there are few)",
+        "file descriptors reserved for the store, models and files; when the rest is used up, the "
+        "longest-idle connections are closed first, then those with half a request, else 503 "
+        "node_full, and /health says full (a quarter at most, where there are few)",
     )
     connections_per_session: int = _limit(
-        8, 1, 1_000, "handshake refused with 429 session_connections"
+        8, 1, 1_000, "the handshake is rejected with 429 session_connections"
     )
     sessions_per_node: int = _limit(
         50_000,
         1,
         10_000_000,
-        "the session idle longest is forgotten; when all are busy, 429 sessions_full",
+        "the longest-idle session is forgotten; when all are busy, 429 sessions_full",
     )
     sessions_per_address_per_second: float = _limit(
         10,
@@ -87,13 +87,14 @@ class Limits(BaseModel):
         200,
         10,
         5_000,
-        "the longest interval to which the delivery clock stretches streams when the work of a "
-        "shorter one does not fit into it, those of tenants over their share first",
+        "the longest interval to which the delivery clock stretches streams while the work of a "
+        "shorter one does not fit into it; streams of tenants over their share are stretched "
+        "first",
     )
     batch_tokens: int = _limit(10, 1, 1_000, "the delta is cut")
     write_buffer_bytes: int = _limit(65_536, 4_096, 16_777_216, "the cursor waits and deltas join")
     read_buffer_bytes: int = _limit(
-        131_072, 16_384, 16_777_216, "what the client sends waits on its own machine"
+        131_072, 16_384, 16_777_216, "further data of the client waits on its own machine"
     )
     frame_characters: int = _limit(
         16_384, 256, 1_048_576, "a joined frame ends here and the next one follows"
@@ -109,13 +110,13 @@ class Limits(BaseModel):
     heartbeat_seconds: float = _limit(25, 0.1, 600, "ping")
     pong_timeout_seconds: float = _limit(60, 0.2, 1_200, "closed with 4010 and deregistered")
     head_seconds: float = _limit(
-        10, 0.1, 600, "cut: a connection, or a request over it, whose head is not whole"
+        10, 0.1, 600, "cut: a connection, or a request over it, with an incomplete head"
     )
     body_seconds: float = _limit(
-        30, 0.1, 600, "408 body_timeout, unless body_bytes_per_second came in this time"
+        30, 0.1, 600, "408 body_timeout, unless body_bytes_per_second arrived in this time"
     )
     body_bytes_per_second: int = _limit(
-        1_024, 1, 1_048_576, "408 body_timeout: a body that comes slower than this"
+        1_024, 1, 1_048_576, "408 body_timeout: a body that arrives slower than this"
     )
     keep_alive_seconds: float = _limit(
         20, 0.1, 4_000, "closed: an HTTP connection without a further request"
@@ -124,7 +125,7 @@ class Limits(BaseModel):
         75,
         0.1,
         4_000,
-        "the same behind a proxy, whose own timeout must be shorter (an ALB's is 60 s)",
+        "the same behind a proxy, which must have a shorter timeout (an ALB's is 60 s)",
     )
     message_bytes: int = _limit(65_536, 256, 16_777_216, "close 1009 / HTTP 413")
     request_bytes: int = _limit(
@@ -138,8 +139,7 @@ class Limits(BaseModel):
         16,
         1_000_000,
         "400 array_above_max_length: messages, or items, of a request, with those of the earlier "
-        "response that it continues; of a session's conversation the model is given the newest "
-        "ones",
+        "response that it continues; the model gets the newest ones of a session's conversation",
     )
     parts_per_request: int = _limit(
         8_192,
@@ -151,7 +151,7 @@ class Limits(BaseModel):
         1_024,
         16,
         1_000_000,
-        "400 array_above_max_length: tools that a request offers, and texts at which it ends",
+        "400 array_above_max_length: tools, and stop sequences, of a request",
     )
     values_per_request: int = _limit(
         131_072,
@@ -163,7 +163,7 @@ class Limits(BaseModel):
         4_194_304,
         1_024,
         2**40,
-        "429 address_bytes: what is read for requests of one address and tenant: bodies, unpacked, "
+        "429 address_bytes: bytes read for requests of one address and tenant: bodies, unpacked, "
         "with 100 bytes for each JSON value, and earlier requests that are read again (burst: 16 "
         "seconds' worth; this machine's own are not counted)",
     )
@@ -171,28 +171,29 @@ class Limits(BaseModel):
         268_435_456,
         1_048_576,
         2**40,
-        "503 node_memory with Retry-After: what messages and requests take, from their first byte "
-        "to the end of their answer",
+        "503 node_memory with Retry-After: the memory of messages and requests, from their first "
+        "byte to the end of their answer",
     )
     conversations_held_bytes: int = _limit(
         134_217_728,
         1_048_576,
         2**40,
-        "the session idle longest is forgotten, and read from the store with its next message; "
-        "when all are busy, 503 node_memory",
+        "the longest-idle session is dropped from memory, and read from the store with its next "
+        "message; when all are busy, 503 node_memory",
     )
     running_held_bytes: int = _limit(
         201_326_592,
         1_048_576,
         2**40,
-        "the longest answers are stopped; finish_reason length: what the logs of running ones take",
+        "the longest answers are stopped, finish_reason length: the memory of the logs of running "
+        "answers",
     )
     unsent_held_bytes: int = _limit(
         134_217_728,
         1_048_576,
         2**40,
-        "those with the most are closed with 4008, an event `error`, or at once, and may resume: "
-        "what sockets have not taken",
+        "the readers with the most are closed with 4008, an event `error`, or at once, and may "
+        "resume: bytes that sockets have not accepted",
     )
     messages_per_second: float = _limit(
         20, 0.1, 100_000, "`throttle` / 429 rate_limited (burst: twice as many)"
@@ -232,7 +233,7 @@ class Limits(BaseModel):
         1,
         2_000_000,
         "`throttle` / 429 tenant_in_flight, unless the tenant's record bounds its answers at once "
-        "(default: a tenant may have all that the node takes)",
+        "(default: a tenant may use the whole node)",
     )
     messages_remembered_per_session: int = _limit(
         256,
@@ -245,7 +246,7 @@ class Limits(BaseModel):
         0,
         16_777_216,
         "the oldest exchanges are no longer sent to the model; the last one always is (0: none); "
-        "EVENFLOW_MODEL_CONTEXT_TOKENS, or the model's refusal, is a bound, too",
+        "EVENFLOW_MODEL_CONTEXT_TOKENS, or the model's rejection, is a bound, too",
     )
     session_ttl_seconds: int = _limit(
         86_400,
@@ -264,15 +265,15 @@ class Limits(BaseModel):
         1_000,
         0,
         1_000_000,
-        "`system.busy` / 429 queue_full; where another tenant or address has more waiting, its "
+        "`system.busy` / 429 queue_full; if another tenant or address has more waiting, its "
         "newest message ends instead, with 503 queue_displaced",
     )
     generations_per_node: int = _limit(
         1_000,
         1,
         1_000_000,
-        "the message waits in the queue; while one address has more than half of them, there is a "
-        "quarter more for others",
+        "the message waits in the queue; while one address has more than half of them, a quarter "
+        "more is reserved for others",
     )
     least_class_share_percent: float = _limit(
         5,
@@ -284,16 +285,16 @@ class Limits(BaseModel):
         None,
         1,
         1_000_000,
-        "answers of one tenant that have begun and have no token yet: its others wait (default: "
-        "only prefill_delay_ms bounds them)",
+        "answers of one tenant that have started and have no token yet: its further ones wait "
+        "(default: only prefill_delay_ms bounds them)",
     )
     prefill_delay_ms: float = _limit(
         20,
         1,
         60_000,
-        "while another tenant is expected back, a model gets at once only the prompts that delay a "
-        "first token by this time, or one; it is learned from first tokens, so there is no limit "
-        "where prompts don't wait for each other",
+        "while another tenant is expected back, a model gets at once only the prompts that delay "
+        "a first token by this time, or one; it is learned from first tokens, so there is no "
+        "limit if prompts don't wait for each other",
     )
     worker_buffer_tokens: int = _limit(
         256,
@@ -311,14 +312,14 @@ class Limits(BaseModel):
         5,
         0.1,
         3_600,
-        "a worker that could not be reached is asked again, sooner if there is no other",
+        "a worker that could not be reached is called again, sooner if there is no other",
     )
     queue_deadline_seconds: float = _limit(
         60,
         0.1,
         3_600,
-        "503 queue_timeout: no model was free for the message, or to go on after a pause; send it "
-        "again",
+        "503 queue_timeout: no model was free for the message, or to continue after a pause; send "
+        "it again",
     )
     model_first_sign_seconds: float = _limit(
         60,
@@ -330,7 +331,7 @@ class Limits(BaseModel):
         60,
         0.1,
         3_600,
-        "no further sign of life: another attempt, then the error model_timeout behind the text",
+        "no further sign of life: another attempt, then the error model_timeout after the text",
     )
     model_deadline_seconds: float = _limit(
         1_800,
@@ -343,23 +344,23 @@ class Limits(BaseModel):
         1,
         0,
         10,
-        "the error behind the text; without any text the fallback answer, where one is set, "
-        "marked degraded",
+        "the error after the text; without any text the fallback answer, if one is set, marked "
+        "degraded",
     )
     breaker_failures: int = _limit(
         10,
         1,
         1_000_000,
-        "503 upstream_unavailable, or the fallback answer, where one is set: attempts of one "
-        "sender at one model, or of several, in a row that its server failed before a token came; "
-        "throttled and refused ones don't count",
+        "503 upstream_unavailable, or the fallback answer, if one is set: consecutive attempts of "
+        "one sender at one model, or of several senders, that its server failed before the first "
+        "token; throttled and rejected ones don't count",
     )
     breaker_open_seconds: float = _limit(
         10,
         0.1,
         3_600,
-        "one attempt tries whether the model's server is there again; until it answers, nothing "
-        "else is sent to it",
+        "one attempt tests whether the model's server is available again; until it succeeds, "
+        "nothing else is sent to it",
     )
     response_bytes: int = _limit(
         1_048_576, 1_024, 67_108_864, "the model is stopped; finish_reason length"
@@ -386,36 +387,38 @@ class Limits(BaseModel):
         0,
         86_400,
         "no reader for this time: the model is stopped; finish_reason abandoned (default: an "
-        "answer without readers goes on to its end)",
+        "answer without readers continues to its end)",
     )
     pause_window_bytes: int = _limit(
         16_384,
         0,
         1_048_576,
-        "the model is paused while every reader pauses, or while nobody reads and the store is so "
-        "far behind",
+        "the model is paused while every reader pauses, or while there is no reader and the store "
+        "is behind by as many bytes",
     )
-    credit_window: int = _limit(65_536, 1, 10_000_000, "`error` invalid_field: nothing is granted")
+    credit_window: int = _limit(
+        65_536, 1, 10_000_000, "`error` invalid_field: no credit is granted"
+    )
     pause_seconds: float = _limit(
         300,
         0.1,
         86_400,
-        "closed with 4008; without another reader the answer goes on as one without readers",
+        "closed with 4008; without another reader the answer continues as one without readers",
     )
     parked_responses: int = _limit(
         1_000,
         1,
         1_000_000,
-        "503 queue_timeout, behind its text, for the one that gave its place up first",
+        "503 queue_timeout, after its text, for the answer that was parked first",
     )
     parked_seconds: float = _limit(
         30,
         0.1,
         86_400,
-        "as pause_seconds, for an answer that gave its place up because others waited",
+        "as pause_seconds, for an answer that was parked since others waited",
     )
     session_token_ttl_seconds: int = _limit(
-        3_600, 1, 86_400, "401 token_expired; the client asks for a new one"
+        3_600, 1, 86_400, "401 token_expired; the client requests a new one"
     )
     poll_timeout_max_ms: int = _limit(30_000, 100, 120_000, "longer timeouts are cut to this")
     sse_heartbeat_seconds: float = _limit(
@@ -438,7 +441,7 @@ class Limits(BaseModel):
         "usage records and their totals are forgotten",
     )
     lease_seconds: float = _limit(
-        3, 2, 600, "another task may take over what a silent one was answering"
+        3, 2, 600, "another task may take over the answers of a silent one"
     )
     store_interval_ms: int = _limit(
         1_000,
@@ -458,28 +461,29 @@ class Limits(BaseModel):
         67_108_864,
         1_024,
         2**40,
-        "503 store_behind: text waiting for the response buffer; running answers go on",
+        "503 store_behind: text waiting for the response buffer; running answers continue",
     )
     store_bytes: int = _limit(
         8_589_934_592,
         16_777_216,
         2**50,
-        "503 store_full, to the tenant, address and session with most first: what is kept of "
-        "messages, answers and usage. With store=sqlite all of it, and less where the disk has "
-        "less room; with store=dynamodb what the messages of each tenant take",
+        "503 store_full, to the tenant, address and session with most first: the stored messages, "
+        "answers and usage. With store=sqlite all of it, and less if the disk has less room; with "
+        "store=dynamodb the messages of each tenant",
     )
     returning_connections_per_second: float = _limit(
         500,
         1,
         1_000_000,
-        "503 reconnect_storm for clients that come back (burst: twice as many); new ones come in",
+        "503 reconnect_storm for clients that reconnect (burst: twice as many); new ones are "
+        "accepted",
     )
     drain_connections_per_second: float = _limit(
         250,
         1,
         1_000_000,
-        "a leaving task's clients go one by one at this rate, in three quarters of the drain at "
-        "most",
+        "a leaving task's clients are disconnected one by one at this rate, in three quarters of "
+        "the drain at most",
     )
     drain_seconds: float = _limit(
         110,
@@ -495,16 +499,16 @@ class Limits(BaseModel):
 
     @property
     def reader_sign_seconds(self) -> float:
-        """The seconds between two notes on record that another node reads an answer.
+        """The seconds between two stored signs that another node reads an answer.
 
-        The owner looks for them as often: three times a grace, and every ten seconds at least.
+        The owner reads them as often: three times a grace, and every ten seconds at least.
         """
         grace = _LONGEST_SIGNLESS if self.grace_seconds is None else self.grace_seconds
         return min(grace, _LONGEST_SIGNLESS) / _SIGNS_PER_GRACE
 
     @property
     def most_frames_per_second(self) -> float:
-        """How many frames a connection may send in a second, of whatever kind."""
+        """The number of frames of any kind that a connection may send in a second."""
         if self.frames_per_second is not None:
             return self.frames_per_second
         return max(_FRAMES_PER_SECOND, _FRAMES_PER_MESSAGE * self.messages_per_second)
@@ -523,14 +527,16 @@ class Limits(BaseModel):
                 f"queue_depth together ({self.messages_per_node}): the node refuses before it; "
                 "leave it out for no cap of its own"
             )
-        most = self.messages_per_node if tenant is None else tenant
-        if session > most and "messages_in_flight_per_session" in self.model_fields_set:
+        cap_value = self.messages_per_node if tenant is None else tenant
+        if session > cap_value and "messages_in_flight_per_session" in self.model_fields_set:
             cap = (
                 "generations_per_node and queue_depth together"
                 if tenant is None
                 else "messages_in_flight_per_tenant"
             )
-            raise ValueError(f"messages_in_flight_per_session must not be above {cap} ({most})")
+            raise ValueError(
+                f"messages_in_flight_per_session must not be above {cap} ({cap_value})"
+            )
         return self
 
     @model_validator(mode="after")
@@ -549,6 +555,6 @@ class Limits(BaseModel):
             if getattr(self, smaller) > getattr(self, larger):
                 raise ValueError(f"{smaller} must not be above {larger} ({getattr(self, larger)})")
         if self.pong_timeout_seconds < 1.5 * self.heartbeat_seconds:
-            # A pong needs time to come. Otherwise clients that answer every ping would be closed.
+            # A pong needs time to arrive. Otherwise clients that answer every ping would be closed.
             raise ValueError("pong_timeout_seconds must be at least 1.5 times heartbeat_seconds")
         return self

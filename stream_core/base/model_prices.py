@@ -16,7 +16,7 @@ _MOST_NANODOLLARS = 1_000_000 * NANODOLLARS
 _FEWEST_NUMBERS, _MOST_NUMBERS = 2, 4
 
 
-class Price(NamedTuple):
+class TokenPrice(NamedTuple):
     """Dollars per million tokens: of input, of output, of input from the prompt's cache, and of
     input that is written to it.
     """
@@ -39,7 +39,7 @@ class Price(NamedTuple):
 class ModelPrices:
     """The prices by the model's name."""
 
-    by_model: Mapping[str, Price] = field(default_factory=dict)
+    by_model: Mapping[str, TokenPrice] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -48,7 +48,7 @@ class ModelPrices:
         Raises:
             ValueError: a name is missing or there twice, or a price is no number from 0 on.
         """
-        prices: dict[str, Price] = {}
+        prices: dict[str, TokenPrice] = {}
         for entry in filter(None, map(str.strip, text.split(","))):
             name, _, all_of_it = entry.rpartition("=")
             if not name or name in prices:
@@ -97,7 +97,7 @@ def _nanodollars(cost: float) -> int:
     return min(_MOST_NANODOLLARS, ceil(round(cost * NANODOLLARS, 3)))
 
 
-def _price(text: str) -> Price | None:
+def _price(text: str) -> TokenPrice | None:
     try:
         numbers = [*map(float, text.split("/"))]
     except ValueError:
@@ -107,4 +107,4 @@ def _price(text: str) -> Price | None:
     if not all(0 <= number < _MILLION for number in numbers):
         return None
     # Without a price of their own, cached and written tokens cost as other input.
-    return Price(*numbers, *[numbers[0]] * (_MOST_NUMBERS - len(numbers)))
+    return TokenPrice(*numbers, *[numbers[0]] * (_MOST_NUMBERS - len(numbers)))

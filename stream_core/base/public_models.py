@@ -30,14 +30,16 @@ def parse_models(text: str) -> dict[str, str]:
     return models
 
 
-def names_at_server(models: Mapping[str, str], own: str) -> dict[str, str]:
+def names_at_server(models: Mapping[str, str], default_model: str) -> dict[str, str]:
     """The models' names at their server by public name.
 
     Args:
         models: of `parse_models`. Empty: there is only that of the settings.
         own: the name of the model of the settings.
     """
-    return {public: upstream or own for public, upstream in models.items()} or {own: own}
+    return {public: upstream or default_model for public, upstream in models.items()} or {
+        default_model: default_model
+    }
 
 
 def own_name(model: str, model_name: str) -> str:

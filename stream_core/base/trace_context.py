@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 TRACEPARENT = "traceparent"
 """The name of the header, and of gRPC's metadata."""
 
-# https://www.w3.org/TR/trace-context/#traceparent-header. Later versions may say more behind it.
+# https://www.w3.org/TR/trace-context/#traceparent-header. Later versions may add fields.
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
 _INVALID_VERSION = "ff"
 _VERSION = "00"

@@ -154,7 +154,7 @@ def service_keys() -> Mapping[str, str]:
     for first_letters, later_letters in _AFTER_WORDS:
         rests.setdefault(first_letters[0], []).append(re.escape(first_letters[1:]) + later_letters)
     # By first letters, so that few of them are tried at a place.
-    after_words = "|".join(f"{first}(?:{'|'.join(each)})" for first, each in rests.items())
+    after_words = "|".join(f"{first}(?:{'|'.join(later)})" for first, later in rests.items())
     return {**_ANYWHERE, "service_key": f"{not_behind('A-Za-z0-9')}(?:{after_words})"}
 
 

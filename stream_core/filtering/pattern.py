@@ -24,7 +24,7 @@ the end of the text. So it finds the begin of a text that may become a match wit
 _LAZY = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?#[^)]*\)|(?P<lazy>(?:[*+?]|\{\d*,?\d*\})\?)", re.DOTALL
 )
-# Pieces behind a match are searched this many at a time.
+# Pieces after a match are searched this many at a time.
 _PIECES = 256
 # Python's own parser of patterns. That of `regex` is not public.
 _parser: Any = importlib.import_module("re._parser")
@@ -32,7 +32,7 @@ _LOOK_AROUND = ("ASSERT", "ASSERT_NOT")
 _WORD_BOUNDARIES = ("AT_BOUNDARY", "AT_NON_BOUNDARY")
 
 
-class PatternRefused(ValueError):
+class PatternUnsupported(ValueError):
     """A pattern can't be used on a stream, for the reason in the message."""
 
 
@@ -165,7 +165,7 @@ class Patterns:
 
 
 def _with_stop(match: re.Match[str]) -> str:
-    """A lazy repetition with a condition behind it that is always met.
+    """A lazy repetition, followed by a condition that is always met.
 
     Without it, `regex` looks for the text behind the repetition past the characters that it
     repeats, and treats the end of the text as the middle of a match.
@@ -198,19 +198,19 @@ def check_expression(expression: str) -> None:
     """Check that an expression can be used on a stream.
 
     Raises:
-        PatternRefused: it can't be read, may match nothing or too much, or looks further than one
-            character around its match.
+        PatternUnsupported: it can't be read, may match nothing or too much, or looks further than
+            one character around its match.
     """
     try:
         parsed = _parser.parse(expression)
         regex.compile(expression)
     except (re.error, regex.error, RecursionError) as error:
-        raise PatternRefused(f"can't be read: {error}") from None
+        raise PatternUnsupported(f"can't be read: {error}") from None
     shortest, longest = parsed.getwidth()
     if not shortest:
-        raise PatternRefused("matches the empty text")
+        raise PatternUnsupported("matches the empty text")
     if longest > LONGEST_MATCH:
-        raise PatternRefused(
+        raise PatternUnsupported(
             f"may match more than {LONGEST_MATCH} characters: bound each repetition, {{1,64}} "
             "instead of +"
         )
@@ -218,12 +218,12 @@ def check_expression(expression: str) -> None:
         name = str(operation)
         looks_far = name in _LOOK_AROUND and argument[1].getwidth()[1] > 1
         if looks_far or (name == "AT" and str(argument) not in _WORD_BOUNDARIES):
-            raise PatternRefused(
+            raise PatternUnsupported(
                 "looks around its match or for the text's end; \\b and one character, as in "
                 "(?<![a-z]), are allowed"
             )
         if name.startswith("GROUPREF"):
-            raise PatternRefused("refers to a group of its own")
+            raise PatternUnsupported("refers to a group of its own")
 
 
 def longest_match(expression: str) -> int:
@@ -235,13 +235,13 @@ def _operations(parsed: Any) -> Iterator[tuple[Any, Any]]:
     """All operations of a parsed expression, with those inside of others."""
     for operation, argument in parsed:
         yield operation, argument
-        waiting = [argument]
-        while waiting:
-            inner = waiting.pop()
+        pending_nodes = [argument]
+        while pending_nodes:
+            inner = pending_nodes.pop()
             if isinstance(inner, _parser.SubPattern):
                 yield from _operations(inner)
             elif isinstance(inner, list | tuple):
-                waiting.extend(inner)
+                pending_nodes.extend(inner)
 
 
 def _in_time(

@@ -41,7 +41,7 @@ class PatternFilter:
     """A `TextFilter` of patterns.
 
     Args:
-        before: the text that is already sent. If a match begins in it, only the rest is redacted.
+        text_so_far: the text that is already sent. Of a match in it only the rest is redacted.
         on_match: called with the name of each pattern that matched.
         promptly: up to this length, undecided text is searched with each new piece. It is for text
             that was shown and should be retracted at once.
@@ -69,7 +69,7 @@ class PatternFilter:
     def __init__(
         self,
         patterns: Patterns,
-        before: str = "",
+        text_so_far: str = "",
         *,
         action: FilterAction = FilterAction.REDACT,
         on_match: Callable[[str], None] = lambda name: None,
@@ -81,7 +81,7 @@ class PatternFilter:
         self._on_match = on_match
         self._promptly = promptly
         self._budget = budget or CpuBudget(lambda: 0.0)
-        self._text = before[-LONGEST_MATCH:]
+        self._text = text_so_far[-LONGEST_MATCH:]
         # The length of the sent part of `_text`, and the start of its undecided part.
         self._sent_end, self._undecided_start = len(self._text), 0
         # Characters that were undecided at the last search, and those that came since.

@@ -41,7 +41,7 @@ class FilterChain:
 
 
 class Filtering(StrEnum):
-    """What happens to answers that the filters would change."""
+    """The treatment of answers that the filters would change."""
 
     OFF = "off"
     HOLD = "hold"
@@ -51,7 +51,7 @@ class Filtering(StrEnum):
 
 
 class FilterAction(StrEnum):
-    """What a match does."""
+    """The effect of a match."""
 
     REDACT = "redact"
     """It is replaced, and the answer goes on."""
@@ -85,7 +85,7 @@ class TextFilter(Protocol):
         """
 
     def finish(self) -> str:
-        """Nothing more comes. Returns the rest, as `push` does."""
+        """End the text. Returns the rest, as `push` does."""
 
 
 MakeFilter = Callable[[str], TextFilter]

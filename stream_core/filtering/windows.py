@@ -14,7 +14,7 @@ _SPACE = re.compile(r"\s")
 
 
 def window_of(text: str, *, last: bool) -> int:
-    """How many of the first characters of `text` are the next window. 0: wait for more.
+    """The length of the next window at the beginning of `text`. 0: wait for more.
 
     A window ends with a sentence once there is enough of it, or at the longest.
 
@@ -31,7 +31,7 @@ def window_of(text: str, *, last: bool) -> int:
 
 
 def overlap_of(text: str, judged: str) -> int:
-    """How many of the last characters are judged again with the next window.
+    """The number of last characters that are judged again with the next window.
 
     They begin with a word, and the judge has replaced none of them.
 

@@ -1,1 +1,1 @@
-"""What all HTTP calls share: routes, error answers, content encodings, pieces of OpenAPI."""
+"""The shared parts of HTTP: routes, error answers, content encodings, pieces of OpenAPI."""

@@ -1,4 +1,4 @@
-"""What both documents have: schemas of the models, and the limits that clients meet."""
+"""Parts of both API documents: schemas of the models, and the limits for clients."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ GZIP = "gzip"
 IDENTITY = "identity"
 
 MOST_TIMES = 100
-"""How many times larger than what was sent its content may be. Text of chats is 3 to 30 times."""
+"""The highest ratio of content to sent bytes. Text of chats has a ratio of 3 to 30."""
 FREE_BYTES = 65_536
 """Bytes of content that need no ratio: a few words, many times over."""
 

@@ -1,4 +1,4 @@
-"""What all HTTP answers share: the shape of errors, headers, and numbers in queries."""
+"""The shared parts of HTTP answers: the shape of errors, headers, and numbers in queries."""
 
 from __future__ import annotations
 

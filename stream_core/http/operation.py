@@ -52,7 +52,7 @@ class Operation:
     """The request and the answers of a route.
 
     Args:
-        refusals: the errors that it may be answered with.
+        errors: the errors of the call.
         body: the model of the request's body.
         error: the model of the body of its errors.
         security: names in `openapi.SECURITY_SCHEMES`. One of them is needed. "" means none.
@@ -62,7 +62,7 @@ class Operation:
     name: str
     summary: str
     answers: tuple[Answer, ...]
-    refusals: Codes
+    errors: Codes
     parameters: tuple[Parameter, ...] = ()
     body: Model | None = None
     body_required: bool = True
@@ -70,7 +70,7 @@ class Operation:
     security: tuple[str, ...] = ("session",)
 
 
-def refusals(*parts: Codes) -> dict[int, tuple[str, ...]]:
+def merged_codes(*parts: Codes) -> dict[int, tuple[str, ...]]:
     """Merge the errors of several tables."""
     merged: dict[int, tuple[str, ...]] = {}
     for part in parts:

@@ -105,7 +105,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What all routes of a protocol have in common.
+    """The properties that all routes of a protocol share.
 
     Args:
         name: the value of the metric label `protocol`.
@@ -123,7 +123,7 @@ class Protocol:
     not_served: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def advice_for(self, path: str) -> str | None:
-        """What to call instead of a path that is not served. None: the API has no such path."""
+        """The advice for a path that is not served. None: the API has no such path."""
         return next(
             (advice for root, advice in self.not_served.items() if _is_below(path, root)), None
         )

@@ -29,11 +29,11 @@ REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 """The names under which servers send reasoning: the last one is Copilot's. Some use several."""
 TEXTS = ("text", "summary", "thinking")
 """The names of the text in a list entry that repeats a reasoning."""
-OF_CHUNKS = frozenset(
+CHUNK_FIELDS = frozenset(
     {"id", "object", "created", "model", "choices", "usage", "error", "event", "obfuscation"}
 )
 """The fields of a chunk that are read, or that only serve its connection."""
-OF_CHOICES = frozenset(
+CHOICE_FIELDS = frozenset(
     {
         *("index", "delta", "message", "finish_reason", "logprobs", "usage", "error"),
         *("text", "token_ids"),

@@ -1,1 +1,1 @@
-"""What is measured."""
+"""The metric catalogue, and snapshots of its values."""

@@ -10,7 +10,7 @@ from enum import Enum, StrEnum, auto
 
 
 class MetricKind(StrEnum):
-    """How a metric is measured."""
+    """The kind of a metric."""
 
     DISTRIBUTION = "distribution"  # the value of each event, in logarithmic buckets
     GAUGE = "gauge"  # a level at the moment of reading
@@ -19,7 +19,7 @@ class MetricKind(StrEnum):
 
 
 class Statistic(StrEnum):
-    """How a minute's values become one. The value is CloudWatch's name for it."""
+    """The statistic of a minute's values, by CloudWatch's name."""
 
     P95 = "p95"
     P99 = "p99"
@@ -698,7 +698,7 @@ PUBLISHED = tuple(metric for metric in CATALOGUE if not metric.on_page_only)
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What readers are promised, with an alarm on how fast it is broken.
+    """A service level objective, with an alarm on its burn rate.
 
     Args:
         metric: the percent of the cases in which it is broken.
@@ -714,7 +714,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class BurnRate:
-    """How many times as fast as allowed a promise is broken, in two windows.
+    """A burn rate: a multiple of the allowed rate of failures, in two windows.
 
     The long window shows that it matters, the short one that it continues.
     """

@@ -1,4 +1,4 @@
-"""What a process measured in a minute: counters, ratios and distributions."""
+"""The measurements of a process in a minute: counters, ratios and distributions."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ class Distribution:
 
     @property
     def count(self) -> int:
-        """How many values were recorded."""
+        """The number of recorded values."""
         return sum(self.counts)
 
     def count_above(self, bound: float) -> int:
-        """How many values are above `bound`, one of `BOUNDS`."""
+        """The number of values above `bound`, one of `BOUNDS`."""
         return sum(self.counts[self._bounds.index(bound) + 1 :])
 
     def percentile(self, p: float) -> float:
@@ -91,10 +91,11 @@ class Distribution:
         return self.since(type(self)())
 
     def since(self, earlier: Distribution) -> Self:
-        """What was recorded after `earlier`, an earlier copy of this one."""
+        """The values recorded after `earlier`, an earlier copy of this one."""
         recorded = type(self)()
         recorded.counts = [
-            now - then for now, then in zip(self.counts, earlier.counts, strict=True)
+            current_count - earlier_count
+            for current_count, earlier_count in zip(self.counts, earlier.counts, strict=True)
         ]
         recorded.total = self.total - earlier.total
         return recorded
@@ -136,7 +137,7 @@ class MetricPoint:
 
 @dataclass(frozen=True, slots=True)
 class MetricSnapshot:
-    """What a process has measured since its start. Each mapping is by the metric's name.
+    """The measurements of a process since its start. Each mapping is by the metric's name.
 
     Args:
         ratios: the part and the whole.
@@ -151,7 +152,7 @@ class MetricSnapshot:
     events: Mapping[str, int]
 
     def points_since(self, earlier: MetricSnapshot, *, leaving: bool = False) -> list[MetricPoint]:
-        """What to publish about the minute between `earlier` and this, in the catalogue's order.
+        """The values of the minute between `earlier` and this, in the catalogue's order.
 
         A distribution is its buckets. A ratio is its percent, counted as often as its whole. Both
         are left out when they counted nothing. A counter is its increase, zero included.
@@ -180,8 +181,10 @@ class MetricSnapshot:
             yield float(self.counters[name] - earlier.counters[name]), 1
         elif metric.kind is MetricKind.RATIO:
             part, whole = (
-                now - then
-                for now, then in zip(self.ratios[name], earlier.ratios[name], strict=True)
+                current_count - earlier_count
+                for current_count, earlier_count in zip(
+                    self.ratios[name], earlier.ratios[name], strict=True
+                )
             )
             if whole:
                 yield 100.0 * part / whole, whole

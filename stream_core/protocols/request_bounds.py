@@ -64,11 +64,11 @@ def _marks_in(text: bytes | bytearray) -> int:
     return text.count(b"{") + text.count(b"[") + text.count(b",")
 
 
-def _values_outside_texts(body: bytes | bytearray, most: int) -> int:
-    """Count values, up to more than `most`. Commas within texts don't count."""
+def _values_outside_texts(body: bytes | bytearray, limit: int) -> int:
+    """Count values, up to more than `limit`. Commas within texts don't count."""
     values, place, in_text = 1, 0, 0
     # In pieces, between which other threads may run.
-    while place < len(body) and values <= most:
+    while place < len(body) and values <= limit:
         end = min(place + _PIECE_BYTES, len(body))
         if body[end - 1] == _BACKSLASH and (run := _BACKSLASHES.match(body, end - 1)):
             end = run.end() + 1  # with the character that they may escape
@@ -108,10 +108,10 @@ def _check_request(request: Any, limits: Limits, where: str) -> None:
         _check(f"{name}.tools", _tools_in(_in(request, name)), limits.tools_per_request)
 
 
-def _check(param: str, count: int, most: int, what: str = "entries") -> None:
-    if count > most:
+def _check(param: str, count: int, limit: int, what: str = "entries") -> None:
+    if count > limit:
         raise InvalidRequest(
-            f"{param} has {count:,} {what}, more than the {most:,} that a request may have; "
+            f"{param} has {count:,} {what}, more than the {limit:,} that a request may have; "
             "nothing was generated, send fewer",
             code="array_above_max_length",
             param=param,
@@ -128,14 +128,16 @@ def _list_in(value: Any, name: str) -> list[Any]:
 
 
 def _parts_in(message: Any, names: Container[str]) -> int:
-    """How many parts a message has, with the parts within parts."""
+    """The number of a message's parts, with the parts within parts."""
     if not isinstance(message, dict):
         return 0
-    lists = [each for name, each in message.items() if isinstance(each, list) and name in names]
-    return sum(len(each) + sum(_parts_in(part, _PARTS) for part in each) for each in lists)
+    lists = [
+        values for name, values in message.items() if isinstance(values, list) and name in names
+    ]
+    return sum(len(values) + sum(_parts_in(part, _PARTS) for part in values) for values in lists)
 
 
 def _tools_in(request: Any) -> int:
-    """How many tools a request has, with those in namespaces."""
+    """The number of a request's tools, with those in namespaces."""
     tools = _list_in(request, "tools")
     return len(tools) + sum(map(_tools_in, tools))

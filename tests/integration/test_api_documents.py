@@ -132,7 +132,7 @@ def test_every_route_is_described(tmp_path: Path) -> None:
 def test_every_error_code_of_the_reference_is_described() -> None:
     listed = {code for texts in ERROR_TEXTS.values() for code in texts}
     described = {
-        code for operation in OPERATIONS for codes in operation.refusals.values() for code in codes
+        code for operation in OPERATIONS for codes in operation.errors.values() for code in codes
     }
     assert described | {"method_not_allowed"} == listed - _IN_FRAMES_ONLY - _OF_THE_FIREWALL
 

@@ -32,7 +32,7 @@ _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 
 
 def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> tuple[Turn, ...]:
-    """The turns of a conversation, behind the context of the run.
+    """The turns of a conversation, after the context of the run.
 
     Activities are left out: they are for the interface only. Reasoning goes with the assistant's
     message after it, or else with the one before it.
@@ -40,7 +40,7 @@ def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> t
     Raises:
         InvalidRequest: a message has no content, or a call no result.
     """
-    context_lines = [f"{each.description}: {each.value}" for each in context]
+    context_lines = [f"{fact.description}: {fact.value}" for fact in context]
     turns = [Turn("system", "\n".join(context_lines))] if context_lines else []
     answered_ids = {message.tool_call_id for message in messages if message.role == "tool"}
     thought: dict[str, Any] = {}
@@ -85,10 +85,10 @@ def offered(tools: Sequence[RunTool]) -> list[OfferedTool]:
 def _thought(message: RunMessage, where: str) -> dict[str, Any]:
     """The fields in which a reasoning goes back to the model's server."""
     text = _text(message.content, where) if message.content is not None else ""
-    kept = message.encrypted_value
-    if kept is None:
+    sealed = message.encrypted_value
+    if sealed is None:
         return {_USUAL_FIELD: text} if text else {}
-    return returned_fields(kept, text, f"{where}.encryptedValue")
+    return returned_fields(sealed, text, f"{where}.encryptedValue")
 
 
 def _beside(turn: Turn, extra: dict[str, Any]) -> Turn:
@@ -118,15 +118,15 @@ def _assistant(
 
 
 def _kept(call: RequestToolCall, where: str) -> dict[str, Any]:
-    kept = (call.model_extra or {}).get("encryptedValue")
-    return returned_fields(kept, "", f"{where}.encryptedValue")
+    sealed = (call.model_extra or {}).get("encryptedValue")
+    return returned_fields(sealed, "", f"{where}.encryptedValue")
 
 
 def _user(content: Any, where: str) -> Turn:
     if isinstance(content, str):
         return Turn("user", content)
-    given = _parts(content, where)
-    parts = [_part(part, f"{where}.content.{place}") for place, part in enumerate(given)]
+    content_parts = _parts(content, where)
+    parts = [_part(part, f"{where}.content.{place}") for place, part in enumerate(content_parts)]
     text = text_of_parts(parts)
     plain = all(part["type"] == "text" for part in parts)
     return Turn("user", text) if plain else Turn("user", text, parts=tuple(parts))

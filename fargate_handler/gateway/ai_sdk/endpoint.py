@@ -98,16 +98,16 @@ class ChatEndpoint:
         """The messages of a chat in `useChat`'s form, with the answer so far.
 
         They are those of the newest request. `limit` selects the newest ones of these, and
-        `before` those before that message.
+        `before_id` those before that message.
         """
         context, sender, channel = self._context, sender_of(request), _channel(request)
         newest = await self._newest(sender, channel)
         messages = [] if newest is None else await self._messages_of(sender, channel, newest)
         if newest is not None:
             check_room(context, newest.size)
-        before = request.query.get("before")
-        if before is not None:
-            messages = messages[: _place_of(before, messages)]
+        before_id = request.query.get("before")
+        if before_id is not None:
+            messages = messages[: _place_of(before_id, messages)]
         first = max(0, len(messages) - number_of_query(request, "limit", len(messages), lowest=1))
         next_before = messages[first].get("id") if first else None
         return json_answer({"messages": messages[first:], "nextBefore": next_before})
@@ -210,7 +210,9 @@ def _parse(body: bytes | bytearray) -> _ParsedChat:
 
 def _echo_of(request: ChatRequest) -> dict[str, Any]:
     """The messages as the chat's client sent them, for its next reload."""
-    messages = [each.model_dump(by_alias=True, exclude_unset=True) for each in request.messages]
+    messages = [
+        message.model_dump(by_alias=True, exclude_unset=True) for message in request.messages
+    ]
     check_json(messages, "messages")
     return {"messages": messages}
 
@@ -237,7 +239,7 @@ def _place_of(message_id: str, messages: Sequence[dict[str, Any]]) -> int:
         if message.get("id") == message_id:
             return place
     raise NotFound(
-        "this chat has no such message as `before`; read without it for the newest ones",
+        "this chat has no such message as `before_id`; read without it for the newest ones",
         code="message_not_found",
         param="before",
     )

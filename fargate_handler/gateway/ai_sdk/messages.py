@@ -42,21 +42,21 @@ def turns_of(messages: Sequence[UIMessage]) -> tuple[Turn, ...]:
 
 
 def _user(parts: Sequence[UIPart], where: str) -> Turn:
-    said = [(place, part) for place, part in enumerate(parts) if part.type in ("text", "file")]
-    if not said:
+    contents = [(place, part) for place, part in enumerate(parts) if part.type in ("text", "file")]
+    if not contents:
         raise InvalidRequest(
             f"{where} must have a text or a file; nothing was generated",
             code="invalid_field",
             param=where,
         )
     text = _text(parts)
-    if all(part.type == "text" for _, part in said):
+    if all(part.type == "text" for _, part in contents):
         return Turn("user", text)
     given = [
         {"type": "text", "text": part.text}
         if part.type == "text"
         else _file(part, f"{where}.{place}.url")
-        for place, part in said
+        for place, part in contents
     ]
     return Turn("user", text, parts=tuple(given))
 
@@ -81,8 +81,8 @@ def _file(part: UIPart, where: str) -> dict[str, Any]:
     if kind == "audio":
         sound = {"data": inline[1], "format": _AUDIO_FORMATS.get(form, form)}
         return {"type": "input_audio", "input_audio": sound}
-    named = {"filename": part.filename or "file", "file_data": part.url}
-    return {"type": "file", "file": named}
+    file = {"filename": part.filename or "file", "file_data": part.url}
+    return {"type": "file", "file": file}
 
 
 def _assistant(parts: Sequence[UIPart], where: str, *, left_behind: bool) -> Iterator[Turn]:
@@ -141,7 +141,7 @@ def _tool_name(part: UIPart) -> str:
 
 
 def _result(part: UIPart, where: str) -> str | None:
-    """What a call gave. None if it has no result."""
+    """The result of a call. None if it has none."""
     approval = part.approval
     is_rejected = approval is not None and approval.approved is False
     if part.state not in _HAS_RESULT and not is_rejected:
@@ -157,5 +157,5 @@ def _kept(part: UIPart, where: str) -> dict[str, Any]:
     """The server's fields that the client returns with this part."""
     is_call = part.call_provider_metadata is not None
     kept = (part.call_provider_metadata or part.provider_metadata or {}).get(METADATA, {})
-    named = "callProviderMetadata" if is_call else "providerMetadata"
-    return returned_fields(kept, part.text, f"{where}.{named}.{METADATA}")
+    file = "callProviderMetadata" if is_call else "providerMetadata"
+    return returned_fields(kept, part.text, f"{where}.{file}.{METADATA}")

@@ -119,7 +119,7 @@ class MessagesEndpoint:
             stream.response_id,
             call.model,
             thinking=call.thinking,
-            left_out=0 if call.thinking else thoughts,
+            hidden_blocks=0 if call.thinking else thoughts,
         )
 
 

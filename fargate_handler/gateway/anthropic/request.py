@@ -98,7 +98,7 @@ def _options(request: MessagesRequest) -> ModelOptions:
 
 
 def _passed(request: MessagesRequest) -> dict[str, Any]:
-    """What only the model reads, by OpenAI's names, and `top_k`, which has none there."""
+    """The parameters that only the model reads: by OpenAI's names, and `top_k`."""
     passed: dict[str, Any] = {}
     if request.top_k is not None:
         passed["top_k"] = request.top_k
@@ -113,7 +113,7 @@ def _passed(request: MessagesRequest) -> dict[str, Any]:
 
 
 def _effort(request: MessagesRequest) -> str | None:
-    """How hard the model is to think. None: as hard as it does by itself."""
+    """The model's effort of reasoning. None: the model's own default."""
     config, thinking = request.output_config, request.thinking
     if config is not None and config.effort is not None:
         return "xhigh" if config.effort == "max" else config.effort

@@ -140,9 +140,10 @@ def turns_of(request: MessagesRequest) -> tuple[Turn, ...]:
             new = list(_heard(message, where))
             results = _results(new, unanswered, where)
         if unanswered - results:
-            missing = ", ".join(sorted(unanswered - results))[:100]
+            unanswered_ids = ", ".join(sorted(unanswered - results))[:100]
             raise wrong(
-                f"{call_path} has calls without a tool_result behind it: {missing}", call_path
+                f"{call_path} has calls without a tool_result behind it: {unanswered_ids}",
+                call_path,
             )
         unanswered, call_path = {call.id for turn in new for call in turn.tool_calls}, where
         turns += new
@@ -171,18 +172,18 @@ def _heard(message: GivenMessage, where: str) -> Iterator[Turn]:
     if isinstance(message.content, str):
         yield _turn(message.role, parts_of(message.content, where))
         return
-    said = list[Part]()
+    parts = list[Part]()
     for place, block in enumerate(message.content):
-        within = f"{where}.{place}"
+        path = f"{where}.{place}"
         if block.type == "tool_result" and message.role == "user":
-            yield _result(block, within)
+            yield _result(block, path)
         elif block.type == "mid_conv_system":
-            blocks = _blocks(block.model_dump().get("content"), f"{within}.content")
-            yield _turn("system", parts_of(blocks, f"{within}.content"))
+            blocks = _blocks(block.model_dump().get("content"), f"{path}.content")
+            yield _turn("system", parts_of(blocks, f"{path}.content"))
         else:
-            said.append(part_of(block, within))
-    if said:
-        yield _turn(message.role, said)
+            parts.append(part_of(block, path))
+    if parts:
+        yield _turn(message.role, parts)
 
 
 def _result(block: GivenBlock, where: str) -> Turn:
@@ -201,16 +202,16 @@ def _result(block: GivenBlock, where: str) -> Turn:
 def _assistant(message: GivenMessage, where: str) -> Turn:
     if isinstance(message.content, str):
         return Turn("assistant", message.content)
-    said, calls = list[Part](), list[ToolCall]()
+    parts, calls = list[Part](), list[ToolCall]()
     extra, next_call = dict[str, Any](), dict[str, Any]()
     late_fields = dict[str, dict[str, Any]]()
     for place, block in enumerate(message.content):
-        within = f"{where}.{place}"
+        path = f"{where}.{place}"
         if block.type == "tool_use":
-            calls.append(_call(block, next_call, within))
+            calls.append(_call(block, next_call, path))
             next_call = {}
         elif block.type in _THOUGHTS:
-            returned = _thought(block, within)
+            returned = _thought(block, path)
             extra = added(extra, returned.fields)
             if returned.call_id:
                 earlier = late_fields.get(returned.call_id, {})
@@ -218,12 +219,12 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
             else:
                 next_call = added(next_call, returned.call)
         else:
-            said.append(part_of(block, within))
+            parts.append(part_of(block, path))
             if block.type == "text":
-                extra = added(extra, _beside_text(block, within))
+                extra = added(extra, _beside_text(block, path))
     if len({call.id for call in calls}) < len(calls) or len(calls) > MOST_CALLS:
         raise wrong(f"{where} must have calls with different ids, at most {MOST_CALLS}", where)
-    turn = _turn("assistant", said)
+    turn = _turn("assistant", parts)
     whole_calls = tuple(with_late_fields(call, late_fields) for call in calls)
     return Turn("assistant", turn.text, whole_calls, parts=turn.parts, extra=extra)
 

@@ -94,7 +94,7 @@ async def resumed_after(context: GatewayContext, stream: ResponseStream, number:
     """
     resume_index = resume_index_of(number)
     # If the entry has begun, its task may be lost before it is stored. Then it may differ.
-    last = resume_index.last_index + resume_index.begun
+    last = resume_index.last_index + resume_index.has_begun_next
     progress = Progress(last, resume_index.epoch, STARTING_AFTER)
     try:
         resumption = await resume(context, stream.response_id, stream.channel, progress)
@@ -115,7 +115,7 @@ async def resumed_after(context: GatewayContext, stream: ResponseStream, number:
             code="response_restarted",
             param=STARTING_AFTER,
         )
-    if resume_index.begun:
+    if resume_index.has_begun_next:
         # The entry is sent again. Events that the client has are left out by their numbers.
         return resumption._replace(point=ResumePoint(min(last, resumption.point.next_index)))
     return resumption
@@ -250,7 +250,7 @@ async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
 
 
 def about_response(context: GatewayContext, response: KnownResponse) -> ResponseObject:
-    """What makes the object of a response."""
+    """The builder of a response's object."""
     stream: ResponseStream = response.stream
     created = int(context.wall_time() - (context.monotonic() - stream.created_at))
     return ResponseObject(response.id, created, echoed(response.request))

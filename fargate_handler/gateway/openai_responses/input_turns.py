@@ -221,7 +221,7 @@ class InputTurns:
 
 
 def check_answered(turns: Sequence[Turn]) -> None:
-    """Check that each call has one output, right behind the model's turn.
+    """Check that each call has one output, right after the model's turn.
 
     Raises:
         InvalidRequest: an output is missing, or has no call.

@@ -38,7 +38,7 @@ from evenflow.stream_core.session.conversation import Turn
 class Submitted(NamedTuple):
     """A request's response. `stays`: whether it goes on, and is kept, if its sender leaves."""
 
-    known: KnownResponse
+    response: KnownResponse
     stays: bool
 
 

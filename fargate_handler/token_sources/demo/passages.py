@@ -112,7 +112,7 @@ class Passages:
         return PassageAnswer("\n\n".join([*_fitting(passage), credit]), source)
 
     def _score(self, question_terms: frozenset[str], least: float, number: int) -> float:
-        """How well a passage answers. 0: it doesn't, or has less than `least` of the words."""
+        """The score of a passage. 0: it doesn't match, or has less than `least` of the words."""
         terms, heading = self._terms[number], self._headings[number]
         shared = [term for term in question_terms if term in terms]
         if question_terms.isdisjoint(heading) or sum(self._rarity[term] for term in shared) < least:

@@ -1,4 +1,4 @@
-"""What the demo model does for a message: tokens, timing, failures. A seed repeats it."""
+"""The script of the demo model for a message: tokens, timing, failures. A seed repeats it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 
 
 class PartSource(Camel):
-    """Where the bytes of a part are: in `value`, or at it."""
+    """The source of a part's bytes: in `value`, or at its address."""
 
     type: Literal["data", "url", "file"]
     value: str
@@ -33,7 +33,7 @@ class RunPart(Camel):
 
 
 class RunMessage(Camel):
-    """A message of the conversation. All of its fields are kept, to be told again."""
+    """A message of the conversation. All of its fields are kept, to be sent back."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -56,7 +56,7 @@ class RunTool(Camel):
 
 
 class RunContext(Camel):
-    """Something that the model is told besides the conversation."""
+    """A fact for the model besides the conversation."""
 
     description: str
     value: str
@@ -65,7 +65,7 @@ class RunContext(Camel):
 class RunRequest(Camel):
     """AG-UI's `RunAgentInput`. `forwardedProps` may have the answer's parameters.
 
-    `state` is the client's: the model isn't told it.
+    `state` is the client's, and not sent to the model.
     """
 
     thread_id: _Id

@@ -42,8 +42,8 @@ class AgUiEvents:
 
     Args:
         messages: the conversation as the client sent it. If it begins at the beginning and has
-            messages of this response, it drops them.
-        said: what the client has of this response.
+            messages of this response, the client drops them.
+        seen_contents: the contents of this response that the client has.
     """
 
     resets = True
@@ -54,24 +54,26 @@ class AgUiEvents:
         run_id: str,
         response_id: str,
         messages: list[dict[str, Any]],
-        said: Iterable[Content] = (),
+        seen_contents: Iterable[Content] = (),
     ) -> None:
         self._run = {"threadId": thread_id, "runId": run_id}
         self._response_id = response_id
-        own = [message for message in messages if self._is_own(message)]
-        self._others = [message for message in messages if not self._is_own(message)]
-        self._has_own = bool(own)
-        self._thoughts = [message["id"] for message in own if message.get("role") == "reasoning"]
+        own_messages = [message for message in messages if self._is_own(message)]
+        self._earlier_messages = [message for message in messages if not self._is_own(message)]
+        self._has_own = bool(own_messages)
+        self._thoughts = [
+            message["id"] for message in own_messages if message.get("role") == "reasoning"
+        ]
         self._results = 0
         self._ids: dict[int, str] = {}
         self._open: dict[int, Block] = {}
         blocks = Blocks()
-        for content in said:
+        for content in seen_contents:
             for event in blocks.take(content):
-                self._note(event)
+                self._record(event)
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
-        """The beginning of the run, and of the blocks in whose middle the client begins."""
+        """The beginning of the run, and of the blocks that are open where the client begins."""
         started = _event({"type": "RUN_STARTED", **self._run}, place)
         if self._has_own and place.last < 0:
             started += self._snapshot()
@@ -79,16 +81,16 @@ class AgUiEvents:
 
     def begin(self, place: Place, block: Block) -> bytes:
         """A block begins."""
-        self._note(Begin(block))
+        self._record(Begin(block))
         return self._began(block, place if block.kind is Kind.CALL else None)
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
-        """What writes more of a block."""
-        rest = rest_of_id(epoch)
-        before = b"%b\ndata: %b" % (rest, self._before_delta(block))
-        behind = b'%b"}}}\n\n' % rest
+        """Return the writer of a block's deltas."""
+        id_suffix = rest_of_id(epoch)
+        prefix = b"%b\ndata: %b" % (id_suffix, self._before_delta(block))
+        suffix = b'%b"}}}\n\n' % id_suffix
         return lambda text, _, last: (
-            b"id: %d%b%b%b%d%b" % (last, before, orjson.dumps(text), _CURSOR, last, behind)
+            b"id: %d%b%b%b%d%b" % (last, prefix, orjson.dumps(text), _CURSOR, last, suffix)
         )
 
     def end(self, place: Place, block: Block) -> bytes:
@@ -96,17 +98,20 @@ class AgUiEvents:
         self._open.pop(block.number, None)
         if block.kind is Kind.CALL:
             end = _event({"type": "TOOL_CALL_END", "toolCallId": block.id}, place)
-            return _kept(block, "tool-call", block.id) + end
+            return _sealed_event(block, "tool-call", block.id) + end
         message_id = self._ids.pop(block.number)
-        kept, named = _kept(block, "message", message_id), {"messageId": message_id}
+        sealed_event, identity = (
+            _sealed_event(block, "message", message_id),
+            {"messageId": message_id},
+        )
         if block.kind is not Kind.REASONING:
-            return kept + _event({"type": "TEXT_MESSAGE_END", **named})
-        ended = _event({"type": "REASONING_MESSAGE_END", **named})
-        return kept + ended + _event({"type": "REASONING_END", **named})
+            return sealed_event + _event({"type": "TEXT_MESSAGE_END", **identity})
+        end_event = _event({"type": "REASONING_MESSAGE_END", **identity})
+        return sealed_event + end_event + _event({"type": "REASONING_END", **identity})
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
-        self._note(Value(part, block))
+        self._record(Value(part, block))
         if part.kind is Kind.RESULT:
             result = {"messageId": f"{self._response_id}.result.{part.id}", "toolCallId": part.id}
             return _event(
@@ -122,7 +127,7 @@ class AgUiEvents:
         return _event({"type": "CUSTOM", "name": part.name, "value": value}, place)
 
     def reset(self, place: Place) -> bytes:
-        """The conversation as it stands: without what was said of this answer."""
+        """The current conversation, without this answer."""
         ends = b"".join(self.end(place, block) for block in [*self._open.values()])
         self._results = 0
         return ends + self._snapshot()
@@ -141,16 +146,16 @@ class AgUiEvents:
         reason = end_by_calls(stream)
         if reason == "tool_calls":
             outcome["pendingToolCallIds"] = pending_calls(stream)
-        told = {METADATA: {"finish_reason": reason}}
-        usage = {} if stream.usage is None else {"usage": [_counted(stream.usage.counted())]}
-        return _event(finished | {"outcome": outcome, "metadata": told} | usage)
+        metadata = {METADATA: {"finish_reason": reason}}
+        usage = {} if stream.usage is None else {"usage": [_usage_object(stream.usage.counted())]}
+        return _event(finished | {"outcome": outcome, "metadata": metadata} | usage)
 
     def failure(self, error: EvenflowError) -> bytes:
         """An error that ends the run."""
         return _event({"type": "RUN_ERROR", "message": error.message, "code": error.code})
 
-    def _note(self, event: BlockEvent) -> None:
-        """Follow which message a block belongs to."""
+    def _record(self, event: BlockEvent) -> None:
+        """Record the message of a block."""
         if isinstance(event, Value):
             self._results += event.part.kind is Kind.RESULT
         elif isinstance(event, Begin):
@@ -176,9 +181,9 @@ class AgUiEvents:
             return _event(
                 {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant"}
             )
-        named = {"messageId": message_id}
-        return _event({"type": "REASONING_START", **named}) + _event(
-            {"type": "REASONING_MESSAGE_START", **named, "role": "reasoning"}
+        identity = {"messageId": message_id}
+        return _event({"type": "REASONING_START", **identity}) + _event(
+            {"type": "REASONING_MESSAGE_START", **identity, "role": "reasoning"}
         )
 
     def _before_delta(self, block: Block) -> bytes:
@@ -192,12 +197,16 @@ class AgUiEvents:
         )
 
     def _snapshot(self) -> bytes:
-        # A snapshot without any reasoning leaves all that the client has.
-        kept = any(message.get("role") == "reasoning" for message in self._others)
-        emptied = [] if kept else self._thoughts[:1]
+        # After a snapshot without reasoning the client keeps all reasoning that it has.
+        has_reasoning = any(
+            message.get("role") == "reasoning" for message in self._earlier_messages
+        )
+        emptied = [] if has_reasoning else self._thoughts[:1]
         self._thoughts = emptied
         messages = [{"id": name, "role": "reasoning", "content": ""} for name in emptied]
-        return _event({"type": "MESSAGES_SNAPSHOT", "messages": [*self._others, *messages]})
+        return _event(
+            {"type": "MESSAGES_SNAPSHOT", "messages": [*self._earlier_messages, *messages]}
+        )
 
 
 def empty_run(thread_id: str, run_id: str) -> bytes:
@@ -207,15 +216,15 @@ def empty_run(thread_id: str, run_id: str) -> bytes:
     return _event({"type": "RUN_STARTED", **run}) + _event(finished)
 
 
-def _kept(block: Block, subtype: str, entity_id: str) -> bytes:
+def _sealed_event(block: Block, subtype: str, entity_id: str) -> bytes:
     """The opaque value that the client keeps of a block for the model's server."""
     if block.returned in ({}, _USUAL):
         return b""
-    named = {"subtype": subtype, "entityId": entity_id, "encryptedValue": block.sealed}
-    return _event({"type": "REASONING_ENCRYPTED_VALUE", **named})
+    fields = {"subtype": subtype, "entityId": entity_id, "encryptedValue": block.sealed}
+    return _event({"type": "REASONING_ENCRYPTED_VALUE", **fields})
 
 
-def _counted(usage: dict[str, int]) -> dict[str, int]:
+def _usage_object(usage: dict[str, int]) -> dict[str, int]:
     total = usage["prompt_tokens"] + usage["completion_tokens"]
     return {_USAGE[name]: count for name, count in usage.items()} | {"totalTokens": total}
 
@@ -224,5 +233,5 @@ def _event(event: dict[str, Any], place: Place | None = None) -> bytes:
     if place is None:
         return b"data: %b\n\n" % orjson.dumps(event)
     cursor = event_id(place.last, place.epoch)
-    told = event | {"metadata": {METADATA: {"cursor": cursor}}}
-    return b"id: %b\ndata: %b\n\n" % (cursor.encode(), orjson.dumps(told))
+    event_fields = event | {"metadata": {METADATA: {"cursor": cursor}}}
+    return b"id: %b\ndata: %b\n\n" % (cursor.encode(), orjson.dumps(event_fields))

@@ -15,7 +15,7 @@ LONGEST_ID = 256
 
 
 class Approval(Camel):
-    """What a person said of a call that needs an approval."""
+    """A person's decision about a call that needs an approval."""
 
     approved: bool | None = None
     reason: str | None = None
@@ -53,7 +53,7 @@ class UIMessage(Camel):
 
 
 class ChatRequest(AnswerParameters):
-    """What `useChat` sends. The answer's parameters are those in its transport's `body`."""
+    """A request of `useChat`. The answer's parameters are those in its transport's `body`."""
 
     id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
     messages: Annotated[list[UIMessage], Field(min_length=1)]
@@ -64,13 +64,13 @@ CHAT_REQUEST: TypeAdapter[ChatRequest] = TypeAdapter(ChatRequest)
 
 
 class StopRequest(Camel):
-    """What a stop button sends. With `activeStreamId`, only that answer is stopped."""
+    """A request of a stop button. With `activeStreamId`, only that answer is stopped."""
 
     active_stream_id: str | None = None
 
 
 class ChatMessages(Camel):
-    """What was said in a chat, oldest first. `nextBefore` asks for older ones."""
+    """The messages of a chat, oldest first. `nextBefore` is the parameter for older ones."""
 
     messages: list[UIMessage]
     next_before: str | None

@@ -1,6 +1,6 @@
 """A response as AI SDK's UI message stream, version 1.
 
-An answer is one step of a message, so that `reset-step` takes all of it back. The stock client
+An answer is one step of a message, so that `reset-step` retracts all of it. The stock client
 resumes from the beginning. One with a cursor has it from the events' ids: an event has an id if its
 reader then has everything up to an entry.
 """
@@ -25,7 +25,7 @@ METADATA = "evenflow"
 """The key of what we add to a part's provider metadata."""
 
 TYPES = {Kind.TEXT: "text", Kind.REFUSAL: "text", Kind.REASONING: "reasoning"}
-"""The types of what a model says, by kind."""
+"""The types of a model's contents, by kind."""
 _REASONS = {"tool_calls": "tool-calls", "content_filter": "content-filter", "budget": "length"}
 UNSEEN = frozenset({LOGPROBS, "finish", EXTRA, CALL_EXTRA})
 """Data that no chat shows."""
@@ -38,7 +38,7 @@ class UIMessageChunks:
     Args:
         message_id: the id of the message on the screen. None: it is the client's own, since the
             answer continues a message that it has.
-        afresh: whether the client drops what it has of this answer, and is told all of it.
+        afresh: whether the client drops what it has of this answer, and gets all of it.
     """
 
     resets = True
@@ -48,7 +48,7 @@ class UIMessageChunks:
         self._afresh = afresh
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
-        """Before everything else. Who resumes in the middle has it."""
+        """The first chunks. A client that resumes in the middle has them."""
         if place.last >= 0:
             return b""
         if self._afresh:
@@ -67,9 +67,9 @@ class UIMessageChunks:
         return _event(start | provider_metadata(block))
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
-        """What writes more of a block."""
-        before = b"%b\ndata: %b" % (rest_of_id(epoch), _before_delta(block))
-        return lambda text, _, last: b"id: %d%b%b}\n\n" % (last, before, orjson.dumps(text))
+        """Return the writer of a block's deltas."""
+        prefix = b"%b\ndata: %b" % (rest_of_id(epoch), _before_delta(block))
+        return lambda text, _, last: b"id: %d%b%b}\n\n" % (last, prefix, orjson.dumps(text))
 
     def end(self, place: Place, block: Block) -> bytes:
         """A block ends."""
@@ -81,12 +81,12 @@ class UIMessageChunks:
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
         if part.kind is Kind.RESULT:
-            given = {
+            result = {
                 "toolCallId": part.id,
                 "output": tool_output(part.text),
                 "providerExecuted": True,
             }
-            return _event({"type": "tool-output-available"} | given, place)
+            return _event({"type": "tool-output-available"} | result, place)
         if part.name in UNSEEN:
             return b""
         value = orjson.loads(part.text)
@@ -94,11 +94,11 @@ class UIMessageChunks:
             source = {"sourceId": part.id or f"source-{place.first}", "url": value["url"]}
             titled = {"title": value["title"]} if value.get("title") else {}
             return _event({"type": "source-url"} | source | titled, place)
-        named = {"id": part.id} if part.id else {}
-        return _event({"type": f"data-{part.name}"} | named | {"data": value}, place)
+        identity = {"id": part.id} if part.id else {}
+        return _event({"type": f"data-{part.name}"} | identity | {"data": value}, place)
 
     def reset(self, place: Place) -> bytes:
-        """Drop what was said."""
+        """Retract the answer so far."""
         return _event({"type": "reset-step"})
 
     def finish(self, place: Place, stream: ResponseStream) -> bytes:
@@ -116,8 +116,8 @@ class UIMessageChunks:
 
     def failure(self, error: EvenflowError) -> bytes:
         """An error that ends the stream. The client raises it."""
-        told = {"type": "error", "errorText": error.message, "code": error.code}
-        return _event(told) + _DONE
+        chunk = {"type": "error", "errorText": error.message, "code": error.code}
+        return _event(chunk) + _DONE
 
 
 def provider_metadata(block: Block) -> dict[str, Any]:
@@ -138,18 +138,18 @@ def _before_delta(block: Block) -> bytes:
 
 def made_call(block: Block) -> dict[str, Any]:
     """The chunk with the whole input of a call."""
-    named = {"toolCallId": block.id, "toolName": block.name}
+    call = {"toolCallId": block.id, "toolName": block.name}
     if block.custom:
-        return {"type": "tool-input-available", **named, "input": block.text}
-    made = block.arguments
-    if made is None:
-        told = "the arguments are no JSON object: the model wrote them wrong, or was cut off"
-        return {"type": "tool-input-error", **named, "input": block.text, "errorText": told}
-    return {"type": "tool-input-available", **named, "input": made}
+        return {"type": "tool-input-available", **call, "input": block.text}
+    arguments = block.arguments
+    if arguments is None:
+        message = "the arguments are no JSON object: the model wrote them wrong, or was cut off"
+        return {"type": "tool-input-error", **call, "input": block.text, "errorText": message}
+    return {"type": "tool-input-available", **call, "input": arguments}
 
 
 def tool_output(text: str) -> Any:
-    """What a tool gave: an object or a list where it is one, otherwise the text."""
+    """A tool's output: an object or a list if it is JSON, otherwise the text."""
     if text[:1] not in ("{", "["):
         return text
     try:

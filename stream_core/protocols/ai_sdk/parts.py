@@ -70,12 +70,12 @@ class _Message:
             return
         if returned:
             part["callProviderMetadata"] = returned["providerMetadata"]
-        made = made_call(block)
-        if "errorText" in made:
-            part |= {"state": "output-error", "rawInput": made["input"]}
-            part["errorText"] = made["errorText"]
+        call_chunk = made_call(block)
+        if "errorText" in call_chunk:
+            part |= {"state": "output-error", "rawInput": call_chunk["input"]}
+            part["errorText"] = call_chunk["errorText"]
         else:
-            part |= {"state": "input-available", "input": made["input"]}
+            part |= {"state": "input-available", "input": call_chunk["input"]}
 
     def _add_value(self, part: Part) -> None:
         if part.kind is Kind.RESULT:
@@ -95,9 +95,9 @@ class _Message:
 
     def _add_data(self, name: str, data_id: str, value: object) -> None:
         """Data with the id of earlier ones take their place."""
-        for known in self.parts:
-            if data_id and (known["type"], known.get("id")) == (name, data_id):
-                known["data"] = value
+        for part in self.parts:
+            if data_id and (part["type"], part.get("id")) == (name, data_id):
+                part["data"] = value
                 return
-        named = {"id": data_id} if data_id else {}
-        self.parts.append({"type": name, **named, "data": value})
+        identity = {"id": data_id} if data_id else {}
+        self.parts.append({"type": name, **identity, "data": value})

@@ -22,7 +22,7 @@ class _AnthropicModel(BaseModel):
 
 
 class GivenBlock(BaseModel):
-    """A block of a message. `type` says which further fields it has."""
+    """A block of a message. Its further fields depend on `type`."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
@@ -44,7 +44,8 @@ class GivenMessage(_AnthropicModel):
 class GivenTool(_AnthropicModel):
     """A tool of the client's own. `input_schema` is a JSON schema of its arguments.
 
-    Tools with another `type` are run by Anthropic, or known to its models alone, and are refused.
+    Tools with another `type` are run by Anthropic, or supported only by its models. They are
+    rejected.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_TOOL_NAME)]
@@ -63,7 +64,7 @@ class GivenToolChoice(_AnthropicModel):
 
 
 class Thinking(_AnthropicModel):
-    """Whether the answer has the model's thinking. `budget_tokens` says how much it may think."""
+    """Whether the answer has the model's thinking. `budget_tokens` is the most tokens of it."""
 
     type: Literal["enabled", "adaptive", "between_tools", "disabled"]
     budget_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -71,7 +72,7 @@ class Thinking(_AnthropicModel):
 
     @property
     def shown(self) -> bool:
-        """Whether the client is given it."""
+        """Whether it is sent to the client."""
         return self.type != "disabled" and self.display != "omitted"
 
 
@@ -84,20 +85,20 @@ class OutputFormat(_AnthropicModel):
 
 
 class OutputConfig(_AnthropicModel):
-    """How hard the model tries, and the form of its answer."""
+    """The model's effort, and the form of its answer."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: OutputFormat | None = None
 
 
 class MessageMetadata(_AnthropicModel):
-    """For whom the request is."""
+    """The user of the request."""
 
     user_id: str | None = None
 
 
 class MessagesRequest(BaseModel):
-    """The parameters that are read. docs/protocol.md says what becomes of the others."""
+    """The parameters that are read. docs/protocol.md lists the others."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
@@ -138,7 +139,7 @@ class MessageUsage(BaseModel):
 
 
 class AnswerCitation(BaseModel):
-    """A source of a text, as the model's server gives it."""
+    """A source of a text, as the model's server sends it."""
 
     type: Literal["web_search_result_location"]
     url: str
@@ -198,7 +199,7 @@ class ContentBlockStart(BaseModel):
 
 
 class BlockDelta(BaseModel):
-    """More of a block. `type` says of what."""
+    """More of a block, of the kind `type`."""
 
     type: Literal[
         "text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"
@@ -226,7 +227,7 @@ class ContentBlockStop(BaseModel):
 
 
 class StopDelta(BaseModel):
-    """Why the answer ended. Which stop sequence ended it is not known: it counts as `end_turn`."""
+    """Why the answer ended. A stop sequence counts as `end_turn`, since it is unknown."""
 
     stop_reason: Literal["end_turn", "max_tokens", "tool_use", "refusal"]
     stop_sequence: str | None = Field(default_factory=lambda: None)

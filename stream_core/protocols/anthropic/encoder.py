@@ -1,4 +1,4 @@
-"""The objects of Anthropic's API for an answer: a message, and the events that tell it."""
+"""Encodes an answer for Anthropic's API: as a message, or as events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evenflow.stream_core.upstream.context_length import TOO_LONG, ContextLength
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 """The event of a heartbeat."""
 OVERLOADED = 529
-"""The status with which this API says that it is overloaded."""
+"""The status of this API for an overloaded server."""
 INVALID_JSON = "INVALID_JSON"
 """The member of a call's input with arguments that are no object, by Anthropic's guide."""
 
@@ -63,10 +63,10 @@ def error_object(error: EvenflowError, request_id: str) -> dict[str, Any]:
     """An error as the body of an answer, and as the data of an event."""
     error.name_param(_FIELDS)
     otherwise = "api_error" if error.status >= 500 else "invalid_request_error"
-    told = error.to_object() | {"type": _TYPES.get(status_of(error), otherwise)}
+    error_fields = error.to_object() | {"type": _TYPES.get(status_of(error), otherwise)}
     if error.code == TOO_LONG:
-        told["message"] = ContextLengths.stated_in(error.message).in_words_of_anthropic()
-    return {"type": "error", "error": told, "request_id": request_id}
+        error_fields["message"] = ContextLengths.stated_in(error.message).in_words_of_anthropic()
+    return {"type": "error", "error": error_fields, "request_id": request_id}
 
 
 def status_of(error: EvenflowError) -> int:
@@ -77,34 +77,36 @@ def status_of(error: EvenflowError) -> int:
 
 
 def thoughts_before(stream: ResponseStream, point: ResumePoint) -> int:
-    """How many thoughts the answer has before `point`."""
-    standing = slice_of(stream.log.entries[: point.next_index], 0).standing
+    """The number of thoughts before `point`."""
+    contents = slice_of(stream.log.entries[: point.next_index], 0).standing
     blocks = SerialBlocks()
     return sum(
         isinstance(event, Begin) and event.block.kind is Kind.REASONING
-        for content in standing
+        for content in contents
         for event in blocks.take(content)
     )
 
 
 class AnthropicObjects:
-    """Makes one response a `message`, or events that tell it (`BlockObjects`).
+    """Writes one response as a `message`, or as events (`BlockObjects`).
 
     The last event of an entry has its place as `id`: a client that has it has the entry.
 
     Args:
         model: the model's name in the client's request.
-        thinking: whether the client is given what the model thinks.
+        thinking: whether the client gets the model's thinking.
         left_out: how many thoughts were left out before the place where the reader begins.
     """
 
     resets = False
 
-    def __init__(self, response_id: str, model: str, *, thinking: bool, left_out: int = 0) -> None:
+    def __init__(
+        self, response_id: str, model: str, *, thinking: bool, hidden_blocks: int = 0
+    ) -> None:
         self._response_id = response_id
         self._model = model
         self._thinking = thinking
-        self._left_out = left_out
+        self._hidden_blocks = hidden_blocks
         self._numbers: dict[int, int] = {}
 
     def whole(self, stream: ResponseStream) -> dict[str, Any]:
@@ -116,8 +118,8 @@ class AnthropicObjects:
     # -- events ------------------------------------------------------------------------------------
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
-        """The message begins. Who goes on in its middle is told nothing again."""
-        self._numbers = {block.number: block.number - self._left_out for block in open_blocks}
+        """The beginning of the message. Empty for a client that resumes in the middle."""
+        self._numbers = {block.number: block.number - self._hidden_blocks for block in open_blocks}
         if place.last >= 0:
             return b""
         message = self._message([], None) | {"usage": _usage(None)}
@@ -125,29 +127,29 @@ class AnthropicObjects:
 
     def begin(self, place: Place, block: Block) -> bytes:
         """A block begins."""
-        if not self._tells(block):
-            self._left_out += 1
+        if not self._is_visible(block):
+            self._hidden_blocks += 1
             return b""
-        self._numbers[block.number] = number = block.number - self._left_out
-        begun = {"index": number, "content_block": _begun(block)}
+        self._numbers[block.number] = number = block.number - self._hidden_blocks
+        start = {"index": number, "content_block": _empty_block(block)}
         # More of the same entry follows, but for calls.
-        return _event(b"content_block_start", begun, place if block.kind is Kind.CALL else None)
+        return _event(b"content_block_start", start, place if block.kind is Kind.CALL else None)
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
         """Encodes deltas of a block. The input of a call is written at its end, as an object."""
-        if block.kind is Kind.CALL or not self._tells(block):
+        if block.kind is Kind.CALL or not self._is_visible(block):
             return lambda _text, _first, _last: b""
         kind, field = _DELTAS[block.kind]
-        before = (
+        prefix = (
             b'%b\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
         ) % (rest_of_id(epoch), self._numbers[block.number], kind, field)
         return lambda text, _, last: (
-            b"event: content_block_delta\nid: %d%b%b}}\n\n" % (last, before, orjson.dumps(text))
+            b"event: content_block_delta\nid: %d%b%b}}\n\n" % (last, prefix, orjson.dumps(text))
         )
 
     def end(self, place: Place, block: Block) -> bytes:
         """A block ends."""
-        if not self._tells(block):
+        if not self._is_visible(block):
             return b""
         number = self._numbers.pop(block.number)
         if block.kind is not Kind.CALL:
@@ -156,8 +158,10 @@ class AnthropicObjects:
         text = block.text.strip() if block.arguments else orjson.dumps(_input_of(block)).decode()
         pieces = [text[at : at + _INPUT_PIECE] for at in range(0, len(text), _INPUT_PIECE)]
         deltas = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
-        told = [_event(b"content_block_delta", {"index": number, "delta": one}) for one in deltas]
-        return b"".join([*told, _event(b"content_block_stop", {"index": number}, place)])
+        events = [
+            _event(b"content_block_delta", {"index": number, "delta": delta}) for delta in deltas
+        ]
+        return b"".join([*events, _event(b"content_block_stop", {"index": number}, place)])
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
         """A citation of a text. Other values have no event in this API, or are in other ones."""
@@ -165,15 +169,15 @@ class AnthropicObjects:
         if block is None or citation is None:
             return b""
         delta = {"type": "citations_delta", "citation": citation}
-        told = {"index": self._numbers[block.number], "delta": delta}
-        return _event(b"content_block_delta", told, place)
+        fields = {"index": self._numbers[block.number], "delta": delta}
+        return _event(b"content_block_delta", fields, place)
 
     def reset(self, place: Place) -> bytes:
         """Never called: this API can't take anything back."""
         raise NotImplementedError(place)
 
     def finish(self, place: Place, stream: ResponseStream) -> bytes:
-        """How the answer ended, and its end."""
+        """The events at the end of the answer: its stop reason, and the end itself."""
         del place
         check_completed(stream)
         stop = {"stop_reason": _stop_reason(stream), "stop_sequence": None}
@@ -184,7 +188,7 @@ class AnthropicObjects:
         """An event that clients raise as an error."""
         return b"event: error\ndata: %b\n\n" % orjson.dumps(error_object(error, self._response_id))
 
-    def _tells(self, block: Block) -> bool:
+    def _is_visible(self, block: Block) -> bool:
         return self._thinking or block.kind is not Kind.REASONING
 
     def _message(self, content: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:
@@ -201,8 +205,8 @@ class AnthropicObjects:
 
 def _event(kind: bytes, fields: dict[str, Any], place: Place | None = None) -> bytes:
     line = b"id: %b\n" % _id(place) if place is not None else b""
-    told = orjson.dumps({"type": kind.decode()} | fields)
-    return b"event: %b\n%bdata: %b\n\n" % (kind, line, told)
+    data = orjson.dumps({"type": kind.decode()} | fields)
+    return b"event: %b\n%bdata: %b\n\n" % (kind, line, data)
 
 
 def _id(place: Place) -> bytes:
@@ -217,40 +221,40 @@ def _signed(block: Block, number: int) -> bytes:
     return _event(b"content_block_delta", {"index": number, "delta": delta})
 
 
-def _begun(block: Block) -> dict[str, Any]:
-    """A block without what its deltas bring."""
+def _empty_block(block: Block) -> dict[str, Any]:
+    """A block without the contents of its deltas."""
     if block.silent:
         return {"type": "redacted_thinking", "data": block.sealed}
     if block.kind is Kind.REASONING:
         return {"type": "thinking", "thinking": "", "signature": ""}
     if block.kind is Kind.CALL:
-        named = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
-        return block.extra | named
+        call = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
+        return block.extra | call
     return {"type": "text", "text": ""}
 
 
 def _contents_of(contents: tuple[Content, ...], *, thinking: bool) -> list[dict[str, Any]]:
     """An answer's contents as whole blocks."""
-    blocks, told = SerialBlocks(), list[tuple[Block, dict[str, Any]]]()
+    blocks, whole_blocks = SerialBlocks(), list[tuple[Block, dict[str, Any]]]()
     events = [event for content in contents for event in blocks.take(content)]
     for event in [*events, *blocks.end()]:
         if isinstance(event, Begin):
-            told.append((event.block, _begun(event.block)))
+            whole_blocks.append((event.block, _empty_block(event.block)))
         elif isinstance(event, Value) and event.block is not None:
-            _add_citation(event.part, event.block, told[-1][1])
+            _add_citation(event.part, event.block, whole_blocks[-1][1])
     return [
-        ({} if block.kind is Kind.REASONING else block.extra) | begun | _said(block)
-        for block, begun in told
+        ({} if block.kind is Kind.REASONING else block.extra) | start | _content_fields(block)
+        for block, start in whole_blocks
         if thinking or block.kind is not Kind.REASONING
     ]
 
 
-def _add_citation(part: Part, block: Block, told: dict[str, Any]) -> None:
+def _add_citation(part: Part, block: Block, block_object: dict[str, Any]) -> None:
     if (citation := _citation(part, block)) is not None:
-        told.setdefault("citations", []).append(citation)
+        block_object.setdefault("citations", []).append(citation)
 
 
-def _said(block: Block) -> dict[str, Any]:
+def _content_fields(block: Block) -> dict[str, Any]:
     if block.silent:
         return {}
     if block.kind is Kind.REASONING:
@@ -266,8 +270,8 @@ def _input_of(block: Block) -> dict[str, Any]:
     Arguments that are no object, or were cut, are a member of it. Otherwise a client would run the
     call without arguments.
     """
-    given = block.arguments
-    return {INVALID_JSON: block.text} if given is None else given
+    arguments = block.arguments
+    return {INVALID_JSON: block.text} if arguments is None else arguments
 
 
 def _citation(part: Part, block: Block) -> dict[str, Any] | None:
@@ -287,8 +291,8 @@ def _citation(part: Part, block: Block) -> dict[str, Any] | None:
 
 
 def _stop_reason(stream: ResponseStream) -> str:
-    standing = slice_of(stream.log.entries, 0).standing
-    if any(isinstance(part, Part) and part.kind is Kind.REFUSAL for part in standing):
+    contents = slice_of(stream.log.entries, 0).standing
+    if any(isinstance(part, Part) and part.kind is Kind.REFUSAL for part in contents):
         return "refusal"
     return _STOP_REASONS.get(end_by_calls(stream), "end_turn")
 
@@ -297,12 +301,12 @@ def _usage(usage: Usage | None) -> dict[str, Any]:
     if usage is None:
         return {"input_tokens": 0, "output_tokens": 0}
     cached = usage.cached_tokens or 0
-    told: dict[str, Any] = {
+    usage_object: dict[str, Any] = {
         "input_tokens": usage.prompt_tokens - cached,
         "output_tokens": usage.completion_tokens,
     }
     if usage.cached_tokens is not None:
-        told["cache_read_input_tokens"] = cached
+        usage_object["cache_read_input_tokens"] = cached
     if usage.reasoning_tokens is not None:
-        told["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    return told
+        usage_object["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return usage_object

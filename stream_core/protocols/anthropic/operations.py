@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.error_codes import ANY, BODY, COMPLETING, KEY
 from evenflow.stream_core.http.http_contract import CHUNK_ID_PATTERN
 from evenflow.stream_core.http.operation import (
     FIRST_TOKEN,
@@ -11,9 +12,8 @@ from evenflow.stream_core.http.operation import (
     Answer,
     Operation,
     Parameter,
-    refusals,
+    merged_codes,
 )
-from evenflow.stream_core.http.refusal_codes import ANY, BODY, COMPLETING, KEY
 from evenflow.stream_core.protocols.anthropic.bodies import (
     AnswerMessage,
     AnthropicError,
@@ -31,7 +31,7 @@ _EVENTS = (
     *(MessageStart, ContentBlockStart, ContentBlockDelta, ContentBlockStop),
     *(MessageDelta, MessageStop, MessagePing, AnthropicError),
 )
-_MAKING = refusals(ANY, BODY, KEY, COMPLETING)
+_MAKING = merged_codes(ANY, BODY, KEY, COMPLETING)
 
 ANTHROPIC_OPERATION = Operation(
     routes.ANTHROPIC_MESSAGES,
@@ -49,7 +49,7 @@ ANTHROPIC_OPERATION = Operation(
             done=False,
         ),
     ),
-    refusals={529 if status == 503 else status: codes for status, codes in _MAKING.items()},
+    errors={529 if status == 503 else status: codes for status, codes in _MAKING.items()},
     error=AnthropicError,
     parameters=(
         Parameter("anthropic-version", "header", "Any but the first.", {"type": "string"}),

@@ -1,7 +1,7 @@
 """A response as a stream of Durable Streams: JSON messages, each a frame of `evenflow.v1`.
 
 Each entry of the log is a message of its own, and the last message is the frame that ends the
-response. So the same positions always have the same messages, whoever reads them, and when.
+response. So the same positions have the same messages for all readers, at all times.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from evenflow.stream_core.protocols.evenflow.frames import FrameEncoder, FrameEv
 
 MOST_MESSAGES = 1_024
 MOST_BYTES = 262_144
-"""A chunk ends with the message that takes it to one of these."""
+"""A chunk ends with the message that reaches one of these limits."""
 # How a control event ends, but for the last one: whether there is more.
 _MORE = b"}\n\n"
 _UP_TO_DATE = b',"upToDate":true}\n\n'
 
 
 class MessageBatch(NamedTuple):
-    """What a reader is given at once.
+    """The messages of one answer to a reader.
 
     Attributes:
         body: a JSON array of messages.
-        has: what the reader has then.
+        has: the position of the reader after them.
         up_to_date: whether there is nothing more yet.
     """
 
@@ -44,7 +44,7 @@ class MessageBatch(NamedTuple):
 
     @property
     def lasts(self) -> bool:
-        """Whether whoever reads at the same offset is given just this, now and later."""
+        """Whether every read at the same offset returns just this, now and later."""
         return self.has.end or not self.up_to_date
 
 
@@ -60,10 +60,10 @@ def chunk_of(stream: ResponseStream, point: ResumePoint) -> MessageBatch:
 
 
 def tail_of(stream: ResponseStream) -> EventId:
-    """What a reader has that has everything there is."""
+    """The position of a reader that has all current entries."""
     log = stream.log
-    after = log.next_index - 1
-    return EventId(after, log.epoch_at(after), log.closed)
+    last_index = log.next_index - 1
+    return EventId(last_index, log.epoch_at(last_index), log.closed)
 
 
 def last_control(has: EventId) -> bytes:
@@ -74,16 +74,16 @@ def last_control(has: EventId) -> bytes:
 
 
 class _EntryEvents:
-    """Writes the two events of an entry, but for what the second one says at its end."""
+    """Writes the two events of an entry, except the end of the second one."""
 
     __slots__ = ("_delta", "_event", "_frames")
 
     def __init__(self, stream: ResponseStream, epoch: int, cursor: bytes) -> None:
         self._frames = V1Encoder(stream.channel.session, stream.response_id)
-        # With places for what varies. The last one is for the next index.
-        behind = cursor.replace(b"%", b"%%")
-        self._delta = _events(self._frames.template, offsets_of(epoch)) + behind
-        self._event = _events(b"%b", offsets_of(epoch)) + behind
+        # Templates. The last placeholder is for the next index.
+        suffix = cursor.replace(b"%", b"%%")
+        self._delta = _events(self._frames.template, offsets_of(epoch)) + suffix
+        self._event = _events(b"%b", offsets_of(epoch)) + suffix
 
     def delta(self, text: str, first: int, last: int) -> bytes:
         """The events for `text`, which is one entry."""
@@ -99,21 +99,23 @@ class StreamEvents(FrameEvents):
 
     Args:
         point: where to begin.
-        most: about the most that `take` returns.
-        cursor: of this read, as `live_cursor` gives it.
+        max_bytes: about the most that `take` returns.
+        cursor: the cursor of this read, from `live_cursor`.
     """
 
     __slots__ = ("_cursor",)
 
-    def __init__(self, stream: ResponseStream, point: ResumePoint, most: int, cursor: str) -> None:
+    def __init__(
+        self, stream: ResponseStream, point: ResumePoint, max_bytes: int, cursor: str
+    ) -> None:
         self._cursor = b',"streamCursor":%b' % dumps(cursor)
-        super().__init__(stream, point, 0, most)
+        super().__init__(stream, point, 0, max_bytes)
         if not (self.cursor.behind or stream.log.closed or point.restarted):
             has = EventId(self.cursor.after, self.epoch)
             self.opening = _control(offset_of(has).encode()) + self._cursor + self._rest()
 
     def take(self) -> bytes:
-        """What is new, as events. Empty when there is nothing."""
+        """The new messages as events. Empty if there are none."""
         frames = self._frames
         if events := frames.take_only():
             # Nearly every call is like this.
@@ -130,7 +132,7 @@ class StreamEvents(FrameEvents):
         return queued_comment(place)
 
     def failure(self, error: EvenflowError) -> bytes:
-        """As of `FrameEncoder`, in an event that clients who don't know it leave out."""
+        """As of `FrameEncoder`, in an event that other clients ignore."""
         frame = self._frames.failure(error)
         return b"event: error\ndata:%b\n\n" % frame if frame else b""
 
@@ -142,13 +144,13 @@ class StreamEvents(FrameEvents):
 
     def _write(self, frame: bytes) -> bytes:
         frames = self._frames
-        after = frames.last if not frames.ended else frames.cursor.after
-        has = EventId(after, frames.epoch, frames.ended)
+        last_index = frames.last if not frames.ended else frames.cursor.after
+        has = EventId(last_index, frames.epoch, frames.ended)
         events = _events(frame, offset_of(has).encode())
         return events if frames.ended else events + self._cursor
 
     def _rest(self) -> bytes:
-        """The end of a control event, which says whether there is more."""
+        """The end of a control event, which states whether there is more."""
         if self._frames.ended:
             return b',"streamClosed":true,"upToDate":true}\n\n'
         if self.cursor.behind or self._stream.log.closed:

@@ -1,8 +1,8 @@
 """The positions of Durable Streams in a response: offsets, and the cursors of live reads.
 
 An offset is `<epoch>_<next index>`, and behind the response's end `<epoch>_<next index>_end`, with
-numbers of fixed length: offsets sort as texts in the order in which a reader is given them. The
-epoch is the newest that the reader was told of. It comes first, since a reader whose entries were
+numbers of fixed length: offsets sort as texts in the order in which a reader gets them. The
+epoch is the newest that the reader has received. It comes first. A reader with entries that were
 lost with their owner begins again at index 0, under a later epoch.
 """
 
@@ -16,14 +16,14 @@ from evenflow.stream_core.log.response_log import EVERYTHING
 
 BEGINNING = "-1"
 NOW = "now"
-"""As an offset: where the response ends at this moment."""
+"""The offset of the response's current end."""
 OFFSET_PATTERN = r"^([0-9]{9})_([0-9]{15})(_end)?$"
 _OFFSET = re.compile(OFFSET_PATTERN, re.ASCII)
 
 CURSOR_SECONDS = 20
 CURSORS_AHEAD = 180
-"""How many cursors ahead of a client's own it is sent at most: an hour."""
-_CURSORS_BEGIN = 1_728_432_000  # 9 October 2024, as the protocol says
+"""The largest distance to a client's own cursor: an hour."""
+_CURSORS_BEGIN = 1_728_432_000  # 9 October 2024, from the protocol
 _CURSOR = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
@@ -39,35 +39,39 @@ def offsets_of(epoch: int) -> bytes:
 
 
 def read_offset(text: str) -> EventId:
-    """What a reader has that reads on at this offset.
+    """The position of a reader that continues at this offset.
 
     Raises:
         InvalidRequest: it is neither an offset nor the beginning.
     """
     if text == BEGINNING:
         return EventId(EVERYTHING, None)
-    found = _OFFSET.fullmatch(text)
-    if found is None:
+    match = _OFFSET.fullmatch(text)
+    if match is None:
         raise InvalidRequest(
             f"offset must be {BEGINNING}, {NOW}, or a Stream-Next-Offset of this stream, not "
             f"{text[:32]!r}",
             code="invalid_field",
             param="offset",
         )
-    return EventId(int(found[2]) - 1, max(1, int(found[1])), found[3] is not None)
+    return EventId(int(match[2]) - 1, max(1, int(match[1])), match[3] is not None)
 
 
-def live_cursor(now: float, given: str | None, ahead: int) -> str:
+def live_cursor(now: float, client_cursor: str | None, ahead: int) -> str:
     """The cursor of a live read: a number that grows with time, and with each read.
 
-    Clients send it with their next read, so that a cache never gives them the same answer again.
+    Clients send it with their next read, so that a cache never returns the same answer again.
 
     Args:
         now: seconds since the epoch.
-        given: the cursor that the client has sent, if any. What is none is ignored.
-        ahead: how far to go on beyond `given` if time has not, from 1 to `CURSORS_AHEAD`.
+        client_cursor: the client's cursor. An invalid one is ignored.
+        ahead: the distance to `client_cursor` if the time is not later, from 1 to `CURSORS_AHEAD`.
     """
     interval = max(0, int(now - _CURSORS_BEGIN)) // CURSOR_SECONDS
-    if given is None or _CURSOR.fullmatch(given) is None or int(given) < interval:
+    if (
+        client_cursor is None
+        or _CURSOR.fullmatch(client_cursor) is None
+        or int(client_cursor) < interval
+    ):
         return str(interval)
-    return str(int(given) + ahead)
+    return str(int(client_cursor) + ahead)

@@ -5,14 +5,20 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from evenflow.stream_core.http import routes
-from evenflow.stream_core.http.operation import RESPONSE_ID, Answer, Operation, Parameter, refusals
-from evenflow.stream_core.http.refusal_codes import (
+from evenflow.stream_core.http.error_codes import (
     ANY,
     LIVE,
     READING,
     RESPONSE,
     STREAMING,
     TOKEN,
+)
+from evenflow.stream_core.http.operation import (
+    RESPONSE_ID,
+    Answer,
+    Operation,
+    Parameter,
+    merged_codes,
 )
 from evenflow.stream_core.protocols.durable_streams.offsets import BEGINNING, NOW, OFFSET_PATTERN
 from evenflow.stream_core.protocols.evenflow.messages import (
@@ -33,7 +39,7 @@ class StreamMessages(RootModel[list[StreamMessage]]):
 
 
 class StreamControl(BaseModel):
-    """Where the reader is after the message before. No cursor comes with the end."""
+    """The reader's position after the previous message. At the end it has no cursor."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -62,7 +68,7 @@ STREAM_OPERATION = Operation(
         Answer(204, "With `live=long-poll`: nothing new.", content_type="", headers=_PLACE),
         Answer(304, "The same as with `If-None-Match`.", content_type="", headers=_PLACE),
     ),
-    refusals=refusals(ANY, TOKEN, RESPONSE, READING, LIVE, STREAMING),
+    errors=merged_codes(ANY, TOKEN, RESPONSE, READING, LIVE, STREAMING),
     parameters=(
         RESPONSE_ID,
         Parameter(

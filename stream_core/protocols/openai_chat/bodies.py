@@ -22,7 +22,7 @@ ROLES = {
     "tool": "tool",
     "function": "function",
 }
-"""The role in a message → the role that the model is given."""
+"""The role in a message → the role for the model."""
 
 SERVICE_TIER = "service_tier"
 _FLEX = "flex"
@@ -30,9 +30,9 @@ _FLEX = "flex"
 _INT64 = 2**63
 
 
-def _whole(given: object) -> object:
+def _whole(value: object) -> object:
     """A number without its point: `10.0` is an integer in JSON Schema, as for models' servers."""
-    return int(given) if isinstance(given, float) and given.is_integer() else given
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 # The model's server judges these values, but for the length, which budgets are reserved by. The
@@ -46,7 +46,7 @@ _FunctionName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 def class_of_tier(tier: object) -> ServiceClass | None:
-    """The service class that a request's `service_tier` asks for. None: its tenant's."""
+    """The service class of a request's `service_tier`. None: its tenant's."""
     return ServiceClass.BATCH if tier == _FLEX else None
 
 
@@ -56,7 +56,7 @@ class _ChatModel(BaseModel):
 
 
 class ContentPart(_ChatModel):
-    """A part of a message: text, or something else that the model takes, such as an image."""
+    """A part of a message: text, or another input of the model, such as an image."""
 
     type: str
     text: str | None = None
@@ -143,7 +143,7 @@ ToolChoice = Annotated[
 
 
 class StreamOptions(_ChatModel):
-    """What a stream has besides the answer."""
+    """Options of a stream."""
 
     include_usage: bool | None = None
 
@@ -181,7 +181,7 @@ _FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
 class PromptTokens(BaseModel):
-    """How many of the prompt's tokens the model had in its cache."""
+    """The number of the prompt's tokens from the model's cache."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -189,7 +189,7 @@ class PromptTokens(BaseModel):
 
 
 class CompletionTokens(BaseModel):
-    """How many of the answer's tokens are reasoning."""
+    """The number of the answer's tokens for reasoning."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -197,7 +197,7 @@ class CompletionTokens(BaseModel):
 
 
 class CompletionUsage(BaseModel):
-    """Counts of the model's tokens. The details are there if the model's server gives them.
+    """Counts of the model's tokens. The details are there if the model's server sends them.
 
     Further fields, such as `cost`, are the server's.
     """
@@ -212,7 +212,7 @@ class CompletionUsage(BaseModel):
 
 
 class Logprobs(BaseModel):
-    """The log probabilities of tokens, as the model's server gives them."""
+    """The log probabilities of tokens, as the model's server sends them."""
 
     content: list[dict[str, Any]] | None
     refusal: list[dict[str, Any]] | None
@@ -256,7 +256,7 @@ class UrlCitation(BaseModel):
 
 
 class Annotation(BaseModel):
-    """What a text refers to."""
+    """A reference of a text."""
 
     type: Literal["url_citation"]
     url_citation: UrlCitation
@@ -337,7 +337,7 @@ class ChunkToolCall(BaseModel):
 
 
 class ChunkDelta(_Asides):
-    """What is new of one choice: text, reasoning, a refusal or a call; in the last one its sources.
+    """The new content of a choice: text, reasoning, a refusal or a call; last its sources.
 
     `role` is there where a choice begins. In the first chunk `content` is null if the request has
     tools.
@@ -350,7 +350,7 @@ class ChunkDelta(_Asides):
 
 
 class ChunkChoice(BaseModel):
-    """The next piece of one of the answers. The last piece says how the answer ended.
+    """The next piece of one of the answers. The last piece has the answer's finish reason.
 
     Further fields are the server's.
     """

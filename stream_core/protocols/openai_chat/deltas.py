@@ -11,8 +11,8 @@ from evenflow.stream_core.base.answer import FinishReason
 from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Kind, Part
 from evenflow.stream_core.log.returned_fields import (
     CALL_TYPE,
-    OF_CHOICES,
-    OF_CHUNKS,
+    CHOICE_FIELDS,
+    CHUNK_FIELDS,
     REASONING_FIELDS,
     Fields,
     added,
@@ -43,26 +43,26 @@ class CompletionDeltas:
     a choice become a choice of their own.
 
     Args:
-        contents: what the client has.
+        contents: the contents that the client has.
     """
 
     __slots__ = (
         "_annotations",
-        "_begun",
+        "_begun_choices",
         "_call_extra",
         "_calls",
-        "_ended",
+        "_ended_choices",
+        "pending_logprobs",
         "unread",
-        "waiting",
     )
 
     def __init__(self, contents: Iterable[Content] = ()) -> None:
-        self.waiting: dict[int, dict[str, list[Any]]] = {}
-        """Log probabilities of each choice whose text has not come."""
+        self.pending_logprobs: dict[int, dict[str, list[Any]]] = {}
+        """By choice, log probabilities without their text yet."""
         self.unread = UnreadFields({}, {})
         """Further fields of the chunks and of the usage."""
-        self._begun = {0}
-        self._ended: set[int] = set()
+        self._begun_choices = {0}
+        self._ended_choices: set[int] = set()
         self._calls: dict[tuple[int, int], str] = {}
         """The calls that have begun, with their types."""
         self._call_extra: dict[tuple[int, int], Fields] = {}
@@ -70,10 +70,10 @@ class CompletionDeltas:
         self._annotations: dict[int, list[dict[str, Any]]] = {}
         for content in contents:
             self.take(content)
-        self.waiting.clear()
+        self.pending_logprobs.clear()
 
     def take(self, content: Content) -> Choice | None:
-        """What the next content adds. None if that is nothing for clients of OpenAI's API."""
+        """The choice for the next content. None if OpenAI's API has nothing for it."""
         if isinstance(content, str):
             return self._choice(0, {"content": content})
         if content.kind is Kind.DATA:
@@ -81,17 +81,17 @@ class CompletionDeltas:
         delta = self._delta(content)
         return None if delta is None else self._choice(content.choice, delta)
 
-    def rest(self) -> list[Choice]:
-        """At the end: log probabilities whose text has not come."""
-        return [self._choice(choice, {}) for choice in sorted(self.waiting)]
+    def take_pending(self) -> list[Choice]:
+        """At the end: choices with the log probabilities that have no text."""
+        return [self._choice(choice, {}) for choice in sorted(self.pending_logprobs)]
 
     def last(self, finish_reason: str | None) -> list[Choice]:
         """The ends of the choices that end as the response does."""
-        # OpenAI's API has no word for a budget: its clients know an answer that is cut.
+        # OpenAI's API has no reason for a budget. Its clients handle `length`.
         finish_reason = "length" if finish_reason == "budget" else finish_reason
         return [
             choice_object(choice, self._sources(choice), finish_reason)
-            for choice in sorted(self._begun - self._ended)
+            for choice in sorted(self._begun_choices - self._ended_choices)
         ]
 
     def _sources(self, choice: int) -> dict[str, Any]:
@@ -107,30 +107,30 @@ class CompletionDeltas:
             case Kind.CALL:
                 return {"tool_calls": [self._call(part)]}
             case Kind.ARGUMENTS if kind := self._calls.get((part.choice, part.call)):
-                more = {_arguments_of(kind): part.text}
-                return {"tool_calls": [{"index": part.call, kind: more}]}
+                arguments = {_arguments_of(kind): part.text}
+                return {"tool_calls": [{"index": part.call, kind: arguments}]}
         return None
 
     def _call(self, part: Part) -> dict[str, Any]:
         kind = "custom" if part.text == "custom" else "function"
         self._calls[part.choice, part.call] = kind
-        called = {"name": part.name, _arguments_of(kind): ""}
+        function = {"name": part.name, _arguments_of(kind): ""}
         extra = self._call_extra.pop((part.choice, part.call), {})
         at = {"index": part.call}
-        return at | call_object(kind, part.id, called, extra) | at
+        return at | call_object(kind, part.id, function, extra) | at
 
     def _data(self, part: Part) -> Choice | None:
         match part.name, orjson.loads(part.text):
             case "source", dict(source) if isinstance(source.get("url"), str):
                 self._annotations.setdefault(part.choice, []).append(_annotation(source))
             case "finish", str(reason) if part.choice and reason in _ENDS:
-                self._ended.add(part.choice)
+                self._ended_choices.add(part.choice)
                 return self._choice(part.choice, self._sources(part.choice), reason)
-            case "logprobs", dict(given):
-                waiting = self.waiting.setdefault(part.choice, {})
-                for name, entries in given.items():
+            case "logprobs", dict(logprobs):
+                pending = self.pending_logprobs.setdefault(part.choice, {})
+                for name, entries in logprobs.items():
                     if isinstance(entries, list):
-                        waiting.setdefault(name, []).extend(entries)
+                        pending.setdefault(name, []).extend(entries)
             case _, dict(fields) if part.name == EXTRA and (delta := allowed(fields)):
                 return self._choice(part.choice, delta)
             case _, dict(fields) if part.name == CALL_EXTRA:
@@ -140,28 +140,28 @@ class CompletionDeltas:
         return None
 
     def _unread_delta(self, part: Part, scopes: Fields) -> Choice | None:
-        self.unread.chunk.update(_without(_object(scopes.get("chunk")), OF_CHUNKS))
+        self.unread.chunk.update(_without(_object(scopes.get("chunk")), CHUNK_FIELDS))
         self.unread.usage.update(_object(scopes.get("usage")))
-        fields = _without(_object(scopes.get("choice")), OF_CHOICES)
+        fields = _without(_object(scopes.get("choice")), CHOICE_FIELDS)
         return fields | self._choice(part.choice, {}) if fields else None
 
     def _extra_of_call(self, part: Part, fields: Fields) -> Choice | None:
         place = part.choice, part.call
         if place in self._calls:
-            more = _without(fields, _KNOWN_CALL_FIELDS)
-            more |= {"type": kind} if (kind := type_in(fields)) else {}
-            delta = {"tool_calls": [{"index": part.call, **more}]}
-            return self._choice(part.choice, delta) if more else None
+            call_fields = _without(fields, _KNOWN_CALL_FIELDS)
+            call_fields |= {"type": kind} if (kind := type_in(fields)) else {}
+            delta = {"tool_calls": [{"index": part.call, **call_fields}]}
+            return self._choice(part.choice, delta) if call_fields else None
         self._call_extra[place] = added(self._call_extra.get(place, {}), fields)
         return None
 
     def _choice(self, index: int, delta: dict[str, Any], end: str | None = None) -> Choice:
-        begins = {} if index in self._begun else {"role": "assistant"}
-        self._begun.add(index)
-        logprobs = self.waiting.pop(index, None)
+        role = {} if index in self._begun_choices else {"role": "assistant"}
+        self._begun_choices.add(index)
+        logprobs = self.pending_logprobs.pop(index, None)
         return choice_object(
             index,
-            begins | delta,
+            role | delta,
             end,
             {"content": None, "refusal": None, **logprobs} if logprobs else None,
         )
@@ -208,7 +208,7 @@ class WholeChoice:
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
-        self._unread |= _without(choice, OF_CHOICES)
+        self._unread |= _without(choice, CHOICE_FIELDS)
 
     def to_object(self) -> dict[str, Any]:
         """The choice of a `chat.completion`."""
@@ -243,8 +243,8 @@ def _object(value: object) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-def _without(fields: Mapping[str, Any], known: Container[str]) -> Fields:
-    return {name: value for name, value in fields.items() if name not in known}
+def _without(fields: Mapping[str, Any], excluded: Container[str]) -> Fields:
+    return {name: value for name, value in fields.items() if name not in excluded}
 
 
 def _reasoning(part: Part) -> Fields:
@@ -272,10 +272,11 @@ def _annotation(source: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "url_citation", "url_citation": citation}
 
 
-def _added(known: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
+def _added(earlier: dict[str, Any] | None, later: dict[str, Any]) -> dict[str, Any]:
     """Log probabilities and further ones, by the names of their lists."""
-    if known is None:
-        return more
+    if earlier is None:
+        return later
     return {
-        name: [*(known.get(name) or ()), *(more.get(name) or ())] or None for name in more | known
+        name: [*(earlier.get(name) or ()), *(later.get(name) or ())] or None
+        for name in later | earlier
     }

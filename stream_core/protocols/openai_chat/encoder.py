@@ -53,7 +53,10 @@ def check_completed(stream: ResponseStream) -> None:
 
 def _error_of(error: dict[str, Any]) -> EvenflowError:
     # It may come from another task, as the error's object.
-    kind = next((known for known in _CLASSES if known.type == error["type"]), InternalError)
+    kind = next(
+        (error_class for error_class in _CLASSES if error_class.type == error["type"]),
+        InternalError,
+    )
     if error["code"] in _TIMEOUTS:
         kind = UpstreamTimeout
     return kind(
@@ -69,17 +72,17 @@ def _error_of(error: dict[str, Any]) -> EvenflowError:
 class ChunkEncoder:
     """Encodes a response as chunks. Its readers can only append.
 
-    Readers of one response share the bytes of what they are given alike.
+    Readers of one response share the bytes of equal chunks.
 
     Args:
         point: where to begin. It must not replace what the reader has.
-        most: the most characters in one chunk, and about the most that `take` returns.
+        max_bytes: the most characters in one chunk, and about the most that `take` returns.
     """
 
     __slots__ = (
         "_contents",
         "_deltas",
-        "_most",
+        "_max_bytes",
         "_objects",
         "_shared",
         "_stream",
@@ -88,15 +91,15 @@ class ChunkEncoder:
     )
 
     def __init__(
-        self, objects: CompletionObjects, stream: ResponseStream, point: ResumePoint, most: int
+        self, objects: CompletionObjects, stream: ResponseStream, point: ResumePoint, max_bytes: int
     ) -> None:
         log = stream.log
         self.ended = False
         self._objects = objects
         self._stream = stream
         self._shared = self._shared_on(stream)
-        self._most = most
-        self._contents = AppendedContents(log, point.next_index, most)
+        self._max_bytes = max_bytes
+        self._contents = AppendedContents(log, point.next_index, max_bytes)
         # What the client has may end within a call.
         self._deltas = CompletionDeltas(slice_of(log.entries[: point.next_index], 0).standing)
         self.opening = objects.role(self._id())
@@ -108,32 +111,32 @@ class ChunkEncoder:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last entry that the reader has. Readers aren't told restarts."""
+        """The epoch of the last entry that the reader has. Readers aren't notified of restarts."""
         return self._stream.log.epoch_at(self._contents.cursor.after)
 
     def take(self) -> bytes:
-        """What is new, as chunks. Empty when there is nothing.
+        """The new contents as chunks. Empty if there are none.
 
         Raises:
             EvenflowError: the response ended without an answer, or was replaced.
         """
         contents, log, deltas = self._contents, self._stream.log, self._deltas
         content = contents.take()
-        after = contents.cursor.next_index - 1
+        last_index = contents.cursor.next_index - 1
         if (
             isinstance(content, str)
-            and after + 1 == len(log.entries)
-            and not (deltas.waiting or log.restarts)
+            and last_index + 1 == len(log.entries)
+            and not (deltas.pending_logprobs or log.restarts)
         ):
             # Nearly every call is like this.
-            encoder = self._shared if content is log.entries[after] else self._objects
-            return encoder.delta(content, after, after)
+            encoder = self._shared if content is log.entries[last_index] else self._objects
+            return encoder.delta(content, last_index, last_index)
         chunks, size = list[bytes](), 0
         while content is not None:
             if (choice := deltas.take(content)) is not None:
                 chunks.append(self._objects.chunk(self._id(), [choice]))
                 size += len(chunks[-1])
-            content = contents.take() if size < self._most else None
+            content = contents.take() if size < self._max_bytes else None
         return b"".join(chunks) or self._end()
 
     def go_on(self, stream: ResponseStream, point: ResumePoint) -> None:
@@ -151,7 +154,7 @@ class ChunkEncoder:
         return error_event(error)
 
     def _shared_on(self, stream: ResponseStream) -> DeltaEncoder:
-        """Writes single deltas for all readers of this copy whose chunks are the same."""
+        """Writes single deltas for all readers of this copy with equal chunks."""
         objects = self._objects
         return stream.readers.encoder(objects.text_key, lambda: objects)
 
@@ -161,10 +164,12 @@ class ChunkEncoder:
         check_completed(self._stream)
         self._contents.check_whole()
         self.ended = True
-        rest = [self._objects.chunk(self._id(), [choice]) for choice in self._deltas.rest()]
+        pending_choices = [
+            self._objects.chunk(self._id(), [choice]) for choice in self._deltas.take_pending()
+        ]
         last = self._deltas.last(self._stream.finish_reason)
         finish = self._objects.finish(self._id(), self._stream, last, self._deltas.unread)
-        return b"".join([*rest, finish])
+        return b"".join([*pending_choices, finish])
 
     def _id(self) -> bytes:
         return event_id(self._contents.cursor.after, self.epoch).encode()

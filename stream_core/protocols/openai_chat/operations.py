@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.error_codes import ANY, BODY, COMPLETING, KEY
 from evenflow.stream_core.http.http_contract import CHUNK_ID_PATTERN, ErrorBody
 from evenflow.stream_core.http.operation import (
     FIRST_TOKEN,
@@ -12,9 +13,8 @@ from evenflow.stream_core.http.operation import (
     Answer,
     Operation,
     Parameter,
-    refusals,
+    merged_codes,
 )
-from evenflow.stream_core.http.refusal_codes import ANY, BODY, COMPLETING, KEY
 from evenflow.stream_core.protocols.openai_chat.bodies import (
     Completion,
     CompletionChunk,
@@ -38,7 +38,7 @@ _COMPLETIONS = Operation(
             chunks=(CompletionChunk, ErrorBody),
         ),
     ),
-    refusals=refusals(ANY, BODY, KEY, COMPLETING),
+    errors=merged_codes(ANY, BODY, KEY, COMPLETING),
     parameters=(
         IDEMPOTENCY_KEY,
         Parameter(
@@ -59,7 +59,7 @@ _MODELS = Operation(
     "listModels",
     "The names by which a client may ask for the model.",
     answers=(Answer(200, "The names.", ModelList),),
-    refusals=refusals(ANY, KEY),
+    errors=merged_codes(ANY, KEY),
     security=KEYS,
 )
 _MODEL = Operation(
@@ -67,7 +67,7 @@ _MODEL = Operation(
     "getModel",
     "Whether this is a name of the model.",
     answers=(Answer(200, "It is.", ModelObject),),
-    refusals=refusals(ANY, KEY, {404: ("model_not_found", "path_not_found")}),
+    errors=merged_codes(ANY, KEY, {404: ("model_not_found", "path_not_found")}),
     parameters=(
         Parameter("model", "path", "A name of the list.", {"type": "string", "minLength": 1}),
     ),

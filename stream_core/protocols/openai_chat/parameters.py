@@ -12,7 +12,7 @@ from evenflow.stream_core.protocols.openai_chat.bodies import OfferedTool
 
 
 class Camel(BaseModel):
-    """A body whose names are written `likeThis`. Fields that are not named here are ignored."""
+    """A body with names `likeThis`. Fields that are not named here are ignored."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="ignore", alias_generator=to_camel, validate_by_name=True
@@ -20,7 +20,7 @@ class Camel(BaseModel):
 
 
 class AnswerParameters(MessageParams):
-    """How the answer is to be made. What is left out is as the agent or the model has it.
+    """The parameters of the answer. The agent or the model has the defaults.
 
     `model` is a public name of the model, `user` and `metadata` go to its server as headers.
     """

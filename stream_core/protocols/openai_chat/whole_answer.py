@@ -44,36 +44,37 @@ class CompletionObjects:
         }
         self._include_usage = include_usage
         head = orjson.dumps({"object": "chat.completion.chunk", **self._common})
-        self._before = b"data: " + head[:-1] + b',"choices":'
+        self._prefix = b"data: " + head[:-1] + b',"choices":'
         self._end = b',"usage":null}\n\n' if include_usage else b"}\n\n"
         # Of a chunk that is only text, all but its id and the text.
         plain = orjson.dumps([choice_object(0, {"content": ""})])
-        before, after = plain.split(b'""')
-        self._before_text, self._after_text = self._before + before, after + self._end
+        prefix, suffix = plain.split(b'""')
+        self._before_text, self._after_text = self._prefix + prefix, suffix + self._end
 
     def whole(self, stream: ResponseStream) -> dict[str, Any]:
         """The whole answer, for a request without `stream`."""
         deltas, choices = CompletionDeltas(), {0: WholeChoice(0)}
         contents = joined(stream.log.read(0).standing)
-        taken = [deltas.take(content) for content in contents]
-        first = [choice for choice in taken if choice is not None]
-        for choice in [*first, *deltas.rest(), *deltas.last(stream.finish_reason)]:
+        new_choices = [deltas.take(content) for content in contents]
+        first = [choice for choice in new_choices if choice is not None]
+        for choice in [*first, *deltas.take_pending(), *deltas.last(stream.finish_reason)]:
             choices.setdefault(choice["index"], WholeChoice(choice["index"])).add(choice)
         # Clients' types allow no null here: where the model doesn't count, the field is left out.
         unread = deltas.unread
-        counted = stream.usage
-        usage = {"usage": _usage(counted, unread.usage)} if counted is not None else {}
+        usage_object = {}
+        if stream.usage is not None:
+            usage_object = {"usage": _usage(stream.usage, unread.usage)}
         return {
             **unread.chunk,
             "object": "chat.completion",
             **self._common,
             "choices": [choices[index].to_object() for index in sorted(choices)],
-            **usage,
+            **usage_object,
         }
 
     @property
     def text_key(self) -> Hashable:
-        """The same for all whose `delta` writes the same bytes."""
+        """A key that is equal for all encoders with equal `delta` bytes."""
         return CompletionObjects, self._before_text, self._after_text
 
     def delta(self, text: str, _first: int, last: int) -> bytes:
@@ -98,7 +99,7 @@ class CompletionObjects:
         """A chunk, with further fields of the server. It brings everything up to `event_id`."""
         fields = b"," + orjson.dumps(unread)[1:-1] if unread else b""
         content = orjson.dumps(choices) + fields
-        return b"id: %b\n%b%b%b" % (event_id, self._before, content, self._end)
+        return b"id: %b\n%b%b%b" % (event_id, self._prefix, content, self._end)
 
     def finish(
         self,
@@ -143,5 +144,5 @@ def _usage(usage: Usage, unread: Fields) -> dict[str, Any]:
 
 
 def _with(unread: Fields, details: str, name: str, count: int) -> Fields:
-    known = unread.get(details)
-    return {details: {**(known if isinstance(known, dict) else {}), name: count}}
+    details_object = unread.get(details)
+    return {details: {**(details_object if isinstance(details_object, dict) else {}), name: count}}

@@ -17,9 +17,9 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 _TEXT, _LIST = "<text>", "<list>"
 
 
-def _kind(given: object) -> str | None:
-    # Without this tag pydantic says of a wrong list that it is not a string.
-    return _TEXT if isinstance(given, str) else _LIST if isinstance(given, list) else None
+def _kind(value: object) -> str | None:
+    # Without this tag pydantic reports a wrong list as "not a string".
+    return _TEXT if isinstance(value, str) else _LIST if isinstance(value, list) else None
 
 
 _Input = Annotated[
@@ -38,7 +38,7 @@ class _ResponsesModel(BaseModel):
 
 
 class ReasoningConfig(_ResponsesModel):
-    """How the model reasons. A summary is what the model's server gives of its reasoning."""
+    """How the model reasons. A summary is the reasoning that the model's server sends."""
 
     effort: str | None = None
     summary: str | None = None
@@ -96,14 +96,14 @@ class IncompleteDetails(BaseModel):
 
 
 class InputTokens(BaseModel):
-    """How many of the input's tokens the model had in its cache. What it wrote there is unknown."""
+    """The number of the input's tokens from the model's cache. Cache writes are unknown."""
 
     cached_tokens: int
     cache_write_tokens: Literal[0]
 
 
 class OutputTokens(BaseModel):
-    """How many of the output's tokens are reasoning."""
+    """The number of the output's tokens for reasoning."""
 
     reasoning_tokens: int
 
@@ -140,7 +140,7 @@ class ResponseBody(BaseModel):
 
 
 class ResponseEventBody(BaseModel):
-    """An event of a response's stream. `type` says what further members it has."""
+    """An event of a response's stream. Its further members depend on `type`."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -30,11 +30,11 @@ _EPOCH = 1 << 27
 # Every open block has up to three events at the answer's end. There are at most 129 of them.
 _FINAL_STEP = 512
 MOST_CLOSING_ENTRIES = _FINAL_STEP // ENTRY
-"""The numbers behind the last entry are those of so many entries more."""
+"""The numbers after the last entry take as much room as this number of entries."""
 
 
 class Rank(IntEnum):
-    """The order of events that one entry of the log leads to."""
+    """The order of the events for one entry of the log."""
 
     TEXT_DONE = 0
     PART_DONE = 1
@@ -52,7 +52,7 @@ def number(index: int, epoch: int, rank: int) -> int:
 
 
 def closing_number(last_index: int, epoch: int, order: int) -> int:
-    """The number of an event behind the last entry. `order` counts them from 0."""
+    """The number of an event after the last entry. `order` counts them from 0."""
     return number(last_index + 1, epoch, order)
 
 
@@ -62,40 +62,40 @@ def final_number(last_index: int, epoch: int) -> int:
 
 
 class ResumeIndex(NamedTuple):
-    """What a reader has of a response.
+    """The position of a reader in a response.
 
     Attributes:
-        last_index: of the last entry of which it has all events, -1 for none.
-        epoch: of the last event that it has.
-        begun: whether it has some events of the next entry.
+        last_index: the last entry with all events received, -1 for none.
+        epoch: the epoch of the last received event.
+        has_begun_next: whether some events of the next entry were received.
     """
 
     last_index: int
     epoch: int
-    begun: bool
+    has_begun_next: bool
 
 
 def resume_index_of(sequence_number: int) -> ResumeIndex:
-    """What a reader has that was given everything up to this number.
+    """The position of a reader that has received all events up to this number.
 
-    For the events behind the last entry, `last_index` is up to `MOST_CLOSING_ENTRIES` too high. A
-    negative number stands for nothing.
+    For the events after the last entry, `last_index` is up to `MOST_CLOSING_ENTRIES` too high. A
+    negative number means none.
     """
     epoch, place = divmod(max(0, sequence_number), _EPOCH)
     index, rank = divmod(place, ENTRY)
-    begun = rank != Rank.DELTA
-    return ResumeIndex(max(-1, index - 1 - begun), epoch + 1, begun and index > 0)
+    has_begun = rank != Rank.DELTA
+    return ResumeIndex(max(-1, index - 1 - has_begun), epoch + 1, has_begun and index > 0)
 
 
 _SUMMARY, _TEXT, _REFUSAL = "reasoning_summary_text", "output_text", "refusal"
 _DELTAS = {Kind.TEXT: _TEXT, Kind.REFUSAL: _REFUSAL, Kind.REASONING: _SUMMARY}
 _FINAL = {"completed": "completed", "failed": "failed"}
 NOTHING = -1
-"""As the number of the last event that a reader has: it has none."""
+"""The `after` of a reader without events."""
 
 
 class Framing(Protocol):
-    """How an event goes over a transport."""
+    """The form of an event for a transport."""
 
     def frame(self, event: bytes, sequence_number: int | None, data: bytes) -> bytes:
         """One event. `event` is its type, `data` its JSON. Errors of the stream have no number."""
@@ -112,7 +112,7 @@ class ServerSentEvents:
 
 
 class JsonLines:
-    """One line of JSON an event, for transports whose frames are events."""
+    """One line of JSON an event, for transports with a frame for each event."""
 
     def frame(self, event: bytes, sequence_number: int | None, data: bytes) -> bytes:
         """One event."""
@@ -124,8 +124,8 @@ class ResponseEvents:
 
     Args:
         after: the number of the last event that the reader has.
-        framing: how they go over the transport.
-        raises: whether an error is raised where nothing of the answer was told. Otherwise it is an
+        framing: the form of events for the transport.
+        raises: whether an error before the first event of the answer is raised. Otherwise it is an
             event, as all later ones are.
     """
 
@@ -141,7 +141,7 @@ class ResponseEvents:
     ) -> None:
         self._about = about
         self._framing = framing
-        self._after = after
+        self._last_seen = after
         self._raises = raises
         self._last = max(after, 0)
         self._closing: tuple[Place, str] | None = None
@@ -150,41 +150,43 @@ class ResponseEvents:
 
     def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
         """The first events of a response. A reader that has some events has these."""
-        begun = {"response": self._about.begun()}
-        return self._tell("response.created", number(-1, 1, 0), begun) + self._tell(
-            "response.in_progress", number(-1, 1, 1), begun
+        fields = {"response": self._about.begun()}
+        return self._write_event("response.created", number(-1, 1, 0), fields) + self._write_event(
+            "response.in_progress", number(-1, 1, 1), fields
         )
 
     def begin(self, place: Place, block: Block) -> bytes:
         """An item begins, and its part."""
         at = number(place.first, place.epoch, 0)
         response = self._about.response
-        begun = begun_item(response, block, self._about.namespaces)
-        item = {"output_index": block.number, "item": begun}
-        added = self._tell("response.output_item.added", at + Rank.ITEM_ADDED, item)
+        start = begun_item(response, block, self._about.namespaces)
+        item = {"output_index": block.number, "item": start}
+        added = self._write_event("response.output_item.added", at + Rank.ITEM_ADDED, item)
         if block.kind is Kind.CALL or block.silent:
             return added
         part = self._at(block) | {"part": part_of(block)}
-        return added + self._tell(f"response.{_part(block)}.added", at + Rank.PART_ADDED, part)
+        return added + self._write_event(
+            f"response.{_part(block)}.added", at + Rank.PART_ADDED, part
+        )
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
-        """What writes more of an item."""
+        """Return the writer of an item's deltas."""
         if block.kind is Kind.CALL:
-            event, told = f"response.{_call_text(block)}.delta", self._told_call(block)
+            event, fields = f"response.{_call_text(block)}.delta", self._item_place(block)
         else:
-            event, told = f"response.{_DELTAS[block.kind]}.delta", self._at(block)
+            event, fields = f"response.{_DELTAS[block.kind]}.delta", self._at(block)
         kind, frame, dumps = event.encode(), self._framing.frame, orjson.dumps
-        before = dumps({"type": event, **told})[:-1] + b',"delta":'
+        prefix = dumps({"type": event, **fields})[:-1] + b',"delta":'
         logprobs = b',"logprobs":[]' if block.kind is Kind.TEXT else b""
-        behind = logprobs + b',"sequence_number":'
+        suffix = logprobs + b',"sequence_number":'
         first_of_epoch = number(0, epoch, Rank.DELTA)
 
         def write(text: str, _: int, last: int) -> bytes:
             at = first_of_epoch + last * ENTRY
-            if at <= self._after:
+            if at <= self._last_seen:
                 return b""
             self._last = at
-            return frame(kind, at, b"%b%b%b%d}" % (before, dumps(text), behind, at))
+            return frame(kind, at, b"%b%b%b%d}" % (prefix, dumps(text), suffix, at))
 
         return write
 
@@ -196,11 +198,11 @@ class ResponseEvents:
             "item": whole_item(self._about.response, block, status, self._about.namespaces),
         }
         if block.kind is Kind.CALL:
-            said = self._told_call(block) | {_call_field(block): block.text}
+            call_done = self._item_place(block) | {_call_field(block): block.text}
             return self._ending(
                 place,
                 (
-                    (Rank.CALL_TEXT_DONE, f"response.{_call_text(block)}.done", said),
+                    (Rank.CALL_TEXT_DONE, f"response.{_call_text(block)}.done", call_done),
                     (Rank.CALL_DONE, "response.output_item.done", item),
                 ),
             )
@@ -222,16 +224,16 @@ class ResponseEvents:
         )
 
     def value(self, place: Place, part: Part, block: Block | None) -> bytes:
-        """A source of the text. Other values are in the item at its end, or not told."""
+        """A source of the text. Other values are in the item at its end, or not sent."""
         if block is None or block.kind is not Kind.TEXT or part.kind is not Kind.DATA:
             return b""
         annotation = annotation_of(part)
         if annotation is None:
             return b""
-        place_in = sum(1 for known in block.values if annotation_of(known)) - 1
-        told = self._at(block) | {"annotation_index": place_in, "annotation": annotation}
+        place_in = sum(1 for value_part in block.values if annotation_of(value_part)) - 1
+        fields = self._at(block) | {"annotation_index": place_in, "annotation": annotation}
         at = number(place.last, place.epoch, Rank.DELTA)
-        return self._tell("response.output_text.annotation.added", at, told)
+        return self._write_event("response.output_text.annotation.added", at, fields)
 
     def reset(self, place: Place) -> bytes:
         """Not called: these clients can't take anything back."""
@@ -241,7 +243,7 @@ class ResponseEvents:
         """The last event: how the response ended, with all of it.
 
         Raises:
-            EvenflowError: it ended without an answer, and nothing of it was told.
+            EvenflowError: it ended without an answer, and no event was sent.
         """
         if self._raises and not stream.log.next_index:
             self._raised = place, stream
@@ -253,61 +255,63 @@ class ResponseEvents:
         status = status_of(stream)
         self._closing = (place, "completed" if status == "completed" else "incomplete")
         event = f"response.{_FINAL.get(status, 'incomplete')}"
-        return self._tell(event, final_number(place.last, place.epoch), {"response": whole})
+        return self._write_event(event, final_number(place.last, place.epoch), {"response": whole})
 
     def failure(self, error: EvenflowError) -> bytes:
         """An error that ends the stream. The response goes on, unless it ended or was replaced."""
         if self._raised is not None:
             return self._final(*self._raised)
-        told = error.to_object()
+        error_fields = error.to_object()
         if error.code == "response_restarted":
             self._last += 1
-            return self._tell("response.failed", self._last, {"response": self._about.failed(told)})
+            return self._write_event(
+                "response.failed", self._last, {"response": self._about.failed(error_fields)}
+            )
         return error_event(self._framing, error, self._last)
 
     def _ending(self, place: Place, events: tuple[tuple[Rank, str, dict[str, Any]], ...]) -> bytes:
-        """Events at the end of a block: in their ranks, or counted behind the last entry."""
-        told = []
+        """Events at the end of a block: in their ranks, or counted after the last entry."""
+        written_events = []
         for rank, event, data in events:
             if self._closing is None:
                 at = number(place.first, place.epoch, rank)
             else:
                 at = closing_number(place.last, place.epoch, self._closed)
                 self._closed += 1
-            told.append(self._tell(event, at, data))
-        return b"".join(told)
+            written_events.append(self._write_event(event, at, data))
+        return b"".join(written_events)
 
-    def _told_call(self, block: Block) -> dict[str, Any]:
+    def _item_place(self, block: Block) -> dict[str, Any]:
         return {"item_id": item_id(self._about.response, block), "output_index": block.number}
 
     def _at(self, block: Block) -> dict[str, Any]:
         inner = "summary_index" if block.kind is Kind.REASONING else "content_index"
-        return self._told_call(block) | {inner: 0}
+        return self._item_place(block) | {inner: 0}
 
-    def _tell(self, event: str, at: int, data: dict[str, Any]) -> bytes:
-        if at <= self._after:
+    def _write_event(self, event: str, at: int, data: dict[str, Any]) -> bytes:
+        if at <= self._last_seen:
             return b""
         self._last = at
-        told = {"type": event, **data, "sequence_number": at}
-        return self._framing.frame(event.encode(), at, orjson.dumps(told))
+        event_fields = {"type": event, **data, "sequence_number": at}
+        return self._framing.frame(event.encode(), at, orjson.dumps(event_fields))
 
 
 def error_event(framing: Framing, error: EvenflowError, last: int) -> bytes:
     """An error of the stream, or of a request without a response.
 
-    It is told as OpenAI documents it and as its servers send it: the two differ.
+    It has OpenAI's documented form and the form of its servers, since the two differ.
 
     Args:
         last: the number of the last event.
     """
-    told = error.to_object()
+    error_fields = error.to_object()
     data = {
         "type": "error",
         "status": error.status,
         "code": error.code,
         "message": error.message,
         "param": error.param,
-        "error": told,
+        "error": error_fields,
         "sequence_number": last,
     }
     return framing.frame(b"error", None, orjson.dumps(data))

@@ -29,7 +29,7 @@ class PublicResponse(NamedTuple):
         return f"resp_{self._body}"
 
     def item(self, prefix: str, number: int) -> str:
-        """The id of the output item `number`. `prefix` says what it is, as `msg`."""
+        """The id of the output item `number`. `prefix` is its kind, such as `msg`."""
         return f"{prefix}_{self._body}_{number}"
 
     @property
@@ -39,13 +39,13 @@ class PublicResponse(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> PublicResponse | None:
         """Read an id. None: it is not one of ours."""
-        found = _ID.fullmatch(text)
-        return None if found is None else cls(_RESPONSE + found[1], found[2])
+        match = _ID.fullmatch(text)
+        return None if match is None else cls(_RESPONSE + match[1], match[2])
 
 
 def parse_item(text: str) -> tuple[PublicResponse, int] | None:
     """The response of an output item's id, and the item's number. None: it is not one of ours."""
-    found = _ITEM.fullmatch(text)
+    match = _ITEM.fullmatch(text)
     return (
-        None if found is None else (PublicResponse(_RESPONSE + found[1], found[2]), int(found[3]))
+        None if match is None else (PublicResponse(_RESPONSE + match[1], match[2]), int(match[3]))
     )

@@ -20,11 +20,11 @@ NO_NAMESPACES: Namespaces = {}
 def joined_name(namespace: str, name: str) -> str:
     """The model's name of a function in a namespace. It depends on both names alone."""
     joined = f"{namespace.rstrip('_')}__{name}"
-    allowed = _NOT_ALLOWED.sub("_", joined)
-    if allowed == joined and len(joined) <= _LONGEST_NAME:
+    allowed_name = _NOT_ALLOWED.sub("_", joined)
+    if allowed_name == joined and len(joined) <= _LONGEST_NAME:
         return joined
     distinct = sha256(joined.encode()).hexdigest()[:_HASH_LENGTH]
-    return f"{allowed[: _LONGEST_NAME - _HASH_LENGTH - 1]}_{distinct}"
+    return f"{allowed_name[: _LONGEST_NAME - _HASH_LENGTH - 1]}_{distinct}"
 
 
 def namespaces_of(tools: Iterable[Mapping[str, Any]]) -> Namespaces:

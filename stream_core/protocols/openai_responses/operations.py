@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evenflow.stream_core.http import routes
+from evenflow.stream_core.http.error_codes import ANY, BODY, COMPLETING, HANDSHAKE, KEY
 from evenflow.stream_core.http.operation import (
     FIRST_TOKEN,
     IDEMPOTENCY_KEY,
@@ -14,9 +15,8 @@ from evenflow.stream_core.http.operation import (
     Codes,
     Operation,
     Parameter,
-    refusals,
+    merged_codes,
 )
-from evenflow.stream_core.http.refusal_codes import ANY, BODY, COMPLETING, HANDSHAKE, KEY
 from evenflow.stream_core.protocols.openai_responses.bodies import (
     DeletedResponse,
     InputItemList,
@@ -57,7 +57,7 @@ _RESPONSE = Answer(
     done=False,
 )
 _EARLIER: Codes = {400: ("previous_response_not_found", "previous_response_in_progress")}
-_FOUND = refusals(
+_FOUND = merged_codes(
     ANY,
     KEY,
     {
@@ -74,7 +74,7 @@ _CALLS = (
         "createOpenAIResponse",
         "Make a response. docs/protocol.md lists what is done with each parameter.",
         answers=(_RESPONSE,),
-        refusals=refusals(ANY, BODY, KEY, COMPLETING, _EARLIER),
+        errors=merged_codes(ANY, BODY, KEY, COMPLETING, _EARLIER),
         parameters=(IDEMPOTENCY_KEY, _LAST, TIMEOUT, FIRST_TOKEN),
         body=ResponseRequest,
     ),
@@ -84,14 +84,14 @@ _CALLS = (
         "The handshake of the WebSocket of the Responses API: `response.create` messages, "
         "and the events of each response.",
         answers=(Answer(101, "The WebSocket is open.", content_type=""),),
-        refusals=refusals(ANY, KEY, HANDSHAKE),
+        errors=merged_codes(ANY, KEY, HANDSHAKE),
     ),
     Operation(
         routes.GET_RESPONSE,
         "getOpenAIResponse",
         "A response as it is now, or its events from a number on.",
         answers=(_RESPONSE,),
-        refusals=refusals(
+        errors=merged_codes(
             _FOUND, {410: ("response_restarted",), 429: ("response_readers", "session_streams")}
         ),
         parameters=(_ID, *_QUERY, _LAST),
@@ -101,7 +101,7 @@ _CALLS = (
         "deleteOpenAIResponse",
         "Stop a response, and keep nothing of it.",
         answers=(Answer(200, "It is deleted.", DeletedResponse),),
-        refusals=_FOUND,
+        errors=_FOUND,
         parameters=(_ID,),
     ),
     Operation(
@@ -109,7 +109,7 @@ _CALLS = (
         "cancelOpenAIResponse",
         "Stop a response. One that has ended stays unchanged.",
         answers=(replace(_RESPONSE, chunks=(), headers=()),),
-        refusals=refusals(_FOUND, {503: ("owner_unreachable",)}),
+        errors=merged_codes(_FOUND, {503: ("owner_unreachable",)}),
         parameters=(_ID,),
     ),
     Operation(
@@ -117,7 +117,7 @@ _CALLS = (
         "listOpenAIInputItems",
         "The items of a response's own input.",
         answers=(Answer(200, "A page of items.", InputItemList),),
-        refusals=_FOUND,
+        errors=_FOUND,
         parameters=(_ID, *_PAGE),
     ),
 )

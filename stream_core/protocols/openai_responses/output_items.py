@@ -1,7 +1,7 @@
 """The output items of OpenAI's Responses API, from the blocks of an answer.
 
 Each block is an item: a text or a refusal is a message with one part, a reasoning has one summary.
-Fields that the model's server needs back are in a reasoning's `encrypted_content`, and beside the
+Fields that the model's server needs back are in a reasoning's `encrypted_content`, and next to the
 other fields of a message or a call.
 """
 
@@ -77,7 +77,7 @@ def output_of(
     status: str,
     spaces: Namespaces = NO_NAMESPACES,
 ) -> list[dict[str, Any]]:
-    """The items of an answer. `status` is that of those that are still open at its end."""
+    """The items of an answer. `status` is that of items without an end."""
     blocks, all_of_them = read_blocks(contents)
     still_open = {block.number for block in blocks.open}
     return [
@@ -89,13 +89,13 @@ def output_of(
 def read_blocks(contents: Iterable[Content]) -> tuple[Blocks, list[Block]]:
     """All blocks of an answer, and what has read them."""
     blocks = SealingBlocks()
-    begun = [
+    all_blocks = [
         event.block
         for content in contents
         for event in blocks.take(content)
         if isinstance(event, Begin)
     ]
-    return blocks, begun
+    return blocks, all_blocks
 
 
 def annotation_of(part: Part) -> dict[str, Any] | None:
@@ -122,10 +122,10 @@ def logprobs_of(part: Part) -> Iterator[dict[str, Any]]:
             yield _token(token) | {"top_logprobs": top}
 
 
-def _token(given: dict[str, Any]) -> dict[str, Any]:
-    """A token with its bytes, which not every server gives and clients' types need."""
-    told = {"token": given["token"], "logprob": given["logprob"]}
-    return told | {"bytes": given.get("bytes") or list(str(given["token"]).encode())}
+def _token(token: dict[str, Any]) -> dict[str, Any]:
+    """A token with its bytes, which some servers lack and clients' types need."""
+    token_object = {"token": token["token"], "logprob": token["logprob"]}
+    return token_object | {"bytes": token.get("bytes") or list(str(token["token"]).encode())}
 
 
 def _call(block: Block, text: str, spaces: Namespaces) -> dict[str, Any]:
@@ -134,5 +134,5 @@ def _call(block: Block, text: str, spaces: Namespaces) -> dict[str, Any]:
 
 
 def _position(source: dict[str, Any], name: str) -> int:
-    given = source.get(name)
-    return given if isinstance(given, int) else 0
+    index = source.get(name)
+    return index if isinstance(index, int) else 0

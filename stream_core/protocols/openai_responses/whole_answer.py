@@ -17,7 +17,7 @@ _INCOMPLETE = {
     "budget": "max_output_tokens",
     "content_filter": "content_filter",
 }
-"""Why a model ended early → the reason that clients are told."""
+"""Why a model ended early → the reason for clients."""
 _STATUS = {
     ResponseState.QUEUED: "queued",
     ResponseState.COMPLETED: "completed",
@@ -31,7 +31,7 @@ class ResponseObject:
 
     Args:
         created: seconds since the epoch.
-        echoed: the parameters of the request that are told again.
+        echoed: the parameters of the request that the response repeats.
     """
 
     def __init__(self, response: PublicResponse, created: int, echoed: Mapping[str, Any]) -> None:
@@ -65,7 +65,7 @@ class ResponseObject:
         )
 
     def failed(self, error: dict[str, Any]) -> dict[str, Any]:
-        """The object of a response whose reader can't be given the rest."""
+        """The object of a response after an error of its stream."""
         return self._with("failed", [], error=_error(error))
 
     def _with(

@@ -140,7 +140,7 @@ class Token(FromServer):
 
 
 class Event(PartObject, FromServer):
-    """A part of the response beside its text. `from` is as in `token`."""
+    """A part of the response besides its text. `from` is as in `token`."""
 
     type: Literal["event"]
     response_id: str
@@ -149,7 +149,7 @@ class Event(PartObject, FromServer):
 
 
 class Restarted(FromServer):
-    """What follows replaces everything after `from_index`."""
+    """The following entries replace everything after `from_index`."""
 
     type: Literal["restarted"]
     response_id: str

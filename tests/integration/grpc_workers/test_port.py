@@ -192,7 +192,7 @@ _SHORT = {
 async def test_a_deadline_ends_the_call_on_both_sides(
     serving: Serving, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grpc_worker, "_LONGEST_HELD_SECONDS", 0.1)
+    monkeypatch.setattr(grpc_worker, "_LONGEST_PAUSE_SECONDS", 0.1)
     model = ScriptedSource(is_silent)
     source = opened([(await serving(model)).address], **_SHORT)
     began = time.monotonic()

@@ -7,12 +7,12 @@ import logging
 import pytest
 
 from evenflow.fargate_handler.tenant_records import TenantRecords
-from evenflow.stream_core.base.model_prices import ModelPrices, Price
+from evenflow.stream_core.base.model_prices import ModelPrices, TokenPrice
 from evenflow.stream_core.tenants.memory_tenant_store import MemoryTenantStore
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 
-PRICES = ModelPrices({"large": Price(2.5, 10.0, 2.5, 2.5)})
+PRICES = ModelPrices({"large": TokenPrice(2.5, 10.0, 2.5, 2.5)})
 SERVED = {"fast": "org/small", "large": "large"}
 DOLLARS = QuotaLimits(dollars_per_month=5)
 

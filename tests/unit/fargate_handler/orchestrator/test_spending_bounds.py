@@ -12,7 +12,7 @@ from evenflow.stream_core.base.agents import MessageParams, MessageTerms
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import UpstreamFailed
-from evenflow.stream_core.base.model_prices import ModelPrices, Price
+from evenflow.stream_core.base.model_prices import ModelPrices, TokenPrice
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.filtering.port import Filtering
 from evenflow.stream_core.log.entries import LOGPROBS, Content, Kind, Part
@@ -332,7 +332,7 @@ async def test_a_model_whose_server_reports_too_much_is_named_once_a_minute(
 async def test_what_is_written_to_the_prompt_s_cache_was_reserved_at_its_price() -> None:
     stores = shared(None, limits=QuotaLimits(dollars_per_month=1))
     task = await Task.join(stores, limits=LIMITS)
-    task.cluster.usage.prices = ModelPrices({"": Price(3, 15, 0.30, 3.75)})
+    task.cluster.usage.prices = ModelPrices({"": TokenPrice(3, 15, 0.30, 3.75)})
     await ask(task, longest=LONGEST)
     assert await committed(stores, DOLLARS) == INPUT * 3_750 + LONGEST * 15_000
     await give(task, "x")

@@ -29,7 +29,7 @@ from tests.unit.stream_core.protocols.readers import ServerSentEvent, events_of
 def told(*contents: Content) -> list[Choice]:
     deltas = CompletionDeltas()
     choices = [choice for one in contents if (choice := deltas.take(one)) is not None]
-    return [*choices, *deltas.rest()]
+    return [*choices, *deltas.take_pending()]
 
 
 def data(name: str, value: object, choice: int = 0) -> Part:

@@ -32,7 +32,7 @@ def test_they_are_ordered_by_epoch_index_and_rank(
 @given(_INDEXES, _EPOCHS)
 def test_who_has_an_entry_s_last_event_has_the_entry(index: int, epoch: int) -> None:
     assert resume_index_of(number(index, epoch, Rank.DELTA)) == ResumeIndex(
-        index, epoch, begun=False
+        index, epoch, has_begun_next=False
     )
 
 
@@ -41,7 +41,7 @@ def test_who_has_an_earlier_event_of_an_entry_has_begun_it(
     index: int, epoch: int, rank: int
 ) -> None:
     known = resume_index_of(number(index, epoch, rank))
-    assert known == ResumeIndex(max(-1, index - 1), epoch, begun=index >= 0)
+    assert known == ResumeIndex(max(-1, index - 1), epoch, has_begun_next=index >= 0)
 
 
 @given(_INDEXES, st.integers(0, 3 * 129 - 1))
@@ -53,4 +53,4 @@ def test_what_comes_behind_the_last_entry_is_larger(index: int, order: int) -> N
 
 @pytest.mark.parametrize("nothing", [-1, 0, 1])
 def test_who_has_only_the_beginning_has_no_entry(nothing: int) -> None:
-    assert resume_index_of(nothing) == ResumeIndex(-1, 1, begun=False)
+    assert resume_index_of(nothing) == ResumeIndex(-1, 1, has_begun_next=False)

@@ -1,4 +1,4 @@
-"""How calls are refused: the codes by HTTP status, in groups that several calls share."""
+"""The error codes by HTTP status, in groups that several calls share."""
 
 from __future__ import annotations
 

@@ -1,19 +1,9 @@
-"""The calls of user interfaces: AI SDK's chats and AG-UI's runs."""
+"""The calls of AI SDK's chats, as OpenAPI describes them."""
 
 from __future__ import annotations
 
 from evenflow.stream_core.http import routes
-from evenflow.stream_core.http.operation import (
-    FIRST_TOKEN,
-    IDEMPOTENCY_KEY,
-    KEYS,
-    LAST_CHUNK_ID,
-    Answer,
-    Operation,
-    Parameter,
-    refusals,
-)
-from evenflow.stream_core.http.refusal_codes import (
+from evenflow.stream_core.http.error_codes import (
     ANY,
     BODY,
     COMPLETING,
@@ -24,7 +14,16 @@ from evenflow.stream_core.http.refusal_codes import (
     STOPPING,
     STREAMING,
 )
-from evenflow.stream_core.protocols.ag_ui.bodies import RunEvent, RunName, RunRequest
+from evenflow.stream_core.http.operation import (
+    FIRST_TOKEN,
+    IDEMPOTENCY_KEY,
+    KEYS,
+    LAST_CHUNK_ID,
+    Answer,
+    Operation,
+    Parameter,
+    merged_codes,
+)
 from evenflow.stream_core.protocols.ai_sdk.bodies import (
     ChatMessages,
     ChatRequest,
@@ -48,7 +47,7 @@ _CHAT = Operation(
     "sendToChat",
     "Answer a conversation of AI SDK's `useChat`, as its UI message stream.",
     answers=(_CHUNKS,),
-    refusals=refusals(ANY, BODY, KEY, COMPLETING, {404: ("agent_not_found",)}),
+    errors=merged_codes(ANY, BODY, KEY, COMPLETING, {404: ("agent_not_found",)}),
     parameters=(IDEMPOTENCY_KEY, FIRST_TOKEN),
     body=ChatRequest,
     security=KEYS,
@@ -59,7 +58,7 @@ _CHAT_MESSAGES = Operation(
     "What was said in a chat, for `useChat` after a reload: the messages of its newest request, "
     "and the answer as far as it has come. Without a chat of this id there are none.",
     answers=(Answer(200, "The messages, oldest first.", ChatMessages),),
-    refusals=refusals(
+    errors=merged_codes(
         ANY,
         KEY,
         {
@@ -87,7 +86,7 @@ _CHAT_STREAM = Operation(
     "The answer that runs in a chat, from its beginning. With `response_id` that answer, also "
     "after its end, from `Last-Event-ID` on.",
     answers=(_CHUNKS, Answer(204, "Nothing runs.", content_type="")),
-    refusals=refusals(ANY, KEY, RESPONSE, READING, STREAMING, ENDING),
+    errors=merged_codes(ANY, KEY, RESPONSE, READING, STREAMING, ENDING),
     parameters=(
         _CHAT_ID,
         Parameter("response_id", "query", "The `x-request-id` of an answer.", {"type": "string"}),
@@ -100,42 +99,11 @@ _CHAT_STOP = Operation(
     "stopChat",
     "Stop the answer that runs in a chat, and its model, whoever reads it.",
     answers=(Answer(200, "Nothing runs any more.", Stopped),),
-    refusals=refusals(ANY, BODY, KEY, STOPPING),
+    errors=merged_codes(ANY, BODY, KEY, STOPPING),
     parameters=(_CHAT_ID,),
     body=StopRequest,
     body_required=False,
     security=KEYS,
 )
-_RUN = Operation(
-    routes.RUN,
-    "runAgent",
-    "Run an agent for AG-UI's `HttpAgent`. The same `threadId` and `runId` again give the same "
-    "run, and nothing is generated twice.",
-    answers=(
-        Answer(
-            200,
-            "The events of the run.",
-            content_type="text/event-stream",
-            headers=("Evenflow-Via",),
-            chunks=(RunEvent,),
-        ),
-    ),
-    refusals=refusals(ANY, BODY, KEY, COMPLETING, {404: ("agent_not_found",)}),
-    parameters=(LAST_CHUNK_ID, FIRST_TOKEN),
-    body=RunRequest,
-    security=KEYS,
-)
-_RUN_STOP = Operation(
-    routes.RUN_STOP,
-    "stopRun",
-    "Stop a run, and its model, whoever reads it.",
-    answers=(Answer(200, "It does not run any more.", Stopped),),
-    refusals=refusals(ANY, BODY, KEY, STOPPING),
-    body=RunName,
-    security=KEYS,
-)
 
-INTERFACE_OPERATIONS: tuple[Operation, ...] = (
-    *(_CHAT, _CHAT_MESSAGES, _CHAT_STREAM, _CHAT_STOP),
-    *(_RUN, _RUN_STOP),
-)
+AI_SDK_OPERATIONS = (_CHAT, _CHAT_MESSAGES, _CHAT_STREAM, _CHAT_STOP)
