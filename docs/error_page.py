@@ -12,7 +12,7 @@ from docs.error_texts import ERROR_TEXTS, ErrorText
 from docs.markdown import item, paragraph
 from evenflow.stream_core.base import errors
 from evenflow.stream_core.base.errors import EvenflowError
-from evenflow.stream_core.http import refusal_codes
+from evenflow.stream_core.http import error_codes
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PRODUCT = ("fargate_handler", "stream_core", "stream_aws", "stream_sqlite", "functions")
@@ -120,7 +120,7 @@ def _raised() -> Iterable[tuple[str, tuple[int, ...]]]:
 
 def _documented() -> Iterable[tuple[str, tuple[int, ...]]]:
     """The codes that the OpenAPI document lists."""
-    for group in vars(refusal_codes).values():
+    for group in vars(error_codes).values():
         if isinstance(group, dict):
             for status, codes in group.items():
                 if isinstance(status, int):

@@ -21,7 +21,7 @@ from evenflow.fargate_handler.orchestrator.acceptance import (
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.http.refusal_codes import ACCEPTING
+from evenflow.stream_core.http.error_codes import ACCEPTING
 from evenflow.stream_core.tenants.charges import Caller
 from evenflow.stream_core.tenants.tenant import QuotaLimits, Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
