@@ -20,8 +20,7 @@ from tests.infrastructure.synthesis import ROOT
 _IMPORT = """
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2, aws_ecs as ecs, aws_route53 as route53
-from evenflow.cdk import AlarmSettings, CloudFront, TracingSettings
-from evenflow.cdk import EvenflowService, service_settings
+from evenflow.cdk import CloudFront, EvenflowService, service_settings
 """
 _SHOP = f"""{_IMPORT}
 app = cdk.App(outdir="out")
@@ -50,6 +49,7 @@ app.synth()
 """
 
 _CHOOSY = f"""{_IMPORT}
+from evenflow.cdk import AlarmSettings, TracingSettings
 ecr = "111111111111.dkr.ecr.us-east-1.amazonaws.com/"
 app = cdk.App(outdir="out")
 stack = cdk.Stack(app, "Choosy", env=cdk.Environment(region="us-east-1"))
@@ -330,6 +330,7 @@ def test_what_is_missing_is_said(
     installed: Path, tmp_path: Path, arguments: str, region: str, said: str
 ) -> None:
     app = f"""{_IMPORT}
+from evenflow.cdk import AlarmSettings
 stack = cdk.Stack(cdk.App(), "Chat", env=cdk.Environment(region={region}))
 EvenflowService(stack, "Chat", {arguments})
 """
