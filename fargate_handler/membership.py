@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from evenflow.fargate_handler.adapters import Stores
-from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
-from evenflow.fargate_handler.orchestrator.calls_exchange import CallsExchange
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
 from evenflow.fargate_handler.orchestrator.followed_responses import FollowedResponses
@@ -17,9 +15,9 @@ from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView,
 from evenflow.fargate_handler.orchestrator.left_reservations import LeftReservations
 from evenflow.fargate_handler.orchestrator.message_ledger import KeptTexts, MessageLedger
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_exchange import NodeExchange
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
 from evenflow.fargate_handler.orchestrator.presence_over_tasks import PresenceOverTasks
-from evenflow.fargate_handler.orchestrator.quota_activity import QuotaActivity
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
 from evenflow.fargate_handler.orchestrator.succession import Succession
@@ -87,9 +85,6 @@ class Membership:
             on_lost=self.recorder.lose_everything,
         )
         self._leases = LeaseView(context, stores.responses, self.keeper)
-        self.exchange = ActivityExchange(context, stores.activity, name, self._leases.gone)
-        self.exchange.add(self.workload.generations.charges)
-        self.exchange.add(QuotaActivity(context))
         self.usage = TenantUsage(
             context,
             stores.usage,
@@ -118,8 +113,13 @@ class Membership:
         texts = KeptTexts(stores.large_texts, stores.largest_text)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, texts)
         dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
-        self._calls = CallsExchange(
-            context, stores.calls, name, dispatcher.upstreams, self.workload.generations
+        self.exchange = NodeExchange(
+            context,
+            stores.node_reports,
+            name,
+            gone=self._leases.gone,
+            upstreams=dispatcher.upstreams,
+            generations=self.workload.generations,
         )
         self.succession = Succession(
             context,
@@ -193,7 +193,6 @@ class Membership:
         self.recorder.start()
         self.succession.start()
         self.exchange.start()
-        self._calls.start()
         if self._left_reservations is not None:
             self._left_reservations.start()
         if self._usage_files is not None:
@@ -223,7 +222,6 @@ class Membership:
     async def aclose(self) -> None:
         """End all work. First what begins more of it."""
         await self.exchange.aclose()
-        await self._calls.aclose()
         await self.presence.aclose()
         await self.followed.aclose()
         await self.succession.aclose()
