@@ -13,7 +13,7 @@ from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.upstream import Upstreams
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.queue.other_tasks import OtherTasks
+from evenflow.stream_core.queue.activity_on_other_nodes import ActivityOnOtherNodes
 from evenflow.stream_core.tenants.tenant_activity import Activity
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from evenflow.stream_core.upstream.node_reports import (
@@ -92,7 +92,7 @@ class NodeExchange:
         self._published, self._published_at = self._idle, 0.0
         # By tenant its last activity, and when it changed.
         self._activity: dict[str, tuple[Activity, float]] = {}
-        self._others = OtherTasks(node)
+        self._others = ActivityOnOtherNodes(node)
         # Since when this node has calls of a model.
         self._called_since: dict[str, float] = {}
         self._other_nodes = 0
@@ -240,7 +240,7 @@ class NodeExchange:
             upstream.limiter.learn(
                 CallsOnOtherNodes.of(name, own, others, self._weight_of, called_before), now
             )
-        self._charges.recent.ask_elsewhere(self._new_requests(others), now)
+        self._charges.recent.record_requests_on_other_nodes(self._new_requests(others), now)
         self._generations.fill()
 
     def _new_requests(self, others: Iterable[NodeReport]) -> Mapping[str, int]:
