@@ -17,12 +17,12 @@ _MOST_REPORTED = 10
 
 
 class _Requests(NamedTuple):
-    """`count`: on this node. `at`, `pause`: of requests to all nodes, as far as is known."""
+    """`requests`: to this node. `at`, `pause`: of requests to all nodes, as far as is known."""
 
     at: float
     pause: float
     until: float
-    count: int = 0
+    requests: int = 0
 
     def again(self, now: float, times: int) -> _Requests:
         """The same after `times` more requests to this node or others."""
@@ -31,7 +31,7 @@ class _Requests(NamedTuple):
         else:
             pause = max(now - self.at, _PAUSE_KEPT_SHARE**times * self.pause)
         expected = min(_LONGEST_SECONDS, max(_SHORTEST_SECONDS, _PAUSES * pause))
-        return _Requests(now, pause, now + expected, self.count)
+        return _Requests(now, pause, now + expected, self.requests)
 
 
 class RecentTenants:
@@ -54,7 +54,7 @@ class RecentTenants:
             recent = _Requests(now, _LONGEST_SECONDS, now + _LONGEST_SECONDS)
         else:
             recent = last.again(now, times=1)
-        self._here[tenant] = recent._replace(count=recent.count + 1)
+        self._here[tenant] = recent._replace(requests=recent.requests + 1)
         self._on_other_nodes.pop(tenant, None)
         _forget(self._here, now)
 
@@ -71,7 +71,7 @@ class RecentTenants:
     def here(self, now: float) -> dict[str, int]:
         """The last ten tenants that are expected back, and how many requests this node has had."""
         last = islice(_expected(self._here, now), _MOST_REPORTED)
-        return {tenant: self._here[tenant].count for tenant in last}
+        return {tenant: self._here[tenant].requests for tenant in last}
 
     def several(self, now: float) -> bool:
         """Whether more than one tenant is expected back."""
