@@ -18,14 +18,12 @@ from evenflow.stream_core.stores.memory_store import (
 from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, ResponseStore
 from evenflow.stream_core.stores.session_store import LargeTexts, SessionStore
 from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
-from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
 from evenflow.stream_core.tenants.memory_tenant_store import MemoryTenantStore
 from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore
-from evenflow.stream_core.tenants.tenant_activity import TenantActivity
 from evenflow.stream_core.tenants.tenant_store import TenantStore
 from evenflow.stream_core.tenants.usage_store import KEPT_SECONDS, UsageStore
-from evenflow.stream_core.upstream.memory_calls import MemoryCallsOfTasks
-from evenflow.stream_core.upstream.task_calls import CallsOfTasks
+from evenflow.stream_core.upstream.memory_node_reports import MemoryNodeReports
+from evenflow.stream_core.upstream.node_reports import NodeReports
 from evenflow.stream_sqlite.file import FileUnusable
 from evenflow.stream_sqlite.file_watch import FileWatch
 from evenflow.stream_sqlite.room import Room
@@ -61,8 +59,7 @@ class Stores:
         unreachable, unusable: what to check, in the message of a failed start.
         signing_key: the key of session tokens, if the store keeps one for all its nodes.
         tenants: None if tenants have no records, only keys that are set beside them.
-        activity: what each node does for tenants. None: nodes do not publish it.
-        calls: the calls that each node makes. None: nodes do not publish them.
+        node_reports: the reports of nodes to each other. None: they don't report.
     """
 
     sessions: SessionStore
@@ -76,8 +73,7 @@ class Stores:
     unusable: str = "the store can't be used"
     signing_key: str | None = None
     tenants: TenantStore | None = None
-    activity: TenantActivity | None = None
-    calls: CallsOfTasks | None = None
+    node_reports: NodeReports | None = None
     longest_answer: int | None = None
     watch: FileWatch | None = None
     room: Room | None = None
@@ -101,8 +97,7 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_S
         usage=MemoryUsageStore(usage_kept),
         outlives_process=False,
         tenants=MemoryTenantStore(),
-        activity=MemoryTenantActivity(),
-        calls=MemoryCallsOfTasks(),
+        node_reports=MemoryNodeReports(),
     )
 
 
@@ -160,8 +155,7 @@ def own_stores(settings: HandlerSettings) -> Iterator[Stores]:
             unusable=f"EVENFLOW_STORE_PATH={settings.store_path}: the file can't be used",
             signing_key=file.signing_key,
             tenants=file.tenants,
-            activity=file.activity,
-            calls=file.calls,
+            node_reports=file.node_reports,
             watch=file.watch,
             room=file.room,
         )

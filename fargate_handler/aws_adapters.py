@@ -17,10 +17,9 @@ from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.fargate_handler.settings.handler_settings import ConfigurationError, HandlerSettings
 from evenflow.stream_aws.dynamodb import client_config as dynamodb_config
 from evenflow.stream_aws.dynamodb_kept_bytes import DynamoDBKeptBytes
+from evenflow.stream_aws.dynamodb_node_reports import DynamoDBNodeReports
 from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
-from evenflow.stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
-from evenflow.stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
 from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from evenflow.stream_aws.ecs_task import CLIENT_CONFIG as ECS_CONFIG
@@ -158,12 +157,9 @@ async def _stores(settings: HandlerSettings, metrics: Metrics, clients: _Clients
         else DynamoDBTenantStore(client, tables.tenants, on_retry),
         longest_answer=LARGEST_ITEM_TEXT,
         outlives_process=True,
-        activity=None
+        node_reports=None
         if settings.tenants_table is None
-        else DynamoDBTenantActivity(client, settings.tenants_table, on_retry),
-        calls=None
-        if settings.tenants_table is None
-        else DynamoDBCallsOfTasks(client, settings.tenants_table, on_retry),
+        else DynamoDBNodeReports(client, settings.tenants_table, on_retry),
         unreachable=(
             "EVENFLOW_STORE=dynamodb: the tables can't be reached; check the network and AWS_REGION"
         ),

@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from evenflow.fargate_handler.adapters import Stores
-from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
-from evenflow.fargate_handler.orchestrator.calls_exchange import CallsExchange
 from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresence
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
@@ -17,9 +15,9 @@ from evenflow.fargate_handler.orchestrator.failover import Failover
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger, MessageTexts
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_exchange import NodeExchange
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
 from evenflow.fargate_handler.orchestrator.orphaned_reservations import OrphanedReservations
-from evenflow.fargate_handler.orchestrator.quota_activity import QuotaActivity
 from evenflow.fargate_handler.orchestrator.replicated_responses import ReplicatedResponses
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
@@ -76,9 +74,13 @@ class Cluster:
         self._texts = MessageTexts(stores.large_texts, stores.largest_text)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, self._texts)
         dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
-        self.exchange = self._activity_exchange(name)
-        self._calls = CallsExchange(
-            context, stores.calls, name, dispatcher.upstreams, self.workload.generations
+        self.exchange = NodeExchange(
+            context,
+            stores.node_reports,
+            name,
+            gone=self._leases.gone,
+            upstreams=dispatcher.upstreams,
+            generations=self.workload.generations,
         )
         self.failover = self._failover(dispatcher)
         self.followed = ReplicatedResponses(
@@ -134,12 +136,6 @@ class Cluster:
             settle=self._settle,
             longest_answer=stores.longest_answer,
         )
-
-    def _activity_exchange(self, name: str) -> ActivityExchange:
-        exchange = ActivityExchange(self._context, self._stores.activity, name, self._leases.gone)
-        exchange.add(self.workload.generations.charges)
-        exchange.add(QuotaActivity(self._context))
-        return exchange
 
     def _usage_tasks(self, usage_folder: Path | None) -> list[OrphanedReservations | UsageFiles]:
         """What settles the reservations of lost nodes, and writes each day's usage to a file."""
@@ -215,7 +211,6 @@ class Cluster:
         self.recorder.start()
         self.failover.start()
         self.exchange.start()
-        self._calls.start()
         for task in self._usage_upkeep:
             task.start()
 
@@ -247,7 +242,6 @@ class Cluster:
     async def aclose(self) -> None:
         """End all work, the parts that start more of it first."""
         await self.exchange.aclose()
-        await self._calls.aclose()
         await self.presence.aclose()
         await self.followed.aclose()
         await self.failover.aclose()

@@ -15,13 +15,12 @@ from evenflow.stream_core.tenants.usage_store import KEPT_SECONDS
 from evenflow.stream_sqlite.file import FileUnusable, connect, file_state, prepare, signing_key
 from evenflow.stream_sqlite.file_watch import FileWatch
 from evenflow.stream_sqlite.large_texts import SQLiteLargeTexts
+from evenflow.stream_sqlite.node_reports import SQLiteNodeReports
 from evenflow.stream_sqlite.process_lock import ProcessLock
 from evenflow.stream_sqlite.reads import Reads
 from evenflow.stream_sqlite.response_store import SQLiteResponseStore
 from evenflow.stream_sqlite.room import UNBOUNDED, Room
 from evenflow.stream_sqlite.session_store import SQLiteSessionStore
-from evenflow.stream_sqlite.task_calls import SQLiteCallsOfTasks
-from evenflow.stream_sqlite.tenant_activity import SQLiteTenantActivity
 from evenflow.stream_sqlite.tenant_store import SQLiteTenantStore
 from evenflow.stream_sqlite.usage_store import SQLiteUsageStore
 from evenflow.stream_sqlite.writes import Writes
@@ -75,8 +74,7 @@ class SQLiteStores:
         self.tenants = SQLiteTenantStore(self._writes, self._reads)
         self.dead_letters = SQLiteDeadLetters(self._writes)
         self.large_texts = SQLiteLargeTexts(self._writes, self._reads, wall_time)
-        self.activity = SQLiteTenantActivity(self._writes, self._reads)
-        self.calls = SQLiteCallsOfTasks(self._writes, self._reads)
+        self.node_reports = SQLiteNodeReports(self._writes, self._reads)
         self.watch = FileWatch(path, self._lock, (self._reads, self._reports), self._writes)
 
     def close(self) -> None:

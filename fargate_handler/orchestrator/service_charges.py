@@ -10,9 +10,9 @@ from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.queue.output_length_estimator import OutputLengthEstimator
 from evenflow.stream_core.queue.recent_tenants import RecentTenants
 from evenflow.stream_core.queue.token_counters import TokenCounters
-from evenflow.stream_core.queue.usual_answers import UsualAnswers
 from evenflow.stream_core.records.answer_usage import charged_usage
 from evenflow.stream_core.tenants.tenant_activity import Activity
 
@@ -43,7 +43,7 @@ class ServiceCharges:
         waiting: Mapping[str, Generation],
     ) -> None:
         self._tenants = tenants = context.tenants
-        self._usual = UsualAnswers()
+        self._usual = OutputLengthEstimator()
         self.counters = TokenCounters(
             lambda tenant: tenants.of(tenant).weight,
             self._may_have_saved_up,
@@ -98,7 +98,7 @@ class ServiceCharges:
             self._most_prefills,
             waiting,
             urgency,
-            lambda: self.recent.that_may_come(waiting, now),
+            lambda: self.recent.expected_back(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
             lambda generation: generation.meter.whole(
                 self._usual.of(generation.line.tenant).tokens
@@ -109,7 +109,7 @@ class ServiceCharges:
         """Tenants that have something to do, where there are several or anybody waits."""
         compared = self._that_compete()
         for tenant in self._heard.keys() - compared:
-            self.counters.charge_elsewhere(tenant, self._heard.pop(tenant))
+            self.counters.charge_on_other_nodes(tenant, self._heard.pop(tenant))
         if compared:
             self.bring_up_to_date()
         return compared
@@ -138,7 +138,7 @@ class ServiceCharges:
         pending = self._heard.pop(others.tenant, 0.0) + others.service
         if abs(pending) >= 1:
             self._heard[others.tenant] = pending * (1 - _CHARGED_SHARE)
-            self.counters.charge_elsewhere(others.tenant, pending * _CHARGED_SHARE)
+            self.counters.charge_on_other_nodes(others.tenant, pending * _CHARGED_SHARE)
 
     def starts(self, generation: Generation) -> None:
         """A generation gets a place."""

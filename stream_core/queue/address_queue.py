@@ -1,4 +1,4 @@
-"""What waits of one client address: by when it is wanted, and in turns of sessions."""
+"""The queue of one client address: earliest deadline first, then sessions round-robin."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 class Waiting(NamedTuple, Generic[T]):
-    """An item, and its kind."""
+    """A queued item, and its kind."""
 
     item: T
     kind: Hashable
 
 
 class AddressQueue(Generic[T]):
-    """What waits of one address."""
+    """The queued items of one address."""
 
     __slots__ = ("_sessions", "_turns", "_urgent", "kinds")
 
@@ -29,23 +29,23 @@ class AddressQueue(Generic[T]):
         self._urgent: list[tuple[tuple[float, int], Waiting[T]]] = []
         self._turns = LevelTurns(2, least_share)
         self.kinds = Counter[Hashable]()
-        """How much waits of each kind."""
+        """How many items are queued, by kind."""
 
     @property
     def size(self) -> int:
-        """How much waits."""
+        """How many items are queued."""
         return self.kinds.total()
 
     @property
     def newest(self) -> T:
-        """The item that came last to the longest line. Those wanted by a time are left to last."""
+        """The newest item of the session with most. Items with a deadline are chosen last."""
         if not self._sessions:
             return self._urgent[-1][1].item
         sizes = {name: len(line) for name, line in self._sessions.items()}
         return self._sessions[largest(sizes)][-1].item
 
     def put(self, session: str, waiting: Waiting[T], arrival: tuple[float, int] | None) -> None:
-        """Add an item, with when it is wanted and its place among those of the same time."""
+        """Add an item. `arrival`: its deadline, and its place among items with the same one."""
         self.kinds[waiting.kind] += 1
         if arrival is None:
             self._sessions.setdefault(session, deque()).append(waiting)
@@ -53,7 +53,7 @@ class AddressQueue(Generic[T]):
             insort(self._urgent, (arrival, waiting), key=lambda entry: entry[0])
 
     def take(self, admits: Callable[[T], bool]) -> T | None:
-        """Remove and return the item whose turn it is. None if none may."""
+        """Remove and return the next item that is admitted. None if none is."""
         waiting = (bool(self._urgent), bool(self._sessions))
         for level in self._turns.order(waiting):
             taken = self._take_urgent(admits) if level == 0 else self._take_next(admits)
@@ -81,7 +81,7 @@ class AddressQueue(Generic[T]):
         return None
 
     def in_order(self) -> Iterator[T]:
-        """What waits, about in its order."""
+        """The queued items, about in their order."""
         yield from (waiting.item for _, waiting in self._urgent)
         yield from (waiting.item for waiting in in_turns(map(iter, self._sessions.values())))
 
@@ -109,7 +109,7 @@ class AddressQueue(Generic[T]):
 
 
 def in_turns(lines: Iterable[Iterator[T]]) -> Iterator[T]:
-    """The items of several lines, of each one after the other."""
+    """The items of several lines, round-robin."""
     turns = deque(lines)
     while turns:
         line = turns.popleft()
@@ -120,5 +120,5 @@ def in_turns(lines: Iterable[Iterator[T]]) -> Iterator[T]:
 
 
 def largest(sizes: Mapping[str, int]) -> str:
-    """Who has most; of several the one who came last."""
+    """The name with the largest size; of several the last one."""
     return max(reversed([*sizes]), key=lambda name: sizes[name])

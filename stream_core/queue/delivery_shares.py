@@ -1,11 +1,11 @@
-"""Who takes more than their share of a node's deliveries."""
+"""Finds the tenants over their share of a node's deliveries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-# Who has about its share is not over it, and who is over it stays so until it has about its share:
-# nobody goes to and fro.
+# Hysteresis: a tenant counts as over its share from the first factor on, until it is below the
+# second one.
 _OVER, _STILL_OVER = 1.25, 1.05
 
 
@@ -19,8 +19,8 @@ def over_their_share(
     A tenant's share is that of its weight among those that are delivered to.
 
     Args:
-        delivered: to how many readers of each tenant.
-        before: who was over its share.
+        delivered: by tenant, the number of readers.
+        before: the tenants that were over their share.
     """
     weights = {tenant: weight_of(tenant) for tenant in delivered}
     for_a_weight = sum(delivered.values()) / max(sum(weights.values()), 1e-9)

@@ -1,4 +1,4 @@
-"""A bounded queue that is fair: everybody gets their turn, however much others have queued."""
+"""A bounded fair queue: tenants by service, addresses and sessions round-robin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evenflow.stream_core.queue.token_counters import TokenCounters
 T = TypeVar("T")
 
 LEAST_SHARE = 0.05
-"""Of the turns, for whoever comes behind others and waits."""
+"""The least share of turns of a lower level that waits."""
 _CLASSES = tuple(ServiceClass)
 
 
@@ -33,9 +33,9 @@ class QueueFull(Exception):
 
 
 class Line(NamedTuple):
-    """Where a message waits. Tenants take turns, then a tenant's addresses, then their sessions.
+    """The line of a message: tenants are served by turns, then addresses, then sessions.
 
-    `address`: whose client it came from. Empty where that is not known.
+    `address`: of the client. Empty where it is not known.
     `session`: empty for requests with a tenant's key, which share a line.
     """
 
@@ -46,21 +46,21 @@ class Line(NamedTuple):
 
     @property
     def sender(self) -> tuple[str, str]:
-        """Whose share it is counted to. Anybody can open sessions."""
+        """The share that it is counted to. Sessions don't count, since anyone can open many."""
         return self.tenant, self.address
 
 
 class FairQueue(Generic[T]):
-    """Service classes in their order, then the tenant that was given least, for its weight.
+    """Service classes by priority, then the tenant with the lowest virtual counter.
 
-    Of a tenant addresses take turns. Of an address come first those that are wanted by a time, the
-    earliest before all. Then its sessions take turns. A line is first in, first out.
+    Within a tenant, addresses are served round-robin. Within an address, earliest deadline first,
+    then sessions round-robin. A line is first in, first out.
 
     Args:
         depth: the most items of all lines together.
-        counters: what tenants were given. It is told who comes and who has a turn.
-        least_share: of the turns, for a class that waits behind a higher one, and for what is
-            wanted by no time.
+        counters: the service of tenants. The queue records arrivals and turns there.
+        least_share: of the turns, for a class that waits behind a higher one, and for items
+            without a deadline.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class FairQueue(Generic[T]):
 
     @property
     def tenants(self) -> Collection[str]:
-        """The tenants of whom something waits."""
+        """The tenants with queued items."""
         return self._waiting.keys()
 
     def waits(self, service_class: ServiceClass) -> bool:
-        """Whether anything of this class waits."""
+        """Whether an item of this class is queued."""
         return bool(self._classes[service_class].tenants)
 
     def urgency(self, tenant: str) -> int:
-        """The place of the most urgent class in which something of a tenant waits, 0 for the first.
-        Behind the last one if nothing does.
+        """The place of the most urgent class in which a tenant has an item, 0 for the first. Behind
+        the last one if it has none.
         """
         places = enumerate(self._classes.values())
         return next((at for at, it in places if tenant in it.tenants), len(_CLASSES))
@@ -103,8 +103,8 @@ class FairQueue(Generic[T]):
         """Add an item.
 
         Args:
-            wanted_by: when its first token is wanted, in seconds of any clock. None: when it can.
-            kind: what it has in common with others that may be taken at the same times.
+            wanted_by: the deadline of its first token, in seconds of any clock. None: it has none.
+            kind: items of one kind are admitted at the same times.
 
         Raises:
             QueueFull: there is no room.
@@ -125,7 +125,7 @@ class FairQueue(Generic[T]):
         addresses[line.address].put(line.session, Waiting(item, kind), arrival)
 
     def pass_by(self, line: Line) -> None:
-        """Note a turn of one that needs not wait."""
+        """Record a start that did not queue."""
         if line.tenant not in self._waiting:
             self._counters.comes(line.tenant, self._waiting)
         self._counters.takes_turn(line.tenant)
@@ -136,14 +136,14 @@ class FairQueue(Generic[T]):
         admits: Callable[[T], bool] = _anything,
         closed: Callable[[str, Any], bool] = _nothing,
     ) -> T | None:
-        """Remove and return the item whose turn it is. None if none waits.
+        """Remove and return the next item. None if none is admitted.
 
         Args:
-            but: a sender who gets no turn now. Nor do tenants that were given more than its own,
-                where that waits: they don't get ahead.
-            admits: whether an item may be taken now. Behind one that may not its line waits.
-            closed: whether no item of a tenant that is of this kind may be taken now. Where all
-                kinds of an address are closed, none of its items is looked at.
+            but: a sender that is skipped now. So are tenants that were served more than its own,
+                if that one has queued items: they must not get ahead.
+            admits: whether an item may be taken now. Items behind one that may not wait, too.
+            closed: whether no item of this tenant and kind may be taken now. The items of an
+                address with only closed kinds are skipped.
         """
         waiting = [bool(self._classes[name].tenants) for name in _CLASSES]
         for level in self._turns.order(waiting):
@@ -154,7 +154,7 @@ class FairQueue(Generic[T]):
         return None
 
     def in_order(self) -> Iterator[T]:
-        """What waits, about in the order in which it is taken if nothing more comes."""
+        """The queued items, about in the order in which they are taken if nothing more comes."""
         for of_class in self._classes.values():
             tenants = sorted(of_class.tenants.items(), key=lambda each: self._counters.of(each[0]))
             yield from in_turns(
@@ -163,17 +163,17 @@ class FairQueue(Generic[T]):
             )
 
     def remove(self, line: Line, item: T) -> None:
-        """Remove an item, if it still waits."""
+        """Remove an item, if it is still queued."""
         addresses = self._classes[line.service_class].tenants.get(line.tenant)
         address = None if addresses is None else addresses.get(line.address)
         if address is not None and address.remove(line.session, item):
             self._left(line.service_class, *line.sender)
 
     def displaced_by(self, line: Line) -> T | None:
-        """The item that has to make room for one more of `line`: the newest of who has the most.
+        """The item that has to make room for one more of `line`: the newest of the largest share.
 
         Returns:
-            None if no other tenant, and no other address of the same tenant, has more waiting than
+            None if no other tenant, and no other address of the same tenant, has more queued than
             this one would have.
         """
         if not self._waiting:
@@ -208,10 +208,10 @@ class FairQueue(Generic[T]):
         return None
 
     def _by_counter(self, tenants: Collection[str], last: str | None) -> Iterator[str]:
-        """Tenants, who was given least first. Of several whose last turn was longest ago.
+        """Tenants by ascending virtual counter; ties go to the least recently served.
 
         Args:
-            last: who was given more than this one is left out, if this one is there.
+            last: tenants with a higher counter than this one's are left out, if it is there.
         """
         counter_of = self._counters.of
         if not tenants:
@@ -226,7 +226,7 @@ class FairQueue(Generic[T]):
                 yield tenant
 
     def _left(self, service_class: ServiceClass, tenant: str, address: str) -> None:
-        """Note that an item has left its line."""
+        """Count an item that has left its line."""
         self._size -= 1
         self._waiting[tenant] -= 1
         if not self._waiting[tenant]:
@@ -238,7 +238,7 @@ class FairQueue(Generic[T]):
             del tenants[tenant]
 
     def _sizes(self, tenant: str) -> Counter[str]:
-        """How much waits of each address of a tenant."""
+        """How many items each address of a tenant has queued."""
         sizes: Counter[str] = Counter()
         for of_class in self._classes.values():
             for address, waiting in of_class.tenants.get(tenant, {}).items():
@@ -255,7 +255,7 @@ class FairQueue(Generic[T]):
 
 
 class _Class(Generic[T]):
-    """What waits of one service class."""
+    """The queued items of one service class."""
 
     __slots__ = ("tenants",)
 
@@ -263,6 +263,6 @@ class _Class(Generic[T]):
         self.tenants: OrderedDict[str, OrderedDict[str, AddressQueue[T]]] = OrderedDict()
 
     def moves_back(self, tenant: str, address: str) -> None:
-        """Both have had their turn."""
+        """Move a served tenant and address to the end."""
         self.tenants[tenant].move_to_end(address)
         self.tenants.move_to_end(tenant)

@@ -1,4 +1,4 @@
-"""Levels in their order, of which none starves."""
+"""Strict priority between levels, with a least share for each lower one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _MOST_DUE = 2.0
 
 
 class LevelTurns:
-    """Which level has the next turn: the first that waits. A later one has a share at least.
+    """Chooses the level that is served next: the first that waits, but each later one has a share.
 
-    Who waits gathers its share of each turn, and has a turn once that is a whole one. Who doesn't
-    wait gathers nothing.
+    A level that waits accumulates its share of each turn, and is served once that is a whole one. A
+    level that doesn't wait accumulates nothing.
 
     Args:
         levels: how many there are.
@@ -27,7 +27,7 @@ class LevelTurns:
         self._due = [0.0] * levels
 
     def order(self, waiting: Sequence[bool]) -> list[int]:
-        """The levels that wait. Whose turn it is comes first."""
+        """The levels that wait, the next one first."""
         levels = [level for level, waits in enumerate(waiting) if waits]
         if len(levels) > 1:
             levels.sort(key=lambda level: (self._due[level] < _A_TURN, level))
@@ -45,7 +45,7 @@ class LevelTurns:
             if not waits or level == first:
                 self._due[level] = 0.0
                 continue
-            # One that may not begin now, whoever's turn it is, saves up one turn more.
+            # A level that may not start now saves up one turn more.
             self._due[level] = min(self._due[level] + self._share, _MOST_DUE)
             if level == taken:
                 self._due[level] = max(0.0, self._due[level] - 1)

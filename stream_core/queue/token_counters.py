@@ -1,4 +1,4 @@
-"""Virtual token counters: what each tenant was given, so that who has least is next.
+"""Virtual token counters: the service of each tenant, so that the least served one is next.
 
 The method is that of "Fairness in Serving Large Language Models" (arXiv 2401.00588).
 """
@@ -16,7 +16,7 @@ _NOTHING = 1e-6
 
 
 class AnswerMeter:
-    """What one answer was charged, so that only what has come since is charged next time.
+    """What one answer was charged, so that the next charge is only what was generated since.
 
     Args:
         input_tokens: as they are estimated.
@@ -43,7 +43,7 @@ class AnswerMeter:
         return grown
 
     def whole(self, output_tokens: float) -> float:
-        """The service of the whole answer, if it has so many tokens."""
+        """The service of the whole answer, if it has this number of tokens."""
         return _INPUT_COST * self.input_tokens + _OUTPUT_COST * output_tokens
 
     def expects(self, output_tokens: float) -> float:
@@ -58,7 +58,7 @@ class AnswerMeter:
 
 
 class TokenCounters:
-    """What tenants were given, divided by their weights.
+    """The service of tenants, divided by their weights.
 
     A **service** is weighted tokens: one of the input counts 1, one of the output 2.
 
@@ -82,13 +82,13 @@ class TokenCounters:
         """The service of each tenant here, without weights."""
 
     def of(self, tenant: str) -> float:
-        """A tenant's counter, with what its running answers are still expected to be given."""
-        given, expected = self._given(tenant), self._expected.get(tenant)
-        return given if expected is None else given + expected / self._weight_of(tenant)
+        """A tenant's counter, with the expected service of its running answers."""
+        counter, expected = self._counter(tenant), self._expected.get(tenant)
+        return counter if expected is None else counter + expected / self._weight_of(tenant)
 
     def least_served(self, tenants: Iterable[str]) -> tuple[str, float] | None:
-        """Of several tenants the one that was given least, for its weight, and how much service
-        it may be given until it was given as much as the next one. None: there are not several.
+        """The tenant with the lowest counter, and the service by which it is behind the next one.
+        None: there are not several.
         """
         first_two = nsmallest(2, tenants, key=self.of)
         if len(first_two) < 2:
@@ -97,30 +97,30 @@ class TokenCounters:
         return least, (self.of(second) - self.of(least)) * self._weight_of(least)
 
     def charge(self, tenant: str, service: float) -> None:
-        """Count what a tenant was given here."""
+        """Count service on this node."""
         self.served[tenant] = self.served.get(tenant, 0.0) + service
-        self.charge_elsewhere(tenant, service)
+        self.charge_on_other_nodes(tenant, service)
 
     def expected(self, tenant: str) -> float:
-        """What a tenant's running answers are still expected to be given, as service."""
+        """The expected service of a tenant's running answers."""
         return self._expected.get(tenant, 0.0)
 
     def expect(self, tenant: str, service: float) -> None:
-        """Count what a tenant's running answers will be given, before it has come.
+        """Count the expected service of a tenant's running answers.
 
-        Otherwise one with long answers would be given all places that get free until the first
-        tokens tell. Below zero: so much has come, or won't.
+        Otherwise a tenant with long answers would get every free call until their tokens are
+        counted. Below zero: that much was generated, or won't be.
         """
         self._expected[tenant] = self._expected.get(tenant, 0.0) + service
         if abs(self._expected[tenant]) < _NOTHING:
             del self._expected[tenant]
 
-    def charge_elsewhere(self, tenant: str, service: float) -> None:
-        """Count what other tasks have given a tenant."""
-        self._counters[tenant] = self._given(tenant) + service / self._weight_of(tenant)
+    def charge_on_other_nodes(self, tenant: str, service: float) -> None:
+        """Count service on other nodes."""
+        self._counters[tenant] = self._counter(tenant) + service / self._weight_of(tenant)
 
     def comes(self, tenant: str, waiting: Collection[str]) -> None:
-        """A tenant of whom nothing waited has something to do. Its idleness saved little up.
+        """Record that a tenant without queued items has one. Idleness saves little up.
 
         Its counter is lifted to the smallest of those that wait, less what it may have saved up.
         Where nobody waits, to that of the tenant that had the last turn, less the same.
@@ -128,17 +128,17 @@ class TokenCounters:
         Args:
             waiting: the other tenants that wait.
         """
-        least = min(map(self._given, waiting)) if waiting else self._given(self._last or tenant)
+        least = min(map(self._counter, waiting)) if waiting else self._counter(self._last or tenant)
         saved_up = self._saved_up(tenant) / self._weight_of(tenant)
-        self._counters[tenant] = max(self._given(tenant), least - saved_up)
+        self._counters[tenant] = max(self._counter(tenant), least - saved_up)
         if len(self._counters) > _MOST_KNOWN:
             self._forget_all_but({*waiting, *self._expected, tenant})
 
     def takes_turn(self, tenant: str) -> None:
-        """A tenant has had a turn."""
+        """Record that a tenant was served."""
         self._last = tenant
 
-    def _given(self, tenant: str) -> float:
+    def _counter(self, tenant: str) -> float:
         return self._counters.get(tenant, 0.0)
 
     def _forget_all_but(self, tenants: Collection[str]) -> None:

@@ -1,18 +1,15 @@
-"""The port by which tasks tell each other what they do for each tenant."""
+"""What nodes report of each tenant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
-
-KEPT_SECONDS = 60.0
-"""How long a row is kept after it was written."""
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What one task has done for one tenant since the task was started, and does now.
+    """What one node has done for one tenant since the node was started, and does now.
 
     Args:
         tenant: its id; `id/key` for what one of its keys has used, `id//digest` for one of its
@@ -20,7 +17,7 @@ class Activity:
         service: weighted tokens that were charged, in and out, with those that are expected.
         requests, input_tokens, output_tokens: that were charged to bounds, without what went back.
         answers, connections: how many there are now.
-        expected: the part of the service that the answers that run are still to be given.
+        expected: the part of the service that running answers are still expected to be served.
     """
 
     tenant: str
@@ -33,15 +30,16 @@ class Activity:
     connections: int = 0
     expected: float = 0.0
 
+    @classmethod
+    def of(cls, tenant: str, node: str, counts: Mapping[str, float]) -> Self:
+        """Read `counts`. What another version has added is left out."""
+        known = {name: counts[name] for name in _COUNTS & counts.keys()}
+        return cls(tenant, node, **known)  # type: ignore[arg-type]  # ints stay ints in JSON
 
-class TenantActivity(Protocol):
-    """One row a tenant and task. `now` is in seconds since the epoch.
+    @property
+    def counts(self) -> Mapping[str, float]:
+        """All that isn't 0, by its name."""
+        return {name: count for name in sorted(_COUNTS) if (count := getattr(self, name))}
 
-    Every method may raise StoreUnavailable.
-    """
 
-    async def note(self, rows: Sequence[Activity], now: float) -> None:
-        """Write the rows of this task over its earlier ones. They expire after a minute."""
-
-    async def of(self, tenants: Sequence[str], now: float) -> Sequence[Activity]:
-        """The rows of these tenants that have not expired, of all tasks."""
+_COUNTS = {field.name for field in fields(Activity)} - {"tenant", "task"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import NamedTuple, Self, TypeVar
 
-from evenflow.stream_core.upstream.task_calls import ModelCalls, TaskCalls
+from evenflow.stream_core.upstream.node_reports import ModelCalls, NodeReport
 
 K = TypeVar("K")
 
@@ -118,20 +118,20 @@ class CallsOnOtherNodes:
     def of(
         cls,
         model: str,
-        own: TaskCalls,
-        rows: Iterable[TaskCalls],
+        own: NodeReport,
+        reports: Iterable[NodeReport],
         weight_of: Callable[[str], float] = _equal,
         called_before: bool = True,
     ) -> Self:
         """Add up the reported calls of a model.
 
         Args:
-            own: this node's report, which is left out of `rows`.
+            own: this node's report, which is left out of `reports`.
             called_before: whether this node has had calls of the model for a second. Otherwise
                 others may not have reported yet how many they want.
         """
-        others = [row for row in rows if row.task != own.task]
-        found = [(row.task, row.calls[model]) for row in others if model in row.calls]
+        others = [it for it in reports if it.node != own.node]
+        found = [(it.node, it.calls[model]) for it in others if model in it.calls]
         if not found:
             # The next model may be called by all nodes at once.
             alone = called_before and model in own.calls
@@ -142,9 +142,9 @@ class CallsOnOtherNodes:
             sum(it.answered for it in calls),
             sum(it.prompts for it in calls),
             sum(it.delay for it in calls) / (len(found) + 1),
-            tuple(it.slots for it in calls if it.slots is not None),
-            own.task,
-            {own.task: own.calls.get(model, _NO_CALLS).wanted}
+            tuple(it.limit for it in calls if it.limit is not None),
+            own.node,
+            {own.node: own.calls.get(model, _NO_CALLS).wanted}
             | {node: it.wanted for node, it in found},
             weight_of,
             1 if called_before else len(others) + 1,

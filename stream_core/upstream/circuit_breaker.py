@@ -1,4 +1,4 @@
-"""Circuit breakers: an upstream is not called for a while by senders whose calls keep failing."""
+"""Stops calls of senders whose calls keep failing. How many may run is the limiter's concern."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class CircuitOpen(Exception):
 
 
 class _Breaker:
-    """Refuses the calls of one group of senders that have failed many times in a row.
+    """Rejects the calls of one group of senders that have failed many times in a row.
 
     | state | calls | until |
     |---|---|---|
     | closed | go out | enough calls in a row have failed: open |
-    | open | are refused | `open_seconds` have passed, and a call comes, the probe: half open |
-    | half open | are refused, but for the probe | the probe answers: closed; it fails: open |
+    | open | are rejected | `open_seconds` have passed, and a call comes, the probe: half open |
+    | half open | are rejected, but for the probe | the probe answers: closed; it fails: open |
 
     A group has members, which are narrower groups. One member alone never opens it: at most half
     of the counted failures are one member's. The member whose call failed last may send the probe
@@ -78,7 +78,7 @@ class _Breaker:
         return not self._failed and not self.state
 
     def refuses_for(self, member: str | None, now: float) -> float:
-        """For how many seconds the calls of a member are refused. 0 if one may go out."""
+        """For how many seconds the calls of a member are rejected. 0 if one may go out."""
         if self._open_until is None:
             return 0.0
         if self._probing:
@@ -87,7 +87,7 @@ class _Breaker:
         return max(0.0, self._open_until + failed_last * self._open_seconds - now)
 
     def begin(self, now: float) -> int:
-        """Begin a call that is not refused. Returns the state in which it is made."""
+        """Begin a call that is not rejected. Returns the state in which it is made."""
         if not self.closed:
             self._change(open_until=now, probing=True)
         return self.state
@@ -142,10 +142,13 @@ class _Breaker:
 
 
 class CircuitBreaker:
-    """Refuses calls to an upstream for those senders whose calls have failed many times in a row.
+    """Rejects calls to an upstream for those senders whose calls have failed many times in a row.
+
+    Failures are errors and timeouts. A server that is only busy (429) is no failure: that is the
+    concern of `ConcurrencyLimiter`.
 
     Each group of senders has a breaker: all senders, those of a tenant, those of one of its
-    addresses, and so on. A call goes out if no breaker of its sender's groups refuses it.
+    addresses, and so on. A call goes out if no breaker of its sender's groups rejects it.
 
     Args:
         failures: how many failures in a row open one.
@@ -168,7 +171,7 @@ class CircuitBreaker:
         )
 
     def refuses_for(self, sender: Sender, now: float) -> float:
-        """For how many seconds a sender's calls are refused. 0 if one may go out."""
+        """For how many seconds a sender's calls are rejected. 0 if one may go out."""
         seconds = (
             breaker.refuses_for(member, now)
             for group, member in _groups(sender)
@@ -268,5 +271,5 @@ class Call:
         self._breaker.failed(self, now)
 
     def withdrawn(self, now: float) -> None:
-        """The call was given up, or failed by nobody's fault but ours or the client's."""
+        """The call was given up, or failed by our fault or the client's."""
         self._breaker.withdrawn(self, now)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
-from typing import cast
+from collections.abc import AsyncIterator, Collection
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
 
 from evenflow.fargate_handler.aws_adapters import open_aws_adapters
-from evenflow.fargate_handler.orchestrator.activity_exchange import ActivityExchange
+from evenflow.fargate_handler.orchestrator.generations import Generations
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.node_exchange import NodeExchange
+from evenflow.fargate_handler.orchestrator.upstream import Upstreams
 from evenflow.fargate_handler.runtime.memory import resident_bytes
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.openai import OpenAIModel
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from evenflow.stream_core.base.errors import RateLimited, UpstreamAnswered
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
-from evenflow.stream_core.tenants.tenant_activity import Activity
+from evenflow.stream_core.upstream.memory_node_reports import MemoryNodeReports
+from evenflow.stream_core.upstream.node_reports import NodeReport
 from tests.integration.drilled_node import MessageNode, WholeNode
 from tests.integration.dynamodb_emulator import dynamodb_emulator
 from tests.integration.dynamodb_faults import Fault
@@ -193,28 +196,13 @@ async def test_a_store_that_throttles(
     assert await raised(service, alarms) == expected
 
 
-class Denied(MemoryTenantActivity):
+class Denied(MemoryNodeReports):
     """A table into which this role may not write."""
 
-    async def note(self, rows: Sequence[Activity], now: float) -> None:
-        """See `TenantActivity.note`."""
+    async def publish(self, report: NodeReport, now: float) -> None:
+        """See `NodeReports.publish`."""
         denied = {"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}
-        raise ClientError(denied, "BatchWriteItem")
-
-
-class OneRequest:
-    """What one tenant has done: a request."""
-
-    def compared(self) -> list[str]:
-        """See `CountsActivity.compared`."""
-        return ["acme"]
-
-    def counted(self, tenant: str) -> dict[str, float]:
-        """See `CountsActivity.counted`."""
-        return {"requests": 1}
-
-    def learned(self, others: Activity) -> None:
-        """See `CountsActivity.learned`."""
+        raise ClientError(denied, "PutItem")
 
 
 @pytest.mark.parametrize(("minutes", "expected"), [(2, set()), (3, {"queue.exchange_failures"})])
@@ -224,13 +212,22 @@ async def test_a_role_that_may_not_tell_other_tasks(
     task, clock = HandlerTask(), HandTurnedClock()
     context = NodeContext(Limits(), clock.delivery, task.metrics, clock.monotonic, clock.monotonic)
 
-    async def gone(_tasks: Collection[str]) -> Collection[str]:
+    async def gone(_nodes: Collection[str]) -> Collection[str]:
         return ()
 
-    exchange = ActivityExchange(context, Denied(), "task", gone)
+    charges: Any = SimpleNamespace(
+        compared=lambda: ["acme"], counted=lambda _tenant: {"requests": 1}, learned=print
+    )
+    exchange = NodeExchange(
+        context,
+        Denied(),
+        "node",
+        gone=gone,
+        upstreams=Upstreams(ControlledSource(), Limits()),
+        generations=cast("Generations", SimpleNamespace(charges=charges)),
+    )
     for minute in range(WINDOW_MINUTES):
         if minute == WINDOW_MINUTES - minutes:
-            exchange.add(OneRequest())
             exchange.start()
         for _ in range(60):
             clock.turn(1.0)

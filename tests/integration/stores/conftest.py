@@ -14,23 +14,20 @@ import pytest
 from aiobotocore.session import AioSession
 
 from evenflow.stream_aws.dynamodb import Client
+from evenflow.stream_aws.dynamodb_node_reports import DynamoDBNodeReports
 from evenflow.stream_aws.dynamodb_response_store import DynamoDBResponseStore
 from evenflow.stream_aws.dynamodb_session_store import DynamoDBSessionStore
-from evenflow.stream_aws.dynamodb_task_calls import DynamoDBCallsOfTasks
-from evenflow.stream_aws.dynamodb_tenant_activity import DynamoDBTenantActivity
 from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from evenflow.stream_aws.tables import TENANTS, TableNames
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore, MemorySessionStore
 from evenflow.stream_core.stores.response_store import ResponseStore
 from evenflow.stream_core.stores.session_store import SessionStore
-from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
 from evenflow.stream_core.tenants.memory_tenant_store import MemoryTenantStore
-from evenflow.stream_core.tenants.tenant_activity import TenantActivity
 from evenflow.stream_core.tenants.tenant_store import TenantStore
 from evenflow.stream_core.tenants.usage_store import UsageStore
-from evenflow.stream_core.upstream.memory_calls import MemoryCallsOfTasks
-from evenflow.stream_core.upstream.task_calls import CallsOfTasks
+from evenflow.stream_core.upstream.memory_node_reports import MemoryNodeReports
+from evenflow.stream_core.upstream.node_reports import NodeReports
 from evenflow.stream_sqlite.stores import SQLiteStores
 from tests.integration.dynamodb_emulator import DynamoDBEmulator, dynamodb_emulator
 from tests.integration.stores.stores import LONG_LIFETIME, NOW, Stores, new_name
@@ -49,8 +46,7 @@ class DynamoDBStores(Stores):
     retries: Counter[str]
     usage: DynamoDBUsageStore
     tenants: DynamoDBTenantStore
-    activity: DynamoDBTenantActivity
-    calls: DynamoDBCallsOfTasks
+    node_reports: DynamoDBNodeReports
 
     def of_another_task(self) -> DynamoDBResponseStore:
         """See there."""
@@ -124,8 +120,7 @@ async def dynamodb_stores(sdk: AioSession) -> AsyncIterator[DynamoDBStores]:
             retries,
             DynamoDBUsageStore(*of_tenants),
             DynamoDBTenantStore(*of_tenants),
-            DynamoDBTenantActivity(*of_tenants),
-            DynamoDBCallsOfTasks(*of_tenants),
+            DynamoDBNodeReports(*of_tenants),
         )
         assert dynamodb.refused == []
         assert dynamodb.eventual_reads == 0
@@ -188,42 +183,34 @@ async def tenants_table(dynamodb_stores: DynamoDBStores) -> str:
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class ToldByTasks:
-    """The ports by which a task tells others what it does."""
-
-    activity: TenantActivity
-    calls: CallsOfTasks
-
-
-Tasks = tuple[ToldByTasks, ToldByTasks]
-"""The same ports as two tasks have them."""
+Nodes = tuple[NodeReports, NodeReports]
+"""The same reports as two nodes have them."""
 
 
 @pytest.fixture
-def memory_tasks() -> Tasks:
-    """Two tasks of one process."""
-    told = ToldByTasks(MemoryTenantActivity(), MemoryCallsOfTasks())
-    return told, told
+def memory_nodes() -> Nodes:
+    """Two nodes of one process."""
+    reports = MemoryNodeReports()
+    return reports, reports
 
 
 @pytest.fixture
-def sqlite_tasks(two_processes: tuple[SQLiteStores, SQLiteStores]) -> Tasks:
+def sqlite_nodes(two_processes: tuple[SQLiteStores, SQLiteStores]) -> Nodes:
     """Two processes with one file."""
     one, other = two_processes
-    return ToldByTasks(one.activity, one.calls), ToldByTasks(other.activity, other.calls)
+    return one.node_reports, other.node_reports
 
 
 @pytest.fixture
-def dynamodb_tasks(dynamodb_stores: DynamoDBStores, tenants_table: str) -> Tasks:
-    """Two tasks with one table."""
+def dynamodb_nodes(dynamodb_stores: DynamoDBStores, tenants_table: str) -> Nodes:
+    """Two nodes with one table."""
     to_table = dynamodb_stores.client, tenants_table, lambda: None
-    told = ToldByTasks(DynamoDBTenantActivity(*to_table), DynamoDBCallsOfTasks(*to_table))
-    return told, told
+    reports = DynamoDBNodeReports(*to_table)
+    return reports, reports
 
 
 @pytest.fixture(params=["memory", "sqlite", "dynamodb"])
-def tasks(request: pytest.FixtureRequest) -> Tasks:
-    """Two tasks with the ports of each implementation."""
-    chosen: Tasks = request.getfixturevalue(f"{request.param}_tasks")
+def nodes(request: pytest.FixtureRequest) -> Nodes:
+    """The reports of two nodes in each implementation."""
+    chosen: Nodes = request.getfixturevalue(f"{request.param}_nodes")
     return chosen

@@ -17,9 +17,8 @@ from evenflow.stream_core.stores.response_store import Chunk, Lease, StoreUnavai
 from evenflow.stream_core.stores.session_store import NotAccepted
 from evenflow.stream_core.tenants.budget import Ask, Reservation
 from evenflow.stream_core.tenants.tenant import Tenant
-from evenflow.stream_core.tenants.tenant_activity import Activity
 from evenflow.stream_core.tenants.usage import UsageRecord
-from evenflow.stream_core.upstream.task_calls import TaskCalls
+from evenflow.stream_core.upstream.node_reports import NodeReport
 from tests.integration.dynamodb_faults import WRITES, Fault
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import (
@@ -122,10 +121,8 @@ CALLS: dict[str, Call] = {
     "put a tenant": lambda stores, _: stores.tenants.put(Tenant(id="acme"), 0),
     "load tenants": lambda stores, _: stores.tenants.load(),
     "revision": lambda stores, _: stores.tenants.revision(),
-    "note activity": lambda stores, _: stores.activity.note([Activity("acme", "a")], NOW),
-    "activity": lambda stores, _: stores.activity.of(["acme"], NOW),
-    "tell calls": lambda stores, _: stores.calls.tell(TaskCalls(task="a"), NOW),
-    "calls": lambda stores, _: stores.calls.all(NOW),
+    "publish a report": lambda stores, _: stores.node_reports.publish(NodeReport(node="a"), NOW),
+    "reports": lambda stores, _: stores.node_reports.read_all(NOW),
 }
 
 

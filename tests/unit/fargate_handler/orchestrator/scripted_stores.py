@@ -20,7 +20,7 @@ from evenflow.stream_core.stores.response_store import (
     TaskLease,
 )
 from evenflow.stream_core.stores.session_store import LedgerEntry, SessionStore, StoredConversation
-from evenflow.stream_core.tenants.tenant_activity import Activity, TenantActivity
+from evenflow.stream_core.upstream.node_reports import NodeReport, NodeReports
 
 UNREACHABLE = StoreUnavailable("nobody answers")
 
@@ -230,19 +230,19 @@ def _another(error: Exception) -> Exception:
     return type(error)(*error.args)
 
 
-class ScriptedTenantActivity:
-    """What tasks tell each other of tenants."""
+class ScriptedNodeReports:
+    """What nodes report to each other."""
 
-    def __init__(self, behind: TenantActivity) -> None:
+    def __init__(self, behind: NodeReports) -> None:
         self._behind = behind
         self.network = Network()
 
-    async def note(self, rows: Sequence[Activity], now: float) -> None:
+    async def publish(self, report: NodeReport, now: float) -> None:
         """See the port."""
-        async with self.network.call("note"):
-            await self._behind.note(rows, now)
+        async with self.network.call("publish"):
+            await self._behind.publish(report, now)
 
-    async def of(self, tenants: Sequence[str], now: float) -> Sequence[Activity]:
+    async def read_all(self, now: float) -> Sequence[NodeReport]:
         """See the port."""
-        async with self.network.call("of"):
-            return await self._behind.of(tenants, now)
+        async with self.network.call("read_all"):
+            return await self._behind.read_all(now)

@@ -25,17 +25,16 @@ from evenflow.stream_core.metrics.metric_catalogue import Metric
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore, MemorySessionStore
 from evenflow.stream_core.stores.response_store import ResponseHead
 from evenflow.stream_core.stores.session_store import LargeTexts, LedgerEntry
-from evenflow.stream_core.tenants.memory_activity import MemoryTenantActivity
 from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore
 from evenflow.stream_core.tenants.quotas import Quotas
 from evenflow.stream_core.tenants.registry import Tenants
-from evenflow.stream_core.upstream.memory_calls import MemoryCallsOfTasks
+from evenflow.stream_core.upstream.memory_node_reports import MemoryNodeReports
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.peer_network import PeerNetwork
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
+    ScriptedNodeReports,
     ScriptedResponseStore,
     ScriptedSessionStore,
-    ScriptedTenantActivity,
 )
 from tests.unit.fargate_handler.orchestrator.told_letters import ToldLetters
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -59,8 +58,7 @@ class Shared:
         self.peers = PeerNetwork()
         self.letters = ToldLetters()
         self.large_texts: LargeTexts | None = None
-        self.activity = MemoryTenantActivity()
-        self.calls = MemoryCallsOfTasks()
+        self.node_reports = MemoryNodeReports()
         self.usage = MemoryUsageStore()
         self.tenants = Tenants()
 
@@ -102,7 +100,7 @@ class Task:
         # On the way to what all share, a network of its own.
         self.responses = ScriptedResponseStore(shared.responses)
         self.sessions = ScriptedSessionStore(shared.sessions)
-        self._activity = ScriptedTenantActivity(shared.activity)
+        self._node_reports = ScriptedNodeReports(shared.node_reports)
         self.quotas = Quotas(self.tenants)
         self.cluster = Cluster(
             NodeContext(
@@ -122,8 +120,7 @@ class Task:
                 large_texts=shared.large_texts,
                 usage=shared.usage,
                 outlives_process=True,
-                activity=self._activity,
-                calls=shared.calls,
+                node_reports=self._node_reports,
             ),
             ServedModel(
                 source or self.source, AgentRequests(), fallback_text, repeats_lost=repeats_lost
@@ -222,7 +219,7 @@ class Task:
         self.shared.peers.mend(self.address)
 
     def _cut(self, cut: bool) -> None:
-        for store in (self.responses, self.sessions, self._activity):
+        for store in (self.responses, self.sessions, self._node_reports):
             store.network.cut = cut
 
     async def hand_over(self) -> None:

@@ -14,30 +14,30 @@ from evenflow.stream_core.metrics.metric_catalogue import EXCHANGE_FAILURES
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.tenant import Tenant
 from evenflow.stream_core.upstream.aimd_limit import AIMDLimit
-from evenflow.stream_core.upstream.memory_calls import MemoryCallsOfTasks
-from evenflow.stream_core.upstream.task_calls import TaskCalls
+from evenflow.stream_core.upstream.memory_node_reports import MemoryNodeReports
+from evenflow.stream_core.upstream.node_reports import NodeReport
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
 from tests.unit.settle import settle
 
 
-class Written(MemoryCallsOfTasks):
+class Written(MemoryNodeReports):
     """Remembers what is written, and fails when it is told to."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: list[TaskCalls] = []
+        self.rows: list[NodeReport] = []
         self.ill = False
 
-    async def tell(self, row: TaskCalls, now: float) -> None:
+    async def publish(self, report: NodeReport, now: float) -> None:
         if self.ill:
             raise StoreUnavailable("no answer")
-        self.rows.append(row)
-        await super().tell(row, now)
+        self.rows.append(report)
+        await super().publish(report, now)
 
-    async def all(self, now: float) -> Sequence[TaskCalls]:
+    async def read_all(self, now: float) -> Sequence[NodeReport]:
         if self.ill:
             raise StoreUnavailable("no answer")
-        return await super().all(now)
+        return await super().read_all(now)
 
 
 class Tasks:
@@ -50,7 +50,7 @@ class Tasks:
     @classmethod
     async def join(cls, count: int) -> Tasks:
         shared, store = Shared(), Written()
-        shared.calls = store
+        shared.node_reports = store
         shared.tenants.replace([Tenant(id="quiet"), Tenant(id="greedy")])
         limits = Limits(generations_per_node=1_000, lease_seconds=600)
         return cls([await Task.join(shared, f"task-{n}", limits) for n in range(count)], store)
@@ -85,7 +85,7 @@ class Tasks:
 
     def slots(self, task: Task) -> AIMDLimit:
         """What the task has found of its model's server."""
-        (upstream,) = task.cluster._calls._upstreams.by_name.values()
+        (upstream,) = task.cluster.exchange._upstreams.by_name.values()
         return upstream.limiter.limit
 
     async def leave(self) -> None:
@@ -233,7 +233,7 @@ async def test_a_row_is_written_when_it_changes_and_before_it_expires() -> None:
     assert next(iter(tasks.store.rows[-1].calls.values())).running == 1
     await tasks.end(task, times=1)
     await tasks.pass_seconds(90)
-    assert tasks.store.rows[-1] == TaskCalls(task="task-0"), "nobody asks it"
+    assert tasks.store.rows[-1] == NodeReport(node="task-0"), "nobody asks it"
     written = len(tasks.store.rows)
     await tasks.pass_seconds(30)
     assert len(tasks.store.rows) == written
@@ -249,7 +249,7 @@ async def test_a_store_that_does_not_answer_is_logged_once_and_counted_and_what_
     tasks.store.ill = True
     await tasks.pass_seconds(20)
     assert slots.share == 6
-    warning = "which calls other tasks make is not known (no answer)"
+    warning = "the reports of other nodes are not known (no answer)"
     assert sum(message.startswith(warning) for message in caplog.messages) == 2, "one a task"
     failures = [task.count(EXCHANGE_FAILURES) for task in tasks.tasks]
     assert min(failures) >= 19, "one a second"

@@ -2,18 +2,22 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.exchange_interval import ExchangeInterval
+from evenflow.fargate_handler.orchestrator.node_exchange import exchange_interval
+
+
+def intervals(count: int, least: float = 0.0) -> list[float]:
+    found, last = [], 0.1
+    for _ in range(count):
+        last = exchange_interval(last, least, publishes=True)
+        found.append(last)
+    return found
 
 
 def test_what_begins_is_told_soon_and_then_ever_less_often() -> None:
-    interval = ExchangeInterval(1.0)
-    assert interval.next(tells=False) == 0.1
-    found = [interval.next(tells=True) for _ in range(5)]
-    assert found == pytest.approx([0.2, 0.4, 0.8, 1.0, 1.0])
-    assert interval.next(tells=False) == 0.1
+    assert intervals(5) == pytest.approx([0.2, 0.4, 0.8, 1.0, 1.0])
+    assert exchange_interval(1.0, 0.0, publishes=False) == 0.1
 
 
 def test_where_there_is_much_to_tell_it_is_told_less_often() -> None:
-    interval = ExchangeInterval(1.0)
-    assert [interval.next(True, 4.0) for _ in range(6)] == [4.0] * 6, "from the first time on"
-    assert interval.next(True, 0.5) == 1.0
+    assert intervals(6, 4.0) == [4.0] * 6, "from the first time on"
+    assert exchange_interval(4.0, 0.5, publishes=True) == 1.0

@@ -203,7 +203,7 @@ def test_what_other_tasks_gave_a_tenant_counts() -> None:
     queue: FairQueue[str] = FairQueue(100, counters)
     for tenant in ("a", "b"):
         queue.put(Line(tenant), tenant)
-    counters.charge_elsewhere("a", 5)
+    counters.charge_on_other_nodes("a", 5)
     assert drained(queue) == ["b", "a"]
     assert counters.served == {}
 

@@ -9,17 +9,17 @@ def test_those_may_come_that_asked_within_a_minute_and_wait_for_nothing() -> Non
     recent = RecentTenants()
     recent.asks("quiet", now=0.0)
     recent.asks("busy", now=1.0)
-    assert recent.that_may_come(waiting={"busy"}, now=50.0) == ["quiet"]
-    assert recent.that_may_come(waiting={"busy", "quiet"}, now=50.0) == []
-    assert recent.that_may_come(waiting={"busy"}, now=60.1) == []
-    assert recent.that_may_come(waiting=(), now=60.1) == ["busy"]
+    assert recent.expected_back(waiting={"busy"}, now=50.0) == ["quiet"]
+    assert recent.expected_back(waiting={"busy", "quiet"}, now=50.0) == []
+    assert recent.expected_back(waiting={"busy"}, now=60.1) == []
+    assert recent.expected_back(waiting=(), now=60.1) == ["busy"]
 
 
 def test_two_of_them_are_enough_so_that_one_is_another_one() -> None:
     recent = RecentTenants()
     for tenant in "abcd":
         recent.asks(tenant, now=0.0)
-    assert recent.that_may_come(waiting={"c"}, now=1.0) == ["d", "b"]
+    assert recent.expected_back(waiting={"c"}, now=1.0) == ["d", "b"]
 
 
 def test_who_asks_again_is_recent_again() -> None:
@@ -27,7 +27,7 @@ def test_who_asks_again_is_recent_again() -> None:
     for now in range(0, 200, 50):
         recent.asks("quiet", now)
         recent.asks("busy", now + 1)
-    assert recent.that_may_come(waiting={"busy"}, now=200) == ["quiet"]
+    assert recent.expected_back(waiting={"busy"}, now=200) == ["quiet"]
 
 
 def test_there_are_several_while_two_have_asked_within_a_minute() -> None:
@@ -42,17 +42,17 @@ def test_there_are_several_while_two_have_asked_within_a_minute() -> None:
 def test_who_has_asked_another_task_may_come_here() -> None:
     recent = RecentTenants()
     recent.asks("busy", now=0.0)
-    recent.ask_elsewhere({"busy": 1}, now=0.0)
+    recent.record_requests_on_other_nodes({"busy": 1}, now=0.0)
     assert not recent.several(now=1.0), "one tenant that asks everywhere"
-    recent.ask_elsewhere({"busy": 0, "quiet": 1}, now=1.0)
+    recent.record_requests_on_other_nodes({"busy": 0, "quiet": 1}, now=1.0)
     assert recent.several(now=1.0)
-    assert recent.that_may_come(waiting={"busy"}, now=1.0) == ["quiet"]
+    assert recent.expected_back(waiting={"busy"}, now=1.0) == ["quiet"]
     assert not recent.several(now=6.1), "that task tells nothing of it any more"
 
 
 def test_others_are_told_only_of_those_that_have_asked_here() -> None:
     recent = RecentTenants()
-    recent.ask_elsewhere({"there": 1}, now=0.0)
+    recent.record_requests_on_other_nodes({"there": 1}, now=0.0)
     assert recent.here(now=0.0) == {}
     for now, tenant in enumerate("abb"):
         recent.asks(tenant, now)
@@ -95,12 +95,12 @@ def test_questions_to_other_tasks_count_for_the_pauses() -> None:
     recent = RecentTenants()
     recent.asks("quiet", now=0.0)
     for now in range(1, 40):
-        recent.ask_elsewhere({"quiet": 1}, now)
+        recent.record_requests_on_other_nodes({"quiet": 1}, now)
     recent.asks("quiet", now=40.0)
-    recent.ask_elsewhere({"quiet": 0}, now=45.0)
+    recent.record_requests_on_other_nodes({"quiet": 0}, now=45.0)
     assert recent.here(53.0) == {"quiet": 2}
     assert recent.here(53.1) == {}
-    recent.ask_elsewhere({"quiet": 4}, now=60.0)
+    recent.record_requests_on_other_nodes({"quiet": 4}, now=60.0)
     assert recent.here(100.0), "a pause of 20 seconds"
     assert not recent.here(120.1)
 
@@ -109,12 +109,12 @@ def test_each_question_to_another_task_leaves_less_of_a_long_pause() -> None:
     recent = RecentTenants()
     for now in (0.0, 8.0):
         recent.asks("quiet", now)
-    recent.ask_elsewhere({"quiet": 3}, now=9.0)
+    recent.record_requests_on_other_nodes({"quiet": 3}, now=9.0)
     assert recent.here(9.0 + 17)
     assert not recent.here(9.0 + 18)
 
 
 def test_nobody_told_of_is_nobody() -> None:
     recent = RecentTenants()
-    recent.ask_elsewhere({}, now=0.0)
+    recent.record_requests_on_other_nodes({}, now=0.0)
     assert not recent.several(now=0.0)

@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes, max_min
-from evenflow.stream_core.upstream.task_calls import ModelCalls, TaskCalls
+from evenflow.stream_core.upstream.node_reports import ModelCalls, NodeReport
 
 
-def row(task: str, slots: int | None = None, **wanted: int) -> TaskCalls:
+def row(task: str, slots: int | None = None, **wanted: int) -> NodeReport:
     running = min(9, sum(wanted.values()))
-    calls = ModelCalls(running=running, answered=1, prompts=9, wanted=wanted, slots=slots)
-    return TaskCalls(task=task, calls={"m": calls})
+    calls = ModelCalls(running=running, answered=1, prompts=9, wanted=wanted, limit=slots)
+    return NodeReport(node=task, calls={"m": calls})
 
 
-def of(own: TaskCalls, rows: list[TaskCalls]) -> CallsOnOtherNodes:
+def of(own: NodeReport, rows: list[NodeReport]) -> CallsOnOtherNodes:
     return CallsOnOtherNodes.of("m", own, rows)
 
 
 def parts(
-    slots: int, rows: list[TaskCalls], weight_of: Callable[[str], float] = lambda _: 1.0
+    slots: int, rows: list[NodeReport], weight_of: Callable[[str], float] = lambda _: 1.0
 ) -> list[int]:
     return [CallsOnOtherNodes.of("m", each, rows, weight_of).divide(slots).calls for each in rows]
 
@@ -40,7 +40,7 @@ def test_until_tasks_have_told_something_each_has_an_equal_part() -> None:
 
 def test_in_its_first_second_a_task_does_not_take_others_for_idle() -> None:
     """They may have begun in the same one, and their rows say what was before."""
-    own, other = row("a", t=500), TaskCalls(task="b")
+    own, other = row("a", t=500), NodeReport(node="b")
     first = CallsOnOtherNodes.of("m", own, [other], called_before=False)
     assert first.divide(32).calls == 16
     assert CallsOnOtherNodes.of("m", own, [other]).divide(32).calls == 32
@@ -76,10 +76,10 @@ def test_a_task_has_one_slot_at_least() -> None:
 
 
 def test_other_models_and_the_task_s_own_row_do_not_count() -> None:
-    other_model = TaskCalls(task="b", calls={"other": ModelCalls(running=9, slots=2)})
+    other_model = NodeReport(node="b", calls={"other": ModelCalls(running=9, limit=2)})
     own = row("a", slots=3, t=9)
     assert of(own, [own, other_model]) == CallsOnOtherNodes()
-    assert of(TaskCalls(task="a"), [own, other_model]) == CallsOnOtherNodes(nodes=2)
+    assert of(NodeReport(node="a"), [own, other_model]) == CallsOnOtherNodes(nodes=2)
 
 
 def test_the_calls_of_others_are_added_and_their_fewest_slots_count() -> None:
@@ -92,7 +92,7 @@ def test_the_calls_of_others_are_added_and_their_fewest_slots_count() -> None:
 
 def test_the_delay_is_the_mean_of_all_tasks_so_that_one_that_errs_is_of_little_account() -> None:
     certain = {"m": ModelCalls(running=1, delay=0.0002)}
-    rows = [row("a", t=1), TaskCalls(task="b", calls=certain), *(row(name, t=1) for name in "cd")]
+    rows = [row("a", t=1), NodeReport(node="b", calls=certain), *(row(name, t=1) for name in "cd")]
     assert of(rows[0], rows).delay == 0.0002 / 4
 
 

@@ -1,4 +1,4 @@
-"""What other tasks have done for each tenant, from the rows by which they tell it."""
+"""What other nodes have done for each tenant, from one report to the next."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from dataclasses import dataclass, field, replace
 from evenflow.stream_core.tenants.tenant_activity import Activity
 
 _FIRST_READINGS = 2
-# A tenant that isn't read for so many readings was idle.
+# A tenant that is missing from this many readings was idle.
 _READINGS_MISSED = 10
 
 
 @dataclass(slots=True)
 class _Known:
-    """What was read of one tenant: how often, how long ago, and its last rows, by task."""
+    """What was read of one tenant: how often, how long ago, and its last rows, by node."""
 
     readings: int = 0
     missed: int = 0
     rows: Mapping[str, Activity] = field(default_factory=dict)
 
 
-class OtherTasks:
-    """The growth of other tasks' counts, from one reading to the next.
+class ActivityOnOtherNodes:
+    """The growth of other nodes' counts, from one reading to the next.
 
-    A row that is new says little about now: what it has counted may be long ago. So may be what
-    comes in the first second in which a tenant is read: its tasks have not told it before. What
-    its answers are still expected to be given counts at once.
+    The counts of a new row may be old, and so may be those of the first second in which a tenant is
+    read: its nodes have not reported it before. The expected service of running answers counts at
+    once.
 
     Args:
-        task: this one, whose own rows are left out.
+        node: this one. Its own rows are left out.
     """
 
-    def __init__(self, task: str) -> None:
-        self._task = task
+    def __init__(self, node: str) -> None:
+        self._node = node
         self._known: dict[str, _Known] = {}
 
     def read(self, tenants: Iterable[str], rows: Iterable[Activity]) -> Mapping[str, Activity]:
@@ -47,7 +47,7 @@ class OtherTasks:
         """
         found: dict[str, dict[str, Activity]] = {tenant: {} for tenant in tenants}
         for row in rows:
-            if row.task != self._task:
+            if row.task != self._node:
                 found[row.tenant][row.task] = row
         self._forget(found)
         return {tenant: self._read(tenant, by_task) for tenant, by_task in found.items()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.queue.usual_answers import UsualAnswers
+from evenflow.stream_core.queue.output_length_estimator import OutputLengthEstimator
 
 
 def test_what_is_expected_follows_the_answers_that_ended() -> None:
-    answers = UsualAnswers()
+    answers = OutputLengthEstimator()
     guess = answers.of("a")
     answers.ended("a", 20, 1_040)
     assert answers.of("a")[:2] == (20, 1_040)
@@ -23,7 +23,7 @@ def test_what_is_expected_follows_the_answers_that_ended() -> None:
 
 
 def test_what_is_to_come_of_an_answer() -> None:
-    answers = UsualAnswers()
+    answers = OutputLengthEstimator()
     guess = answers.of("a").tokens
     assert [answers.to_come("a", tokens) for tokens in (0, 100)] == [guess, guess - 100]
     assert answers.to_come("a", 1_000) == guess / 2, "nobody knows, and it is long"
@@ -32,8 +32,8 @@ def test_what_is_to_come_of_an_answer() -> None:
 
 
 def test_of_many_tenants_the_oldest_is_forgotten() -> None:
-    answers = UsualAnswers()
+    answers = OutputLengthEstimator()
     for number in range(10_001):
         answers.ended(f"t{number}", 1, 2)
-    assert answers.of("t0") == UsualAnswers().of("t0")
+    assert answers.of("t0") == OutputLengthEstimator().of("t0")
     assert answers.of("t1").tokens < answers.of("t0").tokens

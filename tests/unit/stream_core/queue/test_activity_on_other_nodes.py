@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from evenflow.stream_core.queue.other_tasks import OtherTasks
+from evenflow.stream_core.queue.activity_on_other_nodes import ActivityOnOtherNodes
 from evenflow.stream_core.tenants.tenant_activity import Activity
 
 
@@ -8,9 +8,9 @@ def row(task: str, service: float, tenant: str = "t", answers: int = 0) -> Activ
     return Activity(tenant, task, service, requests=int(service) // 10, answers=answers)
 
 
-def steady(*rows: Activity) -> OtherTasks:
+def steady(*rows: Activity) -> ActivityOnOtherNodes:
     """One that has read these rows for a while."""
-    others = OtherTasks("me")
+    others = ActivityOnOtherNodes("me")
     for _ in range(2):
         others.read({row.tenant for row in rows}, rows)
     return others
@@ -57,7 +57,7 @@ def test_what_comes_while_a_tenant_is_not_compared_for_a_moment_counts_when_it_i
 
 
 def test_what_is_expected_counts_at_once_and_once_only() -> None:
-    others, told = OtherTasks("me"), 0.0
+    others, told = ActivityOnOtherNodes("me"), 0.0
     counts = [(5_000, 300), (5_400, 600), (5_500, 500), (5_700, 0)]
     for service, expected in counts:
         now = Activity("t", "a", service, expected=expected)

@@ -1,4 +1,4 @@
-"""Which calls tasks make, in DynamoDB: one row a task, in one partition of the table of tenants."""
+"""The reports of nodes, in DynamoDB: one row a node, in one partition of the table of tenants."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from evenflow.stream_aws.attributes import seconds, text
 from evenflow.stream_aws.dynamodb import Client, query_all, repeated
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
-from evenflow.stream_core.upstream.task_calls import KEPT_SECONDS, TaskCalls
+from evenflow.stream_core.upstream.node_reports import KEPT_SECONDS, NodeReport
 
-# No tenant's name has such a character, so this partition is none of theirs.
+# No tenant's name has such a character, so this is no tenant's partition.
 _PARTITION = "#calls"
 
 
-class DynamoDBCallsOfTasks:
-    """The calls of tasks in DynamoDB (`CallsOfTasks`).
+class DynamoDBNodeReports:
+    """Reports in DynamoDB (`NodeReports`).
 
     Args:
         client: an aiobotocore client made with `client_config`.
@@ -27,18 +27,18 @@ class DynamoDBCallsOfTasks:
         self._table = table
         self._on_retry = on_retry
 
-    async def tell(self, row: TaskCalls, now: float) -> None:
+    async def publish(self, report: NodeReport, now: float) -> None:
         item = {
             "tenant": text(_PARTITION),
-            "row": text(row.task),
-            "calls": text(row.to_text()),
+            "row": text(report.node),
+            "calls": text(report.to_text()),
             TTL_ATTRIBUTE: seconds(now + KEPT_SECONDS),
         }
         await repeated(
             lambda: self._client.put_item(TableName=self._table, Item=item), self._on_retry
         )
 
-    async def all(self, now: float) -> Sequence[TaskCalls]:
+    async def read_all(self, now: float) -> Sequence[NodeReport]:
         request = {
             "TableName": self._table,
             "ConsistentRead": True,
@@ -47,7 +47,7 @@ class DynamoDBCallsOfTasks:
         }
         items = await query_all(self._client, request, self._on_retry)
         return [
-            TaskCalls.from_text(item["calls"]["S"])
+            NodeReport.from_text(item["calls"]["S"])
             for item in items
             if float(item[TTL_ATTRIBUTE]["N"]) > now
         ]
