@@ -47,9 +47,9 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
-# What starts no process and no server, of the product alone.
+# Of the product alone, what starts no process and no server and has no files.
 unit: .venv/.dev ## the pure tests, to run at each save
-	$(PY) -m pytest $(call SIDE_BY_SIDE,$(CORES)) --hypothesis-profile=quick tests/unit $(addprefix --ignore=tests/unit/,bench docs test_mutations.py)
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(CORES)) --hypothesis-profile=quick tests/unit $(addprefix --ignore=tests/unit/,bench docs stream_sqlite test_mutations.py)
 
 test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; tests of `evenflow doctor` are skipped without nginx and haproxy; WORKERS=)
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/differential tests/filtering tests/e2e_network --ignore $(STOCK_CLIENTS)
