@@ -36,7 +36,7 @@ PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers
 LANES := test e2e e2e-network test-clients test-aws chaos-short attack-short -- types test-infra web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws test test-clients test-codex test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs docs-serve proto docs-check lock clean
+.PHONY: help run run-aws unit test test-clients test-codex test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs docs-serve proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -47,6 +47,10 @@ run: .venv/.runtime web/dist/index.html ## serve the page on http://127.0.0.1:80
 run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the deployed system on an emulated AWS, behind one port (needs haproxy)
 	@command -v haproxy >/dev/null || { echo "run-aws needs haproxy: apt-get install haproxy"; exit 2; }
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
+
+# Of the product alone, what starts no process and no server and has no files.
+unit: .venv/.dev ## the pure tests, to run at each save
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(CORES)) --hypothesis-profile=quick tests/unit $(addprefix --ignore=tests/unit/,bench docs stream_sqlite test_mutations.py)
 
 test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; tests of `evenflow doctor` are skipped without nginx and haproxy; WORKERS=)
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/differential tests/filtering tests/e2e_network --ignore $(STOCK_CLIENTS)

@@ -16,8 +16,8 @@ from tests.aws_calls import RECORDING, differences
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# A search of the suite looks at the same few examples in each run; `make soak` looks at more, and
-# others each time.
+# A search of the suite looks at the same few examples in each run, in `make unit` at fewer.
+# `make soak` looks at more, and others each time.
 settings.register_profile(
     "short",
     max_examples=30,
@@ -27,6 +27,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("quick", settings.get_profile("short"), max_examples=8)
 settings.register_profile(
     "long", settings.get_profile("short"), max_examples=500, derandomize=False
 )

@@ -118,6 +118,7 @@ def openapi_document(limits: Limits) -> dict[str, Any]:
     }
 
 
+@cache
 def _paths() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for operation in OPERATIONS:

@@ -11,8 +11,6 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.differential.clients import ClientProcess, PythonClient, javascript_client
 from tests.differential.comparison import WANTED, compared, differences, readings_differ
@@ -28,11 +26,6 @@ def javascript() -> Iterator[ClientProcess]:
     """OpenAI's client for JavaScript."""
     with javascript_client() as client:
         yield client
-
-
-@given(st.randoms(use_true_random=False))
-def test_openai_s_client_for_python_reads_the_same(random: Random) -> None:
-    assert compared([_PYTHON], upstream_stream(random), Counter()) == []
 
 
 def test_both_of_openai_s_clients_read_the_same(javascript: ClientProcess) -> None:

@@ -7,12 +7,15 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import cache
+from typing import Any
 from unittest.mock import patch
 
 import aiohttp
 import pytest
 import uvloop
 from botocore.loaders import create_loader
+from pydantic_settings import EnvSettingsSource
+from pydantic_settings.sources.base import PydanticBaseEnvSettingsSource
 
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
 from tests.aws_calls import record_calls
@@ -51,6 +54,36 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 def aws_models_are_read_once() -> Iterator[None]:
     """Sessions of the AWS SDK share what they read: each would read some megabytes of JSON."""
     with patch("botocore.session.create_loader", cache(create_loader)):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def annotations_of_settings_are_read_once() -> Iterator[None]:
+    """Each server reads its settings: pydantic-settings would look through all fields' types each
+    time, which takes as long as the rest of the start.
+    """
+    names, complexities = dict[Any, Any](), dict[int, Any]()
+    extract = PydanticBaseEnvSettingsSource._extract_field_info
+    examine = EnvSettingsSource._field_is_complex
+
+    def names_of(source: Any, field: Any, name: str, *config: Any) -> Any:
+        if config:
+            return extract(source, field, name, *config)
+        key = type(source), source.settings_cls, name
+        if key not in names:
+            names[key] = extract(source, field, name)
+        return names[key]
+
+    def is_complex(source: Any, field: Any) -> Any:
+        # Fields live as long as their class.
+        if id(field) not in complexities:
+            complexities[id(field)] = examine(source, field)
+        return complexities[id(field)]
+
+    with (
+        patch.object(PydanticBaseEnvSettingsSource, "_extract_field_info", names_of),
+        patch.object(EnvSettingsSource, "_field_is_complex", is_complex),
+    ):
         yield
 
 

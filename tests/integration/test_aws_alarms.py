@@ -92,11 +92,6 @@ async def test_it_waits_for_its_datapoints(name: str, alarm: Alarm, service: Ser
 
 
 @pytest.mark.parametrize(("name", "alarm"), _ALARMS)
-async def test_it_is_silent_at_its_threshold(name: str, alarm: Alarm, service: Service) -> None:
-    assert not await _is_raised_by(service, name, alarm, 0)
-
-
-@pytest.mark.parametrize(("name", "alarm"), _ALARMS)
 async def test_silence_raises_those_that_miss_tasks(
     name: str, alarm: Alarm, service: Service
 ) -> None:

@@ -46,7 +46,7 @@ def api() -> schemathesis.BaseSchema:
         "seed": 1,
         "generation": {
             # Beside what the schemas' bounds and examples make it call.
-            "max-examples": settings().max_examples // 4,
+            "max-examples": settings().max_examples // 10,
             "deterministic": True,
             "database": "none",
             "no-shrink": True,

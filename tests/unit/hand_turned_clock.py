@@ -11,6 +11,7 @@ from tests.unit.settle import settle
 
 # So far into a slot, no rounding can place a moment in the slot before.
 _INTO_SLOT = SLOT_SECONDS / 100
+_SKIPPED_TOGETHER = 5
 
 
 class HandTurnedClock:
@@ -34,9 +35,26 @@ class HandTurnedClock:
         """Let so much time pass; every slot is emptied when it begins."""
         until = self.now + seconds
         while (moment := self.delivery.next_turn_at() + _INTO_SLOT) <= until:
+            if skipped := self._empty_slots(most=int((until - moment) / SLOT_SECONDS)):
+                self.delivery.position += skipped
+                moment = self.delivery.next_turn_at() + _INTO_SLOT
             self.now = max(self.now, moment)
             self.turn_late()
         self.now = max(self.now, until)
+
+    def _empty_slots(self, most: int) -> int:
+        """How many empty slots come next, at most `most` and so few that the load is still read
+        in time.
+        """
+        wheel = self.delivery
+        return next(
+            (
+                number
+                for number in range(min(most, _SKIPPED_TOGETHER))
+                if wheel.position + number in wheel._slots
+            ),
+            min(most, _SKIPPED_TOGETHER),
+        )
 
     def drive_timers(self) -> None:
         """From now on the running loop's timers, of `asyncio.sleep` and of timeouts, go by this

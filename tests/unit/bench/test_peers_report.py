@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
-pytest.importorskip("matplotlib")  # it comes with what the benchmarks need
-
-from bench.peers.report import memory_kb, rate, report
+# It comes with what the benchmarks need, and is loaded only by the tests that need it.
+pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="without matplotlib")
 
 _CLEAN = {"gaps": 0, "duplicates": 0, "wrong": 0, "unfinished": 0}
 
@@ -29,6 +29,13 @@ def _step(streams: int, added: float, **figures: Any) -> dict[str, Any]:
 
 def _figures(*steps: dict[str, Any], **phases: Any) -> dict[str, Any]:
     return {"version": "1", "load": {"steps": list(steps), "failed": 0}} | phases
+
+
+def report(found: dict[str, Any]) -> str:
+    """The comparison's table."""
+    from bench.peers import report
+
+    return report.report(found)
 
 
 def _line(text: str, start: str) -> str:
@@ -84,6 +91,8 @@ def test_what_a_cut_cost_is_counted() -> None:
 
 
 def test_a_core_and_a_stream() -> None:
+    from bench.peers.report import memory_kb, rate
+
     full = _step(300, 9.0, server_cpu_percent=99.0, tokens_per_core_second=3_000, reading=200)
     figures = _figures(_step(100, 9.0), full)
     assert rate(figures) == 3_000

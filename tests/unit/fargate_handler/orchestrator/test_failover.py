@@ -17,6 +17,7 @@ from evenflow.stream_core.stores.response_store import Ending, TaskLease
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
+from tests.unit.seeds import seeds
 from tests.unit.settle import settle
 
 SWEEP = 1.0
@@ -277,7 +278,7 @@ async def test_what_has_ended_meanwhile_is_not_begun_again() -> None:
 # -- races -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 async def test_of_several_tasks_that_take_over_at_once_one_does(seed: int) -> None:
     shared, random = Shared(), Random(seed)
     a = await Task.join(shared, "a")

@@ -29,9 +29,14 @@ def samples(metrics: Metrics) -> dict[str, float]:
     return read
 
 
+@pytest.fixture(scope="module")
+def page() -> dict[str, float]:
+    return samples(full_metrics())
+
+
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: str(metric.name))
-def test_every_row_of_the_catalogue_is_on_the_page(metric: Metric) -> None:
-    name, read = metric.prometheus_name, samples(full_metrics())
+def test_every_row_of_the_catalogue_is_on_the_page(metric: Metric, page: dict[str, float]) -> None:
+    name, read = metric.prometheus_name, page
     match metric.kind:
         case MetricKind.COUNTER | MetricKind.DISTRIBUTION if metric.labels:
             assert name not in str(read)  # nothing was counted, so there is no label yet

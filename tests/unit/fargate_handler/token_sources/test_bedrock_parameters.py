@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 import pytest
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 from evenflow.fargate_handler.token_sources import bedrock_request
 from evenflow.fargate_handler.token_sources.bedrock_request import (
@@ -20,6 +19,8 @@ _REFUSED = {"audio", "moderation", "prediction", "verbosity", "web_search_option
 
 
 def test_each_parameter_of_the_stock_client_is_told_left_out_or_refused() -> None:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+
     known = set(
         CompletionCreateParamsStreaming.__required_keys__
         | CompletionCreateParamsStreaming.__optional_keys__

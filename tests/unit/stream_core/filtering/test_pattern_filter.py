@@ -231,18 +231,18 @@ _CONTEXTS = (
 )
 
 
-@pytest.mark.parametrize("context", _CONTEXTS)
 @pytest.mark.parametrize(
     ("group", "text"), [(group, text) for group, texts in _FOUND.items() for text in texts]
 )
-def test_it_is_found_wherever_models_write_it(group: Group, text: str, context: str) -> None:
-    said = context.format(text)
-    told = filtered(said, _PATTERNS_OF[group])
-    assert REDACTED in told
-    assert core_of(text) not in told
-    # A name may belong to it, as to an address, and so does the escape of a line's end.
-    before = said.partition(text)[0].removesuffix("\\n")
-    assert told.startswith(re.sub(r"[a-z_.-]*\Z", "", before))
+def test_it_is_found_wherever_models_write_it(group: Group, text: str) -> None:
+    for context in _CONTEXTS:
+        said = context.format(text)
+        told = filtered(said, _PATTERNS_OF[group])
+        assert REDACTED in told, said
+        assert core_of(text) not in told, said
+        # A name may belong to it, as to an address, and so does the escape of a line's end.
+        before = said.partition(text)[0].removesuffix("\\n")
+        assert told.startswith(re.sub(r"[a-z_.-]*\Z", "", before)), said
 
 
 _LONG_KEY = "sk-proj-" + "A1b2C3d4E5" * 8 + "T3BlbkFJ" + "A1b2C3d4E5" * 8
@@ -374,7 +374,7 @@ _HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("step", [1, 3, 64, 10_000])
+@pytest.mark.parametrize("step", [1, 64, 10_000])
 @pytest.mark.parametrize("text", _HOSTILE)
 def test_each_character_is_searched_a_bounded_number_of_times(text: str, step: int) -> None:
     patterns = Patterns(patterns_of(GROUPS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.base.agents import ServiceClass
@@ -36,7 +36,6 @@ def bound(slots: int, tokens: list[int], inputs: list[int]) -> float:
     return 2 * max(*inputs, slots * OUTPUT_COST * max(tokens))
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 6), _TOKENS, _TOKENS, _INPUTS, _INPUTS, st.sampled_from([1, 2, 5]))
 def test_of_two_that_always_wait_none_is_ahead_by_more_than_twice_the_largest_answers(
     slots: int, a: list[int], b: list[int], in_a: list[int], in_b: list[int], weight: float
@@ -48,7 +47,6 @@ def test_of_two_that_always_wait_none_is_ahead_by_more_than_twice_the_largest_an
     assert widest_gap(places, weights) <= bound(slots, a + b, in_a + in_b)
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.integers(1, 6), st.integers(2, 12), _TOKENS)
 def test_equals_are_given_the_same(slots: int, tenants: int, tokens: list[int]) -> None:
     places = Places(slots)
@@ -59,7 +57,6 @@ def test_equals_are_given_the_same(slots: int, tenants: int, tokens: list[int]) 
     assert jain([places.service[f"t{number}"] for number in range(tenants)]) >= 0.99
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.integers(1, 6), _TOKENS, _TOKENS, st.sampled_from([0.25, 2, 7]))
 def test_service_is_by_weight(slots: int, a: list[int], b: list[int], weight: float) -> None:
     weights = {"a": weight, "b": 1.0}
@@ -71,7 +68,6 @@ def test_service_is_by_weight(slots: int, a: list[int], b: list[int], weight: fl
     assert jain([places.service[name] / weights[name] for name in weights]) >= 0.99
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 6), st.integers(50, 5_000), st.integers(0, 2_000), _TOKENS, _TOKENS)
 def test_idleness_saves_up_no_more_than_its_bound(
     slots: int, before: int, saved_up: int, tokens: list[int], late: list[int]
@@ -97,7 +93,6 @@ _ASKED = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(1, 5), _ASKED)
 def test_no_place_is_idle_while_somebody_waits_and_everybody_is_answered(
     slots: int, asked: list[tuple[str, ServiceClass, int, int]]
@@ -117,7 +112,6 @@ def test_no_place_is_idle_while_somebody_waits_and_everybody_is_answered(
     assert len(places.queue) == 0
 
 
-@settings(deadline=None, max_examples=20)
 @given(st.integers(1, 4), st.integers(1, 10))
 def test_a_lower_class_that_waits_has_its_share_whatever_the_others_ask(
     slots: int, tokens: int

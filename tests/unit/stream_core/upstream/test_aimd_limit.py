@@ -13,6 +13,7 @@ from evenflow.stream_core.upstream.aimd_limit import AIMDLimit
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
 from evenflow.stream_core.upstream.first_token_latency import FirstToken
+from tests.unit.seeds import seeds
 
 SLOTS = 32
 PREFILL_SECONDS, TOKENS = 0.1, 150
@@ -108,7 +109,7 @@ def _fluctuating(seed: int, least: int, most: int) -> Callable[[], int]:
     return lambda: drawn.randint(least, most)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("slots", [12, SLOTS, 48])
 def test_an_engine_s_slots_are_found_and_its_queue_is_short(slots: int, seed: int) -> None:
     server = _engine(seed, slots)
@@ -124,7 +125,7 @@ def test_an_engine_s_slots_are_found_and_its_queue_is_short(slots: int, seed: in
     assert sum(lengths) / len(lengths) <= 4, "of 64 that are asked"
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_they_are_found_too_where_everything_begins_with_a_flood(seed: int) -> None:
     server = _engine(seed)
     server.run(60.0)
@@ -136,14 +137,14 @@ def test_they_are_found_too_where_everything_begins_with_a_flood(seed: int) -> N
     assert 0.75 * SLOTS <= sum(limits) / len(limits) <= SLOTS + 4
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_a_service_without_a_bound_is_given_none(seed: int) -> None:
     server = _service(seed)
     server.run(600.0, _fluctuating(seed, 10, 200))
     assert server.limit.limit is None or server.limit.limit > 150
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_one_that_thinks_for_long_before_its_first_token_isn_t_either(seed: int) -> None:
     server = _service(seed, median=20.0)
     server.run(1_200.0, _fluctuating(seed, 10, 200))
@@ -161,7 +162,7 @@ def test_a_bound_from_a_bad_minute_grows_with_what_comes_in_time() -> None:
     assert server.limit.limit > 150
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_service_that_is_slower_from_now_on_is_bounded_for_a_minute_at_most(seed: int) -> None:
     server = _service(seed)
     server.run(120.0, _fluctuating(seed, 10, 60))

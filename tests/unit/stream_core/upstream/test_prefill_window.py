@@ -9,6 +9,7 @@ import pytest
 
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
+from tests.unit.seeds import seeds
 
 DELAY = 0.02
 A_TOKEN = 0.0001  # seconds, of an engine that computes one prompt after the other
@@ -81,7 +82,7 @@ def test_a_longer_delay_lets_more_of_them_begin() -> None:
     assert 8_000 <= engine.one_after_the_other(200) <= 1.0 / A_TOKEN + 3 * max(PROMPTS)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_where_they_are_computed_side_by_side_nothing_is_bounded(seed: int) -> None:
     engine = Engine(ConcurrencyLimiter(DELAY), seed)
     engine.side_by_side(100)

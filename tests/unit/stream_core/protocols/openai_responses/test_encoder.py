@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from evenflow.stream_core.base.answer import Usage
@@ -82,6 +81,8 @@ def _completed(contents: list[Content], reason: Any = "stop") -> ResponseStream:
 
 
 def test_every_event_is_one_of_openai_s() -> None:
+    from openai.types.responses import ResponseStreamEvent
+
     known: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
     told = _told(_completed(_ALL))
     for event in told:
@@ -119,6 +120,8 @@ def test_the_last_event_has_what_the_others_told() -> None:
 
 def test_the_object_is_openai_s_and_the_document_s() -> None:
     whole = _about().at_present(_completed(_ALL))
+    from openai.types.responses import Response
+
     assert TypeAdapter(Response).validate_python(whole).output_text == "ab"
     assert ResponseBody.model_validate(whole).status == "completed"
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[4]
+_ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = """
 import asyncio, sys
 import evenflow.fargate_handler.__main__, fargate_handler.worker

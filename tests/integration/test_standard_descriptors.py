@@ -43,8 +43,6 @@ def test_otherwise_the_next_file_is_standard_input() -> None:
 @pytest.mark.parametrize(
     ("closed", "arguments"),
     [
-        ("<&-", ["evenflow", "--version"]),
-        (">&-", ["evenflow", "--version"]),
         ("<&- >&- 2>&-", ["evenflow", "tenants", "list"]),
         ("<&- >&- 2>&-", ["evenflow.fargate_handler", "--help"]),
     ],
