@@ -19,7 +19,7 @@ import uvloop
 
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
 from evenflow.fargate_handler.gateway.connections.processes import (
-    Place,
+    ProcessPlace,
     SupervisorLine,
     public_addresses,
     public_sockets,
@@ -89,13 +89,15 @@ def main() -> int:
     arguments = parser.parse_args()
     process = arguments.process
     try:
-        return run(arguments.role, None if process is None else Place.model_validate_json(process))
+        return run(
+            arguments.role, None if process is None else ProcessPlace.model_validate_json(process)
+        )
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
         return WRONG_CONFIGURATION
 
 
-def run(role: str, place: Place | None = None) -> int:
+def run(role: str, place: ProcessPlace | None = None) -> int:
     """Serve until a signal ends the process. Returns the exit status: 0 after leaving in order.
 
     Args:
@@ -118,7 +120,9 @@ def run(role: str, place: Place | None = None) -> int:
     return 0
 
 
-def _log(settings: HandlerSettings, task: str, place: Place | None, metrics: Metrics) -> None:
+def _log(
+    settings: HandlerSettings, task: str, place: ProcessPlace | None, metrics: Metrics
+) -> None:
     # Python has no standard error where its descriptor was closed.
     descriptor = sys.stderr.fileno() if sys.stderr else os.open(os.devnull, os.O_WRONLY)
     log = BoundedLog(LineWriter(descriptor), metrics.labelled(catalogue.LOG_LINES_DROPPED).count)
@@ -152,7 +156,7 @@ def quieten_libraries() -> None:
 
 
 async def _serve(
-    settings: HandlerSettings, task: str, place: Place | None, metrics: Metrics
+    settings: HandlerSettings, task: str, place: ProcessPlace | None, metrics: Metrics
 ) -> None:
     leave = Leave()
     line = None if place is None else SupervisorLine(place.line, leave)
@@ -189,7 +193,7 @@ async def _supervise(settings: HandlerSettings) -> int:
     ports = tuple(each.getsockname()[1] for each in reserved)
 
     async def spawn(number: int) -> HandlerProcess:
-        return await start_handler(Place(number=number, ports=ports), sockets, leave.ask)
+        return await start_handler(ProcessPlace(number=number, ports=ports), sockets, leave.ask)
 
     supervisor = Supervisor(settings.processes, spawn, leave)
     if settings.agents is not None:

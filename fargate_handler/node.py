@@ -22,7 +22,7 @@ from evenflow.fargate_handler.gateway.connections.identity_keys import IdentityK
 from evenflow.fargate_handler.gateway.connections.listener import Listener
 from evenflow.fargate_handler.gateway.connections.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.connections.processes import (
-    Place,
+    ProcessPlace,
     Siblings,
     public_addresses,
     public_sockets,
@@ -108,7 +108,7 @@ class Node:
         *,
         name: str | None = None,
         garbage: GarbageCollection | None = None,
-        place: Place | None = None,
+        place: ProcessPlace | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_time: Callable[[], float] = time.time,
     ) -> None:
@@ -273,7 +273,7 @@ class Node:
         if self._garbage is not None:
             self._garbage.follow(self._clock)
 
-    def stand_in(self, place: Place, number: int) -> None:
+    def stand_in(self, place: ProcessPlace, number: int) -> None:
         """Accept the connections of another process of this machine, which has ended."""
         self._background.run(self._listener.start(place.sockets_of(number), number))
 

@@ -18,7 +18,7 @@ from evenflow.fargate_handler.gateway.connections.processes import (
     SERVING,
     STAND_DOWN,
     STAND_IN,
-    Place,
+    ProcessPlace,
 )
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.fargate_handler.runtime.leave import Leave
@@ -272,7 +272,9 @@ class HandlerProcess:
 
 
 async def start_handler(
-    place: Place, sockets: Sequence[Sequence[socket.socket]], ask_to_leave: Callable[[], None]
+    place: ProcessPlace,
+    sockets: Sequence[Sequence[socket.socket]],
+    ask_to_leave: Callable[[], None],
 ) -> HandlerProcess:
     """Start the handler that has this place.
 

@@ -16,7 +16,7 @@ _MOST = 25
 
 
 @dataclass(eq=False, slots=True)
-class _Update:
+class _PendingUpdate:
     request: dict[str, Any]
     done: bool = False
     error: Exception | None = None
@@ -37,7 +37,7 @@ class GroupedUpdates:
     def __init__(self, client: Client, on_retry: Callable[[], None]) -> None:
         self._client = client
         self._on_retry = on_retry
-        self._waiting: list[_Update] = []  # in order of their turns
+        self._waiting: list[_PendingUpdate] = []  # in order of their turns
         self._turn = asyncio.Lock()
 
     async def update(self, request: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ class GroupedUpdates:
                 is the item where `request` asks for it.
             StoreUnavailable: every attempt failed. Whether the update was made is unknown.
         """
-        update = _Update(request)
+        update = _PendingUpdate(request)
         self._waiting.append(update)
         try:
             async with self._turn:
@@ -61,15 +61,15 @@ class GroupedUpdates:
         if update.error is not None:
             raise update.error
 
-    def _next_group(self) -> list[_Update]:
-        group: dict[str, _Update] = {}
+    def _next_group(self) -> list[_PendingUpdate]:
+        group: dict[str, _PendingUpdate] = {}
         for update in self._waiting:
             group.setdefault(str(update.request["Key"]), update)  # a transaction has an item once
             if len(group) == _MOST:
                 break
         return list(group.values())
 
-    async def _make(self, group: list[_Update]) -> None:
+    async def _make(self, group: list[_PendingUpdate]) -> None:
         """Make a group of updates, or learn which conditions fail."""
         error: Exception | None = None
         try:
@@ -84,7 +84,7 @@ class GroupedUpdates:
         self._waiting = [update for update in self._waiting if not update.done]
 
 
-def _note(updates: list[_Update], error: Exception | None) -> None:
+def _note(updates: list[_PendingUpdate], error: Exception | None) -> None:
     """Record the outcome of a request. If a condition of others failed, it stays pending."""
     reasons: list[dict[str, Any]] = []
     if isinstance(error, ClientError) and condition_failed(error):

@@ -28,7 +28,7 @@ _WAIT_SECONDS = 1
 _SECONDS = 120
 
 
-class Outcome(StrEnum):
+class RedriveOutcome(StrEnum):
     """What became of a letter. The value is for people."""
 
     REDRIVEN = "redriven"
@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 class Redriven:
     """A letter, None if it can't be read, and the response that its message has now."""
 
-    outcome: Outcome
+    outcome: RedriveOutcome
     letter: DeadLetter | None
     response_id: str | None = None
 
@@ -132,7 +132,7 @@ class Redriving:
     async def _redrive(self, message: Item, owner: str) -> Redriven:
         letter = _letter(message)
         if letter is None:
-            return Redriven(Outcome.UNREADABLE, None)
+            return Redriven(RedriveOutcome.UNREADABLE, None)
         redriven = await self._begin_anew(letter, owner)
         await self._sqs.delete_message(
             QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"]
@@ -160,7 +160,7 @@ class Redriving:
             if not condition_failed(error):
                 raise
             return _refused(letter, error.response["CancellationReasons"][0].get("Item"), now)
-        return Redriven(Outcome.REDRIVEN, letter, response_id)
+        return Redriven(RedriveOutcome.REDRIVEN, letter, response_id)
 
     def _replace(self, letter: DeadLetter, head: ResponseHead) -> Item:
         """The ledger's update, on the condition that the letter's response is the latest."""
@@ -185,20 +185,20 @@ class Redriving:
     async def _look_at(self, message: Item) -> Redriven:
         letter = _letter(message)
         if letter is None:
-            return Redriven(Outcome.UNREADABLE, None)
+            return Redriven(RedriveOutcome.UNREADABLE, None)
         request = {"TableName": self._ledger, "Key": _ledger_key(letter), "ConsistentRead": True}
         answer = await repeated(lambda: self._dynamodb.get_item(**request), _ignore_retry)
         entry, now = answer.get("Item"), self._wall_time()
         if alive(entry, now) and entry["response_id"] == text(letter.response_id):
-            return Redriven(Outcome.WOULD_BE_REDRIVEN, letter)
+            return Redriven(RedriveOutcome.WOULD_BE_REDRIVEN, letter)
         return _refused(letter, entry, now)
 
 
 def _refused(letter: DeadLetter, entry: Item | None, now: float) -> Redriven:
     """Why a message is not redriven, by its entry in the ledger."""
     if entry is not None and alive(entry, now):
-        return Redriven(Outcome.REDRIVEN_BEFORE, letter, entry["response_id"]["S"])
-    return Redriven(Outcome.EXPIRED, letter)
+        return Redriven(RedriveOutcome.REDRIVEN_BEFORE, letter, entry["response_id"]["S"])
+    return Redriven(RedriveOutcome.EXPIRED, letter)
 
 
 def _letter(message: Item) -> DeadLetter | None:

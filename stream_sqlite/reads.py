@@ -12,12 +12,12 @@ from typing import Any
 
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_sqlite.outcomes import Outcomes
-from evenflow.stream_sqlite.transactions import Call, Operation, T, Transactions, single
+from evenflow.stream_sqlite.transactions import Operation, StoreCall, T, Transactions, single
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingRead:
-    call: Call
+    call: StoreCall
     future: asyncio.Future[Any]
 
 
@@ -53,7 +53,7 @@ class Reads:
         if self._closed is not None:
             raise StoreUnavailable(self._closed)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put(_PendingRead(Call(single(operation)), future))
+        self._queue.put(_PendingRead(StoreCall(single(operation)), future))
         return await future
 
     def close(self, why: str | None = None) -> None:

@@ -31,7 +31,7 @@ _REFUSALS = (LeaseLost, NotAccepted, TenantChanged)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class StoreCall:
     """One call of an operation.
 
     Args:
@@ -67,7 +67,7 @@ class Transactions:
         self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
         self._synchronous = ""
 
-    def run(self, calls: Sequence[Call]) -> list[object]:
+    def run(self, calls: Sequence[StoreCall]) -> list[object]:
         """Run calls in one transaction, those of one operation together.
 
         Returns:
@@ -95,12 +95,12 @@ class Transactions:
         if self._connection is not None:
             self._connection.close()
 
-    def _commit(self, calls: Sequence[Call]) -> list[object]:
+    def _commit(self, calls: Sequence[StoreCall]) -> list[object]:
         connection = self._connection or self._open()
         self._synchronize(connection, durable=any(call.durable for call in calls))
         connection.execute(self._begin)
         try:
-            outcomes: dict[Call, object] = {}
+            outcomes: dict[StoreCall, object] = {}
             for operation, together in _by_operation(calls).items():
                 results = operation(connection, [call.argument for call in together])
                 outcomes |= zip(together, results, strict=True)
@@ -135,9 +135,9 @@ def _alone(
         return [refusal]
 
 
-def _by_operation(calls: Sequence[Call]) -> dict[JoinedOperation[Any, Any], list[Call]]:
+def _by_operation(calls: Sequence[StoreCall]) -> dict[JoinedOperation[Any, Any], list[StoreCall]]:
     """The calls in their order, those of one operation together at the first one's place."""
-    together: dict[JoinedOperation[Any, Any], list[Call]] = {}
+    together: dict[JoinedOperation[Any, Any], list[StoreCall]] = {}
     for call in calls:
         together.setdefault(call.operation, []).append(call)
     return together

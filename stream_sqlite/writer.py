@@ -14,12 +14,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from evenflow.stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
-from evenflow.stream_sqlite.transactions import Call, Transactions
+from evenflow.stream_sqlite.transactions import StoreCall, Transactions
 
 # The least number of deferrable writes in a batch; with more pending, a quarter of them.
 _LEAST_DEFERRABLE = 4
 
-Numbered = tuple[int, Call]
+Numbered = tuple[int, StoreCall]
 """A call, and the number by which its outcome is known."""
 
 
@@ -37,7 +37,7 @@ class WriteOrder:
     def __len__(self) -> int:
         return len(self._urgent) + len(self._deferrable)
 
-    def add(self, number: int, call: Call) -> None:
+    def add(self, number: int, call: StoreCall) -> None:
         """A call waits."""
         (self._urgent if call.urgent else self._deferrable).append((number, call))
 
@@ -49,7 +49,7 @@ class WriteOrder:
         return batch
 
 
-def serve(pipe: socket.socket, run: Callable[[Sequence[Call]], Sequence[object]]) -> None:
+def serve(pipe: socket.socket, run: Callable[[Sequence[StoreCall]], Sequence[object]]) -> None:
     """Answer calls until the pipe is closed and none waits.
 
     Raises:

@@ -20,7 +20,7 @@ from typing import Any
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_sqlite.outcomes import Outcomes
 from evenflow.stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
-from evenflow.stream_sqlite.transactions import A, Call, JoinedOperation, Operation, T, single
+from evenflow.stream_sqlite.transactions import A, JoinedOperation, Operation, StoreCall, T, single
 
 _logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Writes:
             raise StoreUnavailable(self._closed)
         if self._writer is None or self._writer.has_ended:
             self._writer = self._start()
-        return await self._writer.ask(Call(operation, argument, durable, urgent))  # type: ignore[no-any-return]
+        return await self._writer.ask(StoreCall(operation, argument, durable, urgent))  # type: ignore[no-any-return]
 
     def close(self, why: str | None = None) -> None:
         """Finish the operations that wait, and end the process.
@@ -135,7 +135,7 @@ class _Writer:
         self._loop.add_reader(self._pipe.fileno(), self._receive)
         self.has_ended = False
 
-    async def ask(self, call: Call) -> Any:
+    async def ask(self, call: StoreCall) -> Any:
         """The result of a call."""
         number = next(self._numbers)
         if not self._unsent:

@@ -13,7 +13,7 @@ from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
 _CLOSED, _OPEN = -1.0, inf
 
 
-class Kind(NamedTuple):
+class AnswerKind(NamedTuple):
     """What decides for many that wait whether they may begin.
 
     `goes_on`: whether it has begun before.
@@ -23,7 +23,7 @@ class Kind(NamedTuple):
     goes_on: bool
 
     @classmethod
-    def of(cls, generation: Generation) -> Kind:
+    def of(cls, generation: Generation) -> AnswerKind:
         """The kind of one that waits."""
         return cls(generation.upstream, goes_on=generation.stream.tokens > 0)
 
@@ -79,7 +79,7 @@ class Admission:
         """Whether it may begin."""
         if generation.held_until > self._now:
             return False
-        tenant, kind = generation.line.tenant, Kind.of(generation)
+        tenant, kind = generation.line.tenant, AnswerKind.of(generation)
         room = self._room(tenant, kind)
         if room <= 0 or room == _OPEN:
             return room > 0
@@ -88,11 +88,11 @@ class Admission:
         self._note_waiting(kind.upstream.limiter)
         return False
 
-    def closed(self, tenant: str, kind: Kind) -> bool:
+    def closed(self, tenant: str, kind: AnswerKind) -> bool:
         """Whether nothing of this kind may begin for a tenant."""
         return self._room(tenant, kind) <= 0
 
-    def _room(self, tenant: str, kind: Kind) -> float:
+    def _room(self, tenant: str, kind: AnswerKind) -> float:
         """The most service of an answer of this kind that may begin for a tenant."""
         upstream = kind.upstream
         if kind.goes_on:

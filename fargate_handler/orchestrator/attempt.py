@@ -19,7 +19,7 @@ from evenflow.stream_core.delivery.response_stream import ResponseFull, Response
 from evenflow.stream_core.delivery.token_allowance import tokens_in
 from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Kind, Part, is_of_call
 from evenflow.stream_core.session.tool_steps import ToolSteps
-from evenflow.stream_core.upstream.circuit_breaker import Call
+from evenflow.stream_core.upstream.circuit_breaker import UpstreamCall
 
 
 class ReplacingSink:
@@ -232,7 +232,7 @@ class SpokenRefusals:
 
 
 def tell(
-    call: Call, outcome: ModelFinish | EvenflowError, now: float, *, gave_tokens: bool
+    call: UpstreamCall, outcome: ModelFinish | EvenflowError, now: float, *, gave_tokens: bool
 ) -> None:
     """Tell the upstream's circuit breaker how an attempt ended.
 

@@ -12,8 +12,8 @@ from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.delivery.presence import (
-    Listener,
     Presence,
+    PresenceListener,
     Present,
     PresentReader,
     together,
@@ -26,7 +26,7 @@ from evenflow.stream_core.protocols.evenflow.session_init import seconds_of
 _logger = logging.getLogger(__name__)
 
 
-class _Watched:
+class _WatchedResponse:
     """A response with clients here that listen for its readers.
 
     Attributes:
@@ -92,7 +92,7 @@ class ClusterPresence:
         self._peers = peers
         self._responses = responses
         self._owner_at = owner_at
-        self._watched: dict[ResponseStream, _Watched] = {}
+        self._watched: dict[ResponseStream, _WatchedResponse] = {}
         # By response: the addresses of the tasks that copy it from this one, with how often.
         self._copied_at: dict[str, Counter[str]] = {}
         self._background = Background()
@@ -104,7 +104,7 @@ class ClusterPresence:
     def listen(
         self,
         stream: ResponseStream,
-        listener: Listener,
+        listener: PresenceListener,
         *,
         for_task: bool = False,
         shared: bool = False,
@@ -120,12 +120,12 @@ class ClusterPresence:
         """
         watched = self._watched.get(stream)
         if watched is None:
-            watched = self._watched[stream] = _Watched(self._context, stream)
+            watched = self._watched[stream] = _WatchedResponse(self._context, stream)
             stream.readers.listen(stream.response_id, watched)
             self._hear(watched)
         watched.presence.listen(listener, bounded=not for_task, shared=shared)
 
-    def leave(self, stream: ResponseStream, listener: Listener) -> None:
+    def leave(self, stream: ResponseStream, listener: PresenceListener) -> None:
         """Tell a listener nothing more. A second call changes nothing."""
         watched = self._watched.get(stream)
         if watched is not None:
@@ -157,7 +157,7 @@ class ClusterPresence:
         """Ask no more."""
         await self._background.aclose()
 
-    def _forget_unheard(self, watched: _Watched) -> bool:
+    def _forget_unheard(self, watched: _WatchedResponse) -> bool:
         stream = watched.stream
         unheard = not watched.presence.listened
         if unheard or self._responses.held(stream.response_id) is not stream:
@@ -169,7 +169,7 @@ class ClusterPresence:
             return True
         return False
 
-    def _hear(self, watched: _Watched) -> None:
+    def _hear(self, watched: _WatchedResponse) -> None:
         """Listen to those that there are to be peer_reported, and to no others."""
         peer_streams, wanted = watched.peer_streams, self._to_be_heard(watched)
         for address in peer_streams.keys() - wanted:
@@ -177,7 +177,7 @@ class ClusterPresence:
         for address in wanted - peer_streams.keys():
             peer_streams[address] = self._background.run(self._hear_task(watched, address))
 
-    def _to_be_heard(self, watched: _Watched) -> set[str]:
+    def _to_be_heard(self, watched: _WatchedResponse) -> set[str]:
         stream = watched.stream
         if stream.log.closed:
             return set()
@@ -187,7 +187,7 @@ class ClusterPresence:
         owner_at = self._owner_at(stream)
         return set() if owner_at is None else {owner_at}
 
-    async def _hear_task(self, watched: _Watched, address: str) -> None:
+    async def _hear_task(self, watched: _WatchedResponse, address: str) -> None:
         stream = watched.stream
         there = PeerResponse(address, stream.channel, stream.response_id)
         try:

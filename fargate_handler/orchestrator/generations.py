@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from evenflow.fargate_handler.orchestrator.admission import Admission, Kind
+from evenflow.fargate_handler.orchestrator.admission import Admission, AnswerKind
 from evenflow.fargate_handler.orchestrator.answer_metrics import AnswerMetrics
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
@@ -294,7 +294,7 @@ class Generations:
         # Who had a place comes before all that its sender has asked since.
         had_one = generation.begun
         wanted_by = generation.stream.created_at if had_one else generation.wanted_by
-        self._queue.put(generation.line, generation, wanted_by, Kind.of(generation))
+        self._queue.put(generation.line, generation, wanted_by, AnswerKind.of(generation))
         self._waiting[generation.stream.response_id] = generation
         self._look_when_open(generation)
 

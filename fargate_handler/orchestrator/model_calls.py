@@ -43,8 +43,8 @@ from evenflow.stream_core.delivery.response_stream import ResponseFull, Response
 from evenflow.stream_core.log.entries import NotAPart
 from evenflow.stream_core.session.token_estimate import estimated_tokens
 from evenflow.stream_core.session.tool_steps import ToolSteps, tool_steps
-from evenflow.stream_core.upstream.circuit_breaker import Call, CircuitOpen, Sender
-from evenflow.stream_core.upstream.rejection_backoff import Question
+from evenflow.stream_core.upstream.circuit_breaker import CircuitOpen, Sender, UpstreamCall
+from evenflow.stream_core.upstream.rejection_backoff import RejectedCall
 
 _logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class ModelCalls:
         self.held_until = -inf
         """The time before which its model's server accepts no call for it, in seconds."""
         self._running: asyncio.Task[ModelFinish] | None = None
-        self._call: Call | None = None
+        self._call: UpstreamCall | None = None
         self._overdue: UpstreamTimeout | None = None
         self._watch = ModelWatch(stream, limits, monotonic())
         self._steps = tool_steps(())
@@ -250,12 +250,12 @@ class ModelCalls:
             )
 
     @property
-    def _question(self) -> Question:
+    def _question(self) -> RejectedCall:
         stream = self._stream
         # The id of a program's whole request is the same each time that it is sent.
         whole = self._kind.brings_conversation and self._kind.read_by_program
         text = stream.message_id if whole else (stream.channel, stream.message_id)
-        return Question(self._sender, text, stream.response_id)
+        return RejectedCall(self._sender, text, stream.response_id)
 
     def _failed(self, error: EvenflowError) -> None:
         self._on_failure(error)

@@ -18,7 +18,7 @@ from evenflow.stream_core.tenants.tenant_activity import Activity
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from evenflow.stream_core.upstream.node_reports import (
     KEPT_SECONDS,
-    ModelCalls,
+    ModelCallReport,
     NodeReport,
     NodeReports,
 )
@@ -196,10 +196,10 @@ class NodeExchange:
             activity=activity,
         )
 
-    def _calls(self) -> Mapping[str, ModelCalls]:
+    def _calls(self) -> Mapping[str, ModelCallReport]:
         wanted = self._generations.wanted()
         return {
-            name: ModelCalls(
+            name: ModelCallReport(
                 running=limiter.running,
                 answered=limiter.answered,
                 prompts=limiter.prompt_tokens,

@@ -29,8 +29,8 @@ from evenflow.fargate_handler.settings.environment import (
     meant_variables,
 )
 from evenflow.fargate_handler.settings.model_settings import (
+    ContentFilterSettings,
     DemoSettings,
-    FilterSettings,
     ModelSettings,
 )
 from evenflow.fargate_handler.settings.server_settings import ServerSettings
@@ -62,7 +62,7 @@ class HandlerSettings(
     AccessSettings,
     StoreSettings,
     DemoSettings,
-    FilterSettings,
+    ContentFilterSettings,
     ModelSettings,
     ServerSettings,
     Limits,

@@ -240,7 +240,7 @@ class ModelSettings(BaseModel):
         return parse_models(self.models) or {self.own_model_name: ""}
 
 
-class FilterSettings(BaseModel):
+class ContentFilterSettings(BaseModel):
     """What becomes of answers that content filters would change."""
 
     filtering: Literal["off", "hold", "retract"] = Field(

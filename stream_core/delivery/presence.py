@@ -53,7 +53,7 @@ def together(parts: Iterable[Present]) -> Present:
     return Present(tuple(readers[:MAX_NAMED_READERS]), count)
 
 
-class Listener(Protocol):
+class PresenceListener(Protocol):
     """Receives presence. Its methods must not wait or raise."""
 
     def present(self, response_id: str, present: Present) -> None:
@@ -86,7 +86,7 @@ class Presence:
         self._monotonic = monotonic
         self._most = most_listeners
         # By listener: whether it comes by a share.
-        self._listeners: dict[Listener, bool] = {}
+        self._listeners: dict[PresenceListener, bool] = {}
         self._published: Present | None = None
         self._published_at = 0.0
         self._waiting = False
@@ -96,7 +96,9 @@ class Presence:
         """Whether there is a listener."""
         return bool(self._listeners)
 
-    def listen(self, listener: Listener, *, bounded: bool = True, shared: bool = False) -> None:
+    def listen(
+        self, listener: PresenceListener, *, bounded: bool = True, shared: bool = False
+    ) -> None:
         """Notify this listener of the readers, now and on each change. A second call repeats it.
 
         Args:
@@ -119,7 +121,7 @@ class Presence:
         self._listeners[listener] = shared
         listener.present(self._response_id, now)
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: PresenceListener) -> None:
         """Remove a listener. A second call changes nothing."""
         self._listeners.pop(listener, None)
 

@@ -11,7 +11,7 @@ from evenflow.stream_core.bounds.shares import EIGHTH
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 from evenflow.stream_core.delivery.delta_encoder import Encoder, SharedEncoder
 from evenflow.stream_core.delivery.paced_cursor import Reader
-from evenflow.stream_core.delivery.presence import Listener, Presence, present_readers
+from evenflow.stream_core.delivery.presence import Presence, PresenceListener, present_readers
 
 MAX_DIRECT_READERS = 256
 """More readers than this are called by `call_many`. To call 256 takes about a fifth of a slot."""
@@ -120,7 +120,7 @@ class ResponseReaders(dict[Reader, float]):
             self._encoders = {**self._encoders, key: SharedEncoder(make())}
         return cast("Encoder", self._encoders[key])  # it writes the same
 
-    def listen(self, response_id: str, listener: Listener) -> None:
+    def listen(self, response_id: str, listener: PresenceListener) -> None:
         """Notify a listener of the readers, now and on each change."""
         if self.presence is None:
             self.presence = Presence(

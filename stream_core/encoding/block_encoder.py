@@ -15,7 +15,7 @@ from evenflow.stream_core.log.entries import Part
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
 
 
-class Place(NamedTuple):
+class BlockPlace(NamedTuple):
     """The entries of an event: `first` to `last`. `epoch` is that of the last one.
 
     With the event, the reader has everything up to `last`. Before any entry both are -1.
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 WriteDelta = Callable[[str, int, int], bytes]
-"""Writes more text of one block. The other two are the `first` and the `last` of its `Place`."""
+"""Writes more text of one block. The numbers are the `first` and `last` of its `BlockPlace`."""
 
 
 class BlockObjects(Protocol):
@@ -36,10 +36,10 @@ class BlockObjects(Protocol):
     resets: bool
     """Whether the protocol can drop the blocks so far: `reset`."""
 
-    def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
+    def opening(self, place: BlockPlace, open_blocks: tuple[Block, ...]) -> bytes:
         """Before everything else. `open_blocks` had begun before the reader's place."""
 
-    def begin(self, place: Place, block: Block) -> bytes:
+    def begin(self, place: BlockPlace, block: Block) -> bytes:
         """A block begins."""
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
@@ -48,16 +48,16 @@ class BlockObjects(Protocol):
         Requested when the block has begun, and again for each `epoch` that continues it.
         """
 
-    def end(self, place: Place, block: Block) -> bytes:
+    def end(self, place: BlockPlace, block: Block) -> bytes:
         """A block ends."""
 
-    def value(self, place: Place, part: Part, block: Block | None) -> bytes:
+    def value(self, place: BlockPlace, part: Part, block: Block | None) -> bytes:
         """A result, or data. `block` is the open text or reasoning, if there is one."""
 
-    def reset(self, place: Place) -> bytes:
+    def reset(self, place: BlockPlace) -> bytes:
         """Drop the blocks so far: others follow. Called only where `resets`."""
 
-    def finish(self, place: Place, stream: ResponseStream) -> bytes:
+    def finish(self, place: BlockPlace, stream: ResponseStream) -> bytes:
         """The end of the answer, behind the ends of its blocks.
 
         Raises:
@@ -114,7 +114,7 @@ class BlockEncoder:
         self._read(AppendedContents(stream.log, point.next_index, most))
         self._blocks = blocks(slice_of(stream.log.entries[: point.next_index], 0).standing)
         last = point.next_index - 1
-        place = Place(last, last, self.epoch)
+        place = BlockPlace(last, last, self.epoch)
         self.opening = objects.opening(place, tuple(self._blocks.open))
 
     @property
@@ -210,7 +210,7 @@ class BlockEncoder:
             return b""
         self._contents.check_whole()
         last = self.cursor.after
-        place = Place(last, last, self.epoch)
+        place = BlockPlace(last, last, self.epoch)
         if released := self._blocks.release():  # also if the answer ends with an error
             return b"".join([self._write(place, event) for event in released])
         final = self._objects.finish(place, self._stream)
@@ -218,7 +218,7 @@ class BlockEncoder:
         ends = [self._write(place, event) for event in self._blocks.end()]
         return b"".join([*ends, final])
 
-    def _write(self, place: Place, event: BlockEvent) -> bytes:
+    def _write(self, place: BlockPlace, event: BlockEvent) -> bytes:
         objects = self._objects
         if isinstance(event, Delta):
             return self._writer_of(event.block, place.epoch)(event.text, place.first, place.last)
@@ -228,6 +228,6 @@ class BlockEncoder:
             return objects.end(place, event.block)
         return objects.value(place, event.part, event.block)
 
-    def _place(self) -> Place:
+    def _place(self) -> BlockPlace:
         cursor = self.cursor
-        return Place(cursor.first, cursor.last, self._stream.log.epoch_at(cursor.last))
+        return BlockPlace(cursor.first, cursor.last, self._stream.log.epoch_at(cursor.last))

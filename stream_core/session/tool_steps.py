@@ -76,7 +76,7 @@ def tool_steps(entries: Sequence[LogEntry]) -> ToolSteps:
 
 
 @dataclass(slots=True)
-class _Call:
+class _StepCall:
     id: str
     name: str
     arguments: list[str] = field(default_factory=list)
@@ -103,7 +103,7 @@ class _Step:
     text: list[str] = field(default_factory=list)
     returned: list[_Thought | Fields] = field(default_factory=list)
     call_fields: dict[int, Fields] = field(default_factory=dict)
-    calls: dict[int, _Call] = field(default_factory=dict)
+    calls: dict[int, _StepCall] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
 
     def add(self, content: Content) -> None:
@@ -120,7 +120,7 @@ class _Step:
             else:
                 self.returned.append(allowed(fields))
         elif content.kind is Kind.CALL:
-            self.calls[content.call] = _Call(content.id, content.name)
+            self.calls[content.call] = _StepCall(content.id, content.name)
         elif content.kind is Kind.ARGUMENTS and content.call in self.calls:
             self.calls[content.call].arguments.append(content.text)
         elif content.kind is Kind.RESULT:

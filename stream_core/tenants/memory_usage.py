@@ -18,7 +18,7 @@ class _Used:
 
 
 @dataclass(slots=True)
-class _Account:
+class _AccountUsage:
     """All of one tenant.
 
     Args:
@@ -51,7 +51,7 @@ class MemoryUsageStore:
     """
 
     def __init__(self, kept_seconds: float = KEPT_SECONDS) -> None:
-        self._accounts: defaultdict[str, _Account] = defaultdict(_Account)
+        self._accounts: defaultdict[str, _AccountUsage] = defaultdict(_AccountUsage)
         self._kept_seconds = kept_seconds
 
     async def reserve(self, ask: Ask) -> str | None:
@@ -114,7 +114,7 @@ class MemoryUsageStore:
         used = self._accounts[tenant].used.values()
         return [each.record for each in used if each.record.day == day]
 
-    def _forget_old(self, account: _Account, now: float) -> None:
+    def _forget_old(self, account: _AccountUsage, now: float) -> None:
         """Forget the oldest records, which are first."""
         while account.used:
             response_id, oldest = next(iter(account.used.items()))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import NamedTuple, Self, TypeVar
 
-from evenflow.stream_core.upstream.node_reports import ModelCalls, NodeReport
+from evenflow.stream_core.upstream.node_reports import ModelCallReport, NodeReport
 
 K = TypeVar("K")
 
-_NO_CALLS = ModelCalls()
+_NO_CALLS = ModelCallReport()
 # Sums of fractions that should be whole may be a little less.
 _ROUNDING = 1e-6
 # The least share of a node whose tenants want little, as a part of an equal share: for requests

@@ -179,7 +179,7 @@ class CircuitBreaker:
         )
         return max(seconds, default=0.0)
 
-    def call(self, sender: Sender, now: float) -> Call:
+    def call(self, sender: Sender, now: float) -> UpstreamCall:
         """Begin a call.
 
         Raises:
@@ -190,16 +190,16 @@ class CircuitBreaker:
         self._number += 1
         breakers = [(group, self._known(group)) for group, _ in _groups(sender)]
         states = {group: breaker.begin(now) if breaker else 0 for group, breaker in breakers}
-        return Call(self, sender, self._number, states)
+        return UpstreamCall(self, sender, self._number, states)
 
-    def answers(self, call: Call) -> None:
+    def answers(self, call: UpstreamCall) -> None:
         """A call begins to get an answer."""
         self._answered = max(self._answered, call.number)
         for group, state in call.states.items():
             if breaker := self._known(group):
                 call.states[group] = breaker.answers(state)
 
-    def succeeded(self, call: Call) -> None:
+    def succeeded(self, call: UpstreamCall) -> None:
         """A call was answered to its end."""
         self._answered = max(self._answered, call.number)
         for group, state in call.states.items():
@@ -208,13 +208,13 @@ class CircuitBreaker:
                 if breaker.is_as_new:
                     del self._by_length[len(group)][group]
 
-    def failed(self, call: Call, now: float) -> None:
+    def failed(self, call: UpstreamCall, now: float) -> None:
         """A call has failed, by the upstream's fault."""
         for group, member in _groups(call.sender):
             breaker = self._known(group) or self._new(group)
             breaker.failed(call.states[group], member, now, self._number)
 
-    def withdrawn(self, call: Call, now: float) -> None:
+    def withdrawn(self, call: UpstreamCall, now: float) -> None:
         """A call ended, and that says nothing about the upstream."""
         for group, state in call.states.items():
             if breaker := self._known(group):
@@ -240,7 +240,7 @@ def _groups(sender: Sender) -> Iterator[tuple[Sender, str | None]]:
         yield sender[:length], member
 
 
-class Call:
+class UpstreamCall:
     """One call of an upstream. Its end is reported once: `succeeded`, `failed` or `withdrawn`.
 
     Args:

@@ -11,7 +11,7 @@ from evenflow.stream_core.upstream.aimd_limit import AIMDLimit
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from evenflow.stream_core.upstream.first_token_latency import FirstToken
 from evenflow.stream_core.upstream.prefill_window import PrefillWindow
-from evenflow.stream_core.upstream.rejection_backoff import Paused, Question, RejectionBackoff
+from evenflow.stream_core.upstream.rejection_backoff import Paused, RejectedCall, RejectionBackoff
 
 K = TypeVar("K", bound=Hashable)
 
@@ -174,7 +174,7 @@ class ConcurrencyLimiter:
         now: float,
         began_at: float,
         retry_after: float | None,
-        question: Question | None = None,
+        question: RejectedCall | None = None,
     ) -> float:
         """Learn from the rejection of a call that runs. The arguments are the backoff's.
 

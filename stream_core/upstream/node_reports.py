@@ -13,7 +13,7 @@ KEPT_SECONDS = 10.0
 """How long a report is kept after it was written. A node without one has left, or is idle."""
 
 
-class ModelCalls(BaseModel):
+class ModelCallReport(BaseModel):
     """One node's calls of one model.
 
     Args:
@@ -51,7 +51,7 @@ class NodeReport(BaseModel):
 
     node: str = Field(alias="task")
     requests: Mapping[str, int] = Field(default={}, alias="asked")
-    calls: Mapping[str, ModelCalls] = {}
+    calls: Mapping[str, ModelCallReport] = {}
     activity: Mapping[str, Mapping[str, int | float]] = {}
 
     @classmethod

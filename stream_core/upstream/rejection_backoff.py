@@ -22,7 +22,7 @@ _COUNTED_PAUSES, _SHORTEST_SECONDS = 2.0, 1.0
 _KNOWN_SECONDS, _MOST_KNOWN = 60.0, 256
 
 
-class Question(NamedTuple):
+class RejectedCall(NamedTuple):
     """The question of a rejected call.
 
     Attributes:
@@ -111,7 +111,7 @@ class RejectionBackoff:
         now: float,
         began_at: float,
         retry_after: float | None,
-        question: Question | None = None,
+        question: RejectedCall | None = None,
         *,
         concurrent: bool = False,
         on_other_nodes: bool = False,
@@ -152,7 +152,7 @@ class RejectionBackoff:
         return float(min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(doublings, 8)))
 
     def _scope(
-        self, question: Question | None, pause: float, now: float, *, at_limit: bool
+        self, question: RejectedCall | None, pause: float, now: float, *, at_limit: bool
     ) -> Paused:
         if question is None:
             return Paused.ALL

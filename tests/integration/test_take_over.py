@@ -14,7 +14,7 @@ import pytest
 from aiobotocore.session import get_session
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.stream_aws.redriving import Outcome, Redriven, Redriving
+from evenflow.stream_aws.redriving import Redriven, RedriveOutcome, Redriving
 from evenflow.stream_aws.response_items import is_chunk, is_head, read_chunk, read_head
 from evenflow.stream_core.stores.response_store import Chunk, ResponseHead
 from tests.integration.answer import Answer
@@ -381,7 +381,7 @@ async def test_a_message_that_loses_three_tasks_is_put_aside_and_can_be_redriven
     assert attributes["Attributes"]["ApproximateNumberOfMessages"] == "1"
 
     (letter,) = await _redriven(aws_deployment, queue)
-    assert letter.outcome is Outcome.REDRIVEN
+    assert letter.outcome is RedriveOutcome.REDRIVEN
     redriven = await there.post("m1", None, text)
     assert redriven.status == 202
     assert redriven.json["response_id"] != response_id

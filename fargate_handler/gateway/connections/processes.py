@@ -81,7 +81,7 @@ def listening_socket(
     return listening
 
 
-class Place(BaseModel):
+class ProcessPlace(BaseModel):
     """Which of several processes this one is.
 
     Args:
@@ -227,7 +227,7 @@ class Siblings:
         page: reads the metrics of the process at an address.
     """
 
-    def __init__(self, place: Place, page: Callable[[str], Awaitable[bytes]]) -> None:
+    def __init__(self, place: ProcessPlace, page: Callable[[str], Awaitable[bytes]]) -> None:
         self._place = place
         self._page = page
 

@@ -29,7 +29,7 @@ from evenflow.stream_core.base.errors import (
     NotFound,
 )
 from evenflow.stream_core.delivery.paced_cursor import Pace
-from evenflow.stream_core.delivery.presence import Listener
+from evenflow.stream_core.delivery.presence import PresenceListener
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.http.http_contract import internal_error
 from evenflow.stream_core.log.response_log import ResumePoint, resume_point
@@ -61,7 +61,7 @@ _ENTRY_BYTES = 4 * VALUE_BYTES
 """The work of reading a message or tool in a payload: it has at least four JSON values."""
 
 
-class CommandingClient(ReadingClient, Listener, Protocol):
+class CommandingClient(ReadingClient, PresenceListener, Protocol):
     """A client's connection, as commands see it."""
 
     readers: ClientReaders

@@ -76,9 +76,9 @@ class PresenceEndpoint:
         return stream
 
     @contextmanager
-    def _listening(self, stream: ResponseStream, request: web.Request) -> Iterator[_Listener]:
+    def _listening(self, stream: ResponseStream, request: web.Request) -> Iterator[_PresenceQueue]:
         scope = request.query.get(READERS_OF_TASK)
-        listener, presence = _Listener(), self._context.orchestrator.presence
+        listener, presence = _PresenceQueue(), self._context.orchestrator.presence
         if scope == "here":
             stream.readers.listen(stream.response_id, listener)
         else:
@@ -95,7 +95,7 @@ class PresenceEndpoint:
         self,
         request: web.Request,
         stream: ResponseStream,
-        listener: _Listener,
+        listener: _PresenceQueue,
         answer: web.StreamResponse,
         beat: float,
     ) -> None:
@@ -123,7 +123,7 @@ class PresenceEndpoint:
                 return  # it has no reader here any more, so it is no longer copied
 
 
-class _Listener:
+class _PresenceQueue:
     """A listener of presence. It keeps only the newest list of readers."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from evenflow.infra.constructs.variables import limit_variables
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 
 
-class KeyRotation(PythonFunction):
+class KeyRotationFunction(PythonFunction):
     """The function and its schedule. Nobody is logged out, since old keys go on verifying."""
 
     def __init__(
@@ -141,9 +141,9 @@ class UpkeepFunctions(Construct):
         usage_arn: BucketArn,
     ) -> None:
         super().__init__(scope, construct_id)
-        KeyRotation(
+        KeyRotationFunction(
             self,
-            "KeyRotation",
+            "KeyRotationFunction",
             settings=settings,
             signing_keys=data.secrets.signing_keys,
             key=data.key,

@@ -15,7 +15,7 @@ import orjson
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.answer_end import end_by_calls, pending_calls
-from evenflow.stream_core.encoding.block_encoder import Place, WriteDelta
+from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Begin, Block, BlockEvent, Blocks, Value
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Content, Kind, Part
@@ -72,14 +72,14 @@ class AgUiEvents:
             for event in blocks.take(content):
                 self._record(event)
 
-    def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
+    def opening(self, place: BlockPlace, open_blocks: tuple[Block, ...]) -> bytes:
         """The beginning of the run, and of the blocks that are open where the client begins."""
         started = _event({"type": "RUN_STARTED", **self._run}, place)
         if self._has_own and place.last < 0:
             started += self._snapshot()
         return started + b"".join(self._began(block) for block in open_blocks)
 
-    def begin(self, place: Place, block: Block) -> bytes:
+    def begin(self, place: BlockPlace, block: Block) -> bytes:
         """A block begins."""
         self._record(Begin(block))
         return self._began(block, place if block.kind is Kind.CALL else None)
@@ -93,7 +93,7 @@ class AgUiEvents:
             b"id: %d%b%b%b%d%b" % (last, prefix, orjson.dumps(text), _CURSOR, last, suffix)
         )
 
-    def end(self, place: Place, block: Block) -> bytes:
+    def end(self, place: BlockPlace, block: Block) -> bytes:
         """A block ends."""
         self._open.pop(block.number, None)
         if block.kind is Kind.CALL:
@@ -109,7 +109,7 @@ class AgUiEvents:
         end_event = _event({"type": "REASONING_MESSAGE_END", **identity})
         return sealed_event + end_event + _event({"type": "REASONING_END", **identity})
 
-    def value(self, place: Place, part: Part, block: Block | None) -> bytes:
+    def value(self, place: BlockPlace, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
         self._record(Value(part, block))
         if part.kind is Kind.RESULT:
@@ -126,13 +126,13 @@ class AgUiEvents:
             return _event({"type": "STATE_DELTA", "delta": value}, place)
         return _event({"type": "CUSTOM", "name": part.name, "value": value}, place)
 
-    def reset(self, place: Place) -> bytes:
+    def reset(self, place: BlockPlace) -> bytes:
         """The current conversation, without this answer."""
         ends = b"".join(self.end(place, block) for block in [*self._open.values()])
         self._results = 0
         return ends + self._snapshot()
 
-    def finish(self, place: Place, stream: ResponseStream) -> bytes:
+    def finish(self, place: BlockPlace, stream: ResponseStream) -> bytes:
         """The end of the run.
 
         Raises:
@@ -170,7 +170,7 @@ class AgUiEvents:
     def _is_own(self, message: dict[str, Any]) -> bool:
         return str(message.get("id", "")).startswith(self._response_id)
 
-    def _began(self, block: Block, place: Place | None = None) -> bytes:
+    def _began(self, block: Block, place: BlockPlace | None = None) -> bytes:
         self._open[block.number] = block
         message_id = self._ids[block.number]
         if block.kind is Kind.CALL:
@@ -229,7 +229,7 @@ def _usage_object(usage: dict[str, int]) -> dict[str, int]:
     return {_USAGE[name]: count for name, count in usage.items()} | {"totalTokens": total}
 
 
-def _event(event: dict[str, Any], place: Place | None = None) -> bytes:
+def _event(event: dict[str, Any], place: BlockPlace | None = None) -> bytes:
     if place is None:
         return b"data: %b\n\n" % orjson.dumps(event)
     cursor = event_id(place.last, place.epoch)

@@ -14,7 +14,7 @@ import orjson
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.answer_end import end_by_calls
-from evenflow.stream_core.encoding.block_encoder import Place, WriteDelta
+from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
 from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Kind, Part
@@ -47,7 +47,7 @@ class UIMessageChunks:
         self._message_id = message_id
         self._afresh = afresh
 
-    def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
+    def opening(self, place: BlockPlace, open_blocks: tuple[Block, ...]) -> bytes:
         """The first chunks. A client that resumes in the middle has them."""
         if place.last >= 0:
             return b""
@@ -58,7 +58,7 @@ class UIMessageChunks:
             start["messageId"] = self._message_id
         return _event(start) + _event({"type": "start-step"})
 
-    def begin(self, place: Place, block: Block) -> bytes:
+    def begin(self, place: BlockPlace, block: Block) -> bytes:
         """A block begins."""
         if block.kind is Kind.CALL:
             call = {"type": "tool-input-start", "toolCallId": block.id, "toolName": block.name}
@@ -71,14 +71,14 @@ class UIMessageChunks:
         prefix = b"%b\ndata: %b" % (rest_of_id(epoch), _before_delta(block))
         return lambda text, _, last: b"id: %d%b%b}\n\n" % (last, prefix, orjson.dumps(text))
 
-    def end(self, place: Place, block: Block) -> bytes:
+    def end(self, place: BlockPlace, block: Block) -> bytes:
         """A block ends."""
         if block.kind is Kind.CALL:
             return _event(made_call(block) | provider_metadata(block), place)
         end = {"type": f"{TYPES[block.kind]}-end", "id": str(block.number)}
         return _event(end | (provider_metadata(block) if block.extra else {}))
 
-    def value(self, place: Place, part: Part, block: Block | None) -> bytes:
+    def value(self, place: BlockPlace, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
         if part.kind is Kind.RESULT:
             result = {
@@ -97,11 +97,11 @@ class UIMessageChunks:
         identity = {"id": part.id} if part.id else {}
         return _event({"type": f"data-{part.name}"} | identity | {"data": value}, place)
 
-    def reset(self, place: Place) -> bytes:
+    def reset(self, place: BlockPlace) -> bytes:
         """Retract the answer so far."""
         return _event({"type": "reset-step"})
 
-    def finish(self, place: Place, stream: ResponseStream) -> bytes:
+    def finish(self, place: BlockPlace, stream: ResponseStream) -> bytes:
         """The end of the answer.
 
         Raises:
@@ -158,10 +158,10 @@ def tool_output(text: str) -> Any:
         return text
 
 
-def _id(place: Place) -> bytes:
+def _id(place: BlockPlace) -> bytes:
     return event_id(place.last, place.epoch).encode()
 
 
-def _event(chunk: dict[str, Any], place: Place | None = None) -> bytes:
+def _event(chunk: dict[str, Any], place: BlockPlace | None = None) -> bytes:
     data = b"data: %b\n\n" % orjson.dumps(chunk)
     return data if place is None else b"id: %b\n%b" % (_id(place), data)

@@ -10,7 +10,7 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.answer_end import end_by_calls
-from evenflow.stream_core.encoding.block_encoder import Place, WriteDelta
+from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Begin, Block, Value
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
@@ -117,7 +117,7 @@ class AnthropicObjects:
 
     # -- events ------------------------------------------------------------------------------------
 
-    def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
+    def opening(self, place: BlockPlace, open_blocks: tuple[Block, ...]) -> bytes:
         """The beginning of the message. Empty for a client that resumes in the middle."""
         self._numbers = {block.number: block.number - self._hidden_blocks for block in open_blocks}
         if place.last >= 0:
@@ -125,7 +125,7 @@ class AnthropicObjects:
         message = self._message([], None) | {"usage": _usage(None)}
         return _event(b"message_start", {"message": message})
 
-    def begin(self, place: Place, block: Block) -> bytes:
+    def begin(self, place: BlockPlace, block: Block) -> bytes:
         """A block begins."""
         if not self._is_visible(block):
             self._hidden_blocks += 1
@@ -147,7 +147,7 @@ class AnthropicObjects:
             b"event: content_block_delta\nid: %d%b%b}}\n\n" % (last, prefix, orjson.dumps(text))
         )
 
-    def end(self, place: Place, block: Block) -> bytes:
+    def end(self, place: BlockPlace, block: Block) -> bytes:
         """A block ends."""
         if not self._is_visible(block):
             return b""
@@ -163,7 +163,7 @@ class AnthropicObjects:
         ]
         return b"".join([*events, _event(b"content_block_stop", {"index": number}, place)])
 
-    def value(self, place: Place, part: Part, block: Block | None) -> bytes:
+    def value(self, place: BlockPlace, part: Part, block: Block | None) -> bytes:
         """A citation of a text. Other values have no event in this API, or are in other ones."""
         citation = None if block is None else _citation(part, block)
         if block is None or citation is None:
@@ -172,11 +172,11 @@ class AnthropicObjects:
         fields = {"index": self._numbers[block.number], "delta": delta}
         return _event(b"content_block_delta", fields, place)
 
-    def reset(self, place: Place) -> bytes:
+    def reset(self, place: BlockPlace) -> bytes:
         """Never called: this API can't take anything back."""
         raise NotImplementedError(place)
 
-    def finish(self, place: Place, stream: ResponseStream) -> bytes:
+    def finish(self, place: BlockPlace, stream: ResponseStream) -> bytes:
         """The events at the end of the answer: its stop reason, and the end itself."""
         del place
         check_completed(stream)
@@ -203,13 +203,13 @@ class AnthropicObjects:
         }
 
 
-def _event(kind: bytes, fields: dict[str, Any], place: Place | None = None) -> bytes:
+def _event(kind: bytes, fields: dict[str, Any], place: BlockPlace | None = None) -> bytes:
     line = b"id: %b\n" % _id(place) if place is not None else b""
     data = orjson.dumps({"type": kind.decode()} | fields)
     return b"event: %b\n%bdata: %b\n\n" % (kind, line, data)
 
 
-def _id(place: Place) -> bytes:
+def _id(place: BlockPlace) -> bytes:
     return event_id(place.last, place.epoch).encode()
 
 

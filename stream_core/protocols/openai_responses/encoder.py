@@ -9,7 +9,7 @@ import orjson
 
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.encoding.block_encoder import Place, WriteDelta
+from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.log.entries import Kind, Part
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
@@ -144,18 +144,18 @@ class ResponseEvents:
         self._last_seen = after
         self._raises = raises
         self._last = max(after, 0)
-        self._closing: tuple[Place, str] | None = None
+        self._closing: tuple[BlockPlace, str] | None = None
         self._closed = 0
-        self._raised: tuple[Place, ResponseStream] | None = None
+        self._raised: tuple[BlockPlace, ResponseStream] | None = None
 
-    def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
+    def opening(self, place: BlockPlace, open_blocks: tuple[Block, ...]) -> bytes:
         """The first events of a response. A reader that has some events has these."""
         fields = {"response": self._about.begun()}
         return self._write_event("response.created", number(-1, 1, 0), fields) + self._write_event(
             "response.in_progress", number(-1, 1, 1), fields
         )
 
-    def begin(self, place: Place, block: Block) -> bytes:
+    def begin(self, place: BlockPlace, block: Block) -> bytes:
         """An item begins, and its part."""
         at = number(place.first, place.epoch, 0)
         response = self._about.response
@@ -190,7 +190,7 @@ class ResponseEvents:
 
         return write
 
-    def end(self, place: Place, block: Block) -> bytes:
+    def end(self, place: BlockPlace, block: Block) -> bytes:
         """An item ends, and its part."""
         status = "completed" if self._closing is None else self._closing[1]
         item = {
@@ -223,7 +223,7 @@ class ResponseEvents:
             ),
         )
 
-    def value(self, place: Place, part: Part, block: Block | None) -> bytes:
+    def value(self, place: BlockPlace, part: Part, block: Block | None) -> bytes:
         """A source of the text. Other values are in the item at its end, or not sent."""
         if block is None or block.kind is not Kind.TEXT or part.kind is not Kind.DATA:
             return b""
@@ -235,11 +235,11 @@ class ResponseEvents:
         at = number(place.last, place.epoch, Rank.DELTA)
         return self._write_event("response.output_text.annotation.added", at, fields)
 
-    def reset(self, place: Place) -> bytes:
+    def reset(self, place: BlockPlace) -> bytes:
         """Not called: these clients can't take anything back."""
         raise NotImplementedError
 
-    def finish(self, place: Place, stream: ResponseStream) -> bytes:
+    def finish(self, place: BlockPlace, stream: ResponseStream) -> bytes:
         """The last event: how the response ended, with all of it.
 
         Raises:
@@ -250,7 +250,7 @@ class ResponseEvents:
             check_completed(stream)
         return self._final(place, stream)
 
-    def _final(self, place: Place, stream: ResponseStream) -> bytes:
+    def _final(self, place: BlockPlace, stream: ResponseStream) -> bytes:
         whole = self._about.at_present(stream)
         status = status_of(stream)
         self._closing = (place, "completed" if status == "completed" else "incomplete")
@@ -269,7 +269,9 @@ class ResponseEvents:
             )
         return error_event(self._framing, error, self._last)
 
-    def _ending(self, place: Place, events: tuple[tuple[Rank, str, dict[str, Any]], ...]) -> bytes:
+    def _ending(
+        self, place: BlockPlace, events: tuple[tuple[Rank, str, dict[str, Any]], ...]
+    ) -> bytes:
         """Events at the end of a block: in their ranks, or counted after the last entry."""
         written_events = []
         for rank, event, data in events:

@@ -8,12 +8,14 @@ import pytest
 
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.tenant_activity import Activity
-from evenflow.stream_core.upstream.node_reports import ModelCalls, NodeReport
+from evenflow.stream_core.upstream.node_reports import ModelCallReport, NodeReport
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores, Nodes
 from tests.integration.stores.stores import NOW
 
-BUSY = ModelCalls(running=9, answered=4, prompts=1_200, wanted={"acme": 70, "b.2": 1}, limit=32)
+BUSY = ModelCallReport(
+    running=9, answered=4, prompts=1_200, wanted={"acme": 70, "b.2": 1}, limit=32
+)
 ACTIVITY = Activity("acme", "a", 12.5, 3, 40, 50, 2, 7, 8.5)
 REPORT = NodeReport(
     node="a",
@@ -40,7 +42,7 @@ async def test_what_a_node_publishes_all_read(nodes: Nodes) -> None:
 async def test_a_later_report_replaces_the_earlier_one_of_its_node_alone(nodes: Nodes) -> None:
     one, other = nodes
     await one.publish(REPORT, NOW)
-    theirs = NodeReport(node="b", calls={"m": ModelCalls(running=1)})
+    theirs = NodeReport(node="b", calls={"m": ModelCallReport(running=1)})
     await other.publish(theirs, NOW)
     later = NodeReport(node="a")
     await one.publish(later, NOW + 1)
@@ -74,7 +76,7 @@ def test_what_another_version_has_added_is_left_out_and_what_it_lacks_is_nothing
         '"activity": {"t": {"requests": 3, "newest": 4}}}'
     )
     report = NodeReport.from_text(text)
-    assert report.calls == {"m": ModelCalls(running=2)}
+    assert report.calls == {"m": ModelCallReport(running=2)}
     assert report.activity_of("t") == Activity("t", "a", requests=3)
 
 

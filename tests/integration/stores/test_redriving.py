@@ -12,7 +12,7 @@ import pytest
 from aiobotocore.session import AioSession
 
 from evenflow.stream_aws.redrive import main
-from evenflow.stream_aws.redriving import Outcome, Redriven, Redriving
+from evenflow.stream_aws.redriving import Redriven, RedriveOutcome, Redriving
 from evenflow.stream_aws.sqs_dead_letters import CLIENT_CONFIG, SqsDeadLetters
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.log.response_log import ResponseState
@@ -125,7 +125,7 @@ async def test_a_redriven_message_is_taken_up_as_what_any_task_leaves(
 ) -> None:
     letter, channel, message = await office.give_up()
     (redriven,) = await office.redrive()
-    assert (redriven.outcome, redriven.letter) == (Outcome.REDRIVEN, letter)
+    assert (redriven.outcome, redriven.letter) == (RedriveOutcome.REDRIVEN, letter)
     assert redriven.response_id is not None
     assert redriven.response_id != letter.response_id
     entry = await office.known(channel)
@@ -156,7 +156,7 @@ async def test_a_letter_that_comes_twice_does_nothing_the_second_time(
     (redriven,) = await office.redrive()
     await office.letters.send(letter)
     (again,) = await office.redrive()
-    assert again == Redriven(Outcome.REDRIVEN_BEFORE, letter, redriven.response_id)
+    assert again == Redriven(RedriveOutcome.REDRIVEN_BEFORE, letter, redriven.response_id)
     assert (await office.known(channel)).response_id == redriven.response_id
     assert await office.counts() == (0, 0)
 
@@ -166,27 +166,27 @@ async def test_of_two_who_redrive_the_same_letter_one_does(office: DeadLetterOff
     await office.letters.send(letter)
     both = await asyncio.gather(office.redrive(limit=1), office.redrive(limit=1))
     outcomes = {redriven.outcome: redriven.response_id for (redriven,) in both}
-    assert outcomes.keys() == {Outcome.REDRIVEN, Outcome.REDRIVEN_BEFORE}
+    assert outcomes.keys() == {RedriveOutcome.REDRIVEN, RedriveOutcome.REDRIVEN_BEFORE}
     assert set(outcomes.values()) == {(await office.known(channel)).response_id}
 
 
 async def test_a_message_that_has_expired_is_given_up_for_good(office: DeadLetterOffice) -> None:
     letter, _, _ = await office.give_up()
-    assert await office.redrive(now=NOW + LIFETIME) == [Redriven(Outcome.EXPIRED, letter)]
+    assert await office.redrive(now=NOW + LIFETIME) == [Redriven(RedriveOutcome.EXPIRED, letter)]
     assert await office.counts() == (0, 0)
 
 
 async def test_a_message_that_nobody_knows_is_given_up_for_good(office: DeadLetterOffice) -> None:
     letter = DeadLetter("rsp_unknown", str(new_channel()), "m1", 3, "attempts_exhausted", NOW)
     await office.letters.send(letter)
-    assert await office.redrive() == [Redriven(Outcome.EXPIRED, letter)]
+    assert await office.redrive() == [Redriven(RedriveOutcome.EXPIRED, letter)]
     assert await office.counts() == (0, 0)
 
 
 @pytest.mark.parametrize("body", ["hello", "{}", "[]", '{"response_id": 7}'])
 async def test_what_is_no_letter_stays_in_the_queue(office: DeadLetterOffice, body: str) -> None:
     await office.sqs.send_message(QueueUrl=office.queue_url, MessageBody=body)
-    assert await office.redrive() == [Redriven(Outcome.UNREADABLE, None)]
+    assert await office.redrive() == [Redriven(RedriveOutcome.UNREADABLE, None)]
     assert await office.counts() == (0, 1)
 
 
@@ -197,12 +197,15 @@ async def test_who_only_looks_changes_nothing(office: DeadLetterOffice) -> None:
     before = await office.known(channel)
     looked = await office.look()
     assert {r.letter: r.outcome for r in looked} == {
-        letter: Outcome.WOULD_BE_REDRIVEN,
-        unknown: Outcome.EXPIRED,
+        letter: RedriveOutcome.WOULD_BE_REDRIVEN,
+        unknown: RedriveOutcome.EXPIRED,
     }
     assert await office.known(channel) == before
     assert await office.counts() == (2, 0)
-    assert {r.outcome for r in await office.redrive()} == {Outcome.REDRIVEN, Outcome.EXPIRED}
+    assert {r.outcome for r in await office.redrive()} == {
+        RedriveOutcome.REDRIVEN,
+        RedriveOutcome.EXPIRED,
+    }
 
 
 async def test_no_more_letters_than_one_wants(office: DeadLetterOffice) -> None:
@@ -231,7 +234,7 @@ async def test_a_redrive_whose_answer_is_lost_is_done_once(office: DeadLetterOff
     _, channel, _ = await office.give_up()
     office.stores.dynamodb.inject(Fault.RESET_AFTER, "TransactWriteItems", times=1)
     (redriven,) = await office.redrive()
-    assert redriven.outcome is Outcome.REDRIVEN
+    assert redriven.outcome is RedriveOutcome.REDRIVEN
     assert (await office.known(channel)).response_id == redriven.response_id
 
 

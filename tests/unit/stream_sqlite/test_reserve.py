@@ -13,7 +13,7 @@ import pytest
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_sqlite.file import prepare
 from evenflow.stream_sqlite.reserve import RESERVE_BYTES, Reserve
-from evenflow.stream_sqlite.transactions import Call, Transactions, single
+from evenflow.stream_sqlite.transactions import StoreCall, Transactions, single
 from tests.unit.stream_sqlite.small_disk import MIB, SmallDisk
 
 
@@ -92,7 +92,7 @@ def test_a_write_that_finds_the_disk_full_is_made_again_with_it(
         return len(tries)
 
     small_disk.free_bytes = 0
-    call = Call(single(write))
+    call = StoreCall(single(write))
     with closing(Transactions(prepared_file, writes=True)) as transactions:
         assert transactions.run([call]) == [2]
         (refused,) = transactions.run([call])

@@ -18,7 +18,7 @@ from evenflow.stream_core.stores.session_store import NotAccepted
 from evenflow.stream_sqlite.file import prepare
 from evenflow.stream_sqlite.pipe import Frames, frame
 from evenflow.stream_sqlite.reads import Reads
-from evenflow.stream_sqlite.transactions import Call, Transactions, single
+from evenflow.stream_sqlite.transactions import StoreCall, Transactions, single
 from evenflow.stream_sqlite.writer import WriteOrder
 
 
@@ -39,8 +39,8 @@ def test_calls_of_one_operation_are_one_call(transactions: Transactions) -> None
         called.append([*numbers])
         return [NotAccepted("odd") if number % 2 else 2 * number for number in numbers]
 
-    calls = [Call(double, number) for number in range(4)]
-    calls.insert(2, Call(single(lambda _: "between")))
+    calls = [StoreCall(double, number) for number in range(4)]
+    calls.insert(2, StoreCall(single(lambda _: "between")))
     assert kinds(transactions.run(calls)) == [0, NotAccepted, "between", 4, NotAccepted]
     assert called == [[0, 1, 2, 3]]
 
@@ -51,13 +51,13 @@ def test_one_that_fails_takes_none_of_the_others_with_it(transactions: Transacti
             raise ValueError(numbers)
         return [2 * number for number in numbers]
 
-    calls = [Call(double, number) for number in range(3)]
+    calls = [StoreCall(double, number) for number in range(3)]
     assert kinds(transactions.run(calls)) == [0, ValueError, 4]
 
 
 def test_a_file_that_cant_be_used_is_tried_again_with_each_call(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "evenflow.db"
-    call = Call(single(lambda connection: connection.total_changes))
+    call = StoreCall(single(lambda connection: connection.total_changes))
     with closing(Transactions(path, writes=True)) as transactions:
         (refused,) = transactions.run([call])
         assert isinstance(refused, StoreUnavailable)
@@ -100,10 +100,10 @@ def test_what_is_urgent_comes_first_and_a_few_others_go_along() -> None:
     def taken() -> list[int]:
         return [number for number, _ in order.take()]
 
-    order, call = WriteOrder(), Call(single(lambda _: None))
+    order, call = WriteOrder(), StoreCall(single(lambda _: None))
     for number in range(10):
         order.add(number, call)
-    urgent = Call(call.operation, urgent=True)
+    urgent = StoreCall(call.operation, urgent=True)
     order.add(10, urgent)
     order.add(11, urgent)
     assert taken() == [10, 11, 0, 1, 2, 3]

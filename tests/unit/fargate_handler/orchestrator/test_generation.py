@@ -43,7 +43,7 @@ from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import Turn
 from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker
 from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
-from evenflow.stream_core.upstream.rejection_backoff import Question
+from evenflow.stream_core.upstream.rejection_backoff import RejectedCall
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource, SourceCall
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
@@ -601,7 +601,7 @@ async def test_a_held_sender_waits_unless_it_decides_itself_when_to_ask_again(
     generation, limiter = bench.generation, bench.generation.upstream.limiter
     for text in ("one", "another"):
         limiter.acquire(text, "public", "sender", 0.0, None)
-        limiter.rejected(0.0, 0.0, 5.0, Question(generation.sender, text, text))
+        limiter.rejected(0.0, 0.0, 5.0, RejectedCall(generation.sender, text, text))
         limiter.release(text, "public", "sender")
     assert (generation.held_until > 0) is held
 

@@ -5,7 +5,7 @@ import pytest
 from evenflow.stream_core.base.errors import EvenflowError, UpstreamFailed
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.encoding.block_encoder import BlockEncoder, Place, WriteDelta
+from evenflow.stream_core.encoding.block_encoder import BlockEncoder, BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.entries import Content, Kind, Part, Restart
@@ -20,32 +20,32 @@ class Words:
     def __init__(self, *, resets: bool = False) -> None:
         self.resets = resets
 
-    def opening(self, place: Place, open_blocks: tuple[Block, ...]) -> bytes:
+    def opening(self, place: BlockPlace, open_blocks: tuple[Block, ...]) -> bytes:
         return _say(place, "opening", *[f"{block.kind}:{block.text}" for block in open_blocks])
 
-    def begin(self, place: Place, block: Block) -> bytes:
+    def begin(self, place: BlockPlace, block: Block) -> bytes:
         return _say(place, "begin", block.kind)
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
-        return lambda text, first, last: _say(Place(first, last, epoch), text)
+        return lambda text, first, last: _say(BlockPlace(first, last, epoch), text)
 
-    def end(self, place: Place, block: Block) -> bytes:
+    def end(self, place: BlockPlace, block: Block) -> bytes:
         return _say(place, "end", block.text)
 
-    def value(self, place: Place, part: Part, block: Block | None) -> bytes:
+    def value(self, place: BlockPlace, part: Part, block: Block | None) -> bytes:
         return _say(place, part.name)
 
-    def reset(self, place: Place) -> bytes:
+    def reset(self, place: BlockPlace) -> bytes:
         return _say(place, "reset")
 
-    def finish(self, place: Place, stream: ResponseStream) -> bytes:
+    def finish(self, place: BlockPlace, stream: ResponseStream) -> bytes:
         return _say(place, stream.finish_reason or "")
 
     def failure(self, error: EvenflowError) -> bytes:
         return error.code.encode()
 
 
-def _say(place: Place, *words: str) -> bytes:
+def _say(place: BlockPlace, *words: str) -> bytes:
     owner = f".{place.epoch}" if place.epoch > 1 else ""
     return f"{place.first}-{place.last}{owner} {' '.join(words)}\n".encode()
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes, max_min
-from evenflow.stream_core.upstream.node_reports import ModelCalls, NodeReport
+from evenflow.stream_core.upstream.node_reports import ModelCallReport, NodeReport
 
 
 def row(task: str, slots: int | None = None, **wanted: int) -> NodeReport:
     running = min(9, sum(wanted.values()))
-    calls = ModelCalls(running=running, answered=1, prompts=9, wanted=wanted, limit=slots)
+    calls = ModelCallReport(running=running, answered=1, prompts=9, wanted=wanted, limit=slots)
     return NodeReport(node=task, calls={"m": calls})
 
 
@@ -76,7 +76,7 @@ def test_a_task_has_one_slot_at_least() -> None:
 
 
 def test_other_models_and_the_task_s_own_row_do_not_count() -> None:
-    other_model = NodeReport(node="b", calls={"other": ModelCalls(running=9, limit=2)})
+    other_model = NodeReport(node="b", calls={"other": ModelCallReport(running=9, limit=2)})
     own = row("a", slots=3, t=9)
     assert of(own, [own, other_model]) == CallsOnOtherNodes()
     assert of(NodeReport(node="a"), [own, other_model]) == CallsOnOtherNodes(nodes=2)
@@ -91,7 +91,7 @@ def test_the_calls_of_others_are_added_and_their_fewest_slots_count() -> None:
 
 
 def test_the_delay_is_the_mean_of_all_tasks_so_that_one_that_errs_is_of_little_account() -> None:
-    certain = {"m": ModelCalls(running=1, delay=0.0002)}
+    certain = {"m": ModelCallReport(running=1, delay=0.0002)}
     rows = [row("a", t=1), NodeReport(node="b", calls=certain), *(row(name, t=1) for name in "cd")]
     assert of(rows[0], rows).delay == 0.0002 / 4
 

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.upstream.circuit_breaker import Call, CircuitBreaker, CircuitOpen, Sender
+from evenflow.stream_core.upstream.circuit_breaker import (
+    CircuitBreaker,
+    CircuitOpen,
+    Sender,
+    UpstreamCall,
+)
 
 FAILURES, OPEN_SECONDS = 4, 10.0
 EVIL, HONEST, THIRD = ("evil", "10.0.0.1"), ("honest", "10.0.0.2"), ("third", "10.0.0.3")
@@ -209,7 +214,7 @@ STEPS = st.lists(
 def test_it_is_never_stuck_and_never_lets_two_probes_of_a_sender_out(
     steps: list[tuple[str, int]],
 ) -> None:
-    breaker, now, running = CircuitBreaker(2, 3.0), 0.0, list[Call]()
+    breaker, now, running = CircuitBreaker(2, 3.0), 0.0, list[UpstreamCall]()
     senders = (EVIL, HONEST, ("evil", "10.0.0.9"))
     for step, which in steps:
         sender = senders[which % len(senders)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
-from evenflow.stream_core.upstream.rejection_backoff import Question
+from evenflow.stream_core.upstream.rejection_backoff import RejectedCall
 
 FIRST_TOKEN_SECONDS = 0.5
 
@@ -122,7 +122,7 @@ def reject_question(
 ) -> float:
     """Its call starts and is rejected. Returns for how long the question is paused."""
     limiter.acquire(call, "t", sender, now, 10)
-    seconds = limiter.rejected(now, now, after, Question(sender, sender + call[0], call))
+    seconds = limiter.rejected(now, now, after, RejectedCall(sender, sender + call[0], call))
     limiter.release(call, "t", sender)
     return seconds
 

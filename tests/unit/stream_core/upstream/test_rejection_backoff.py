@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from evenflow.stream_core.upstream.rejection_backoff import Paused, Question, RejectionBackoff
+from evenflow.stream_core.upstream.rejection_backoff import Paused, RejectedCall, RejectionBackoff
 
 LATEST = 1.101  # of what the server says
 
@@ -112,7 +112,7 @@ class Server:
     def rejects(
         self, sender: str, text: str, call: str, now: float = 0.0, pause: float = 5.0
     ) -> Paused:
-        asked = Question(sender, text, call)
+        asked = RejectedCall(sender, text, call)
         return self.backoff.rejected(now, now, pause / 1.1, asked).paused
 
 
