@@ -207,7 +207,7 @@ class _Writer:
         self._pipe.close()
         self._process.kill()
         what = (
-            f"{self._path}: the process that writes it has has_ended (exit code "
+            f"{self._path}: the process that writes it has ended (exit code "
             f"{self._process.wait()}); what it had committed is kept, and the next call starts "
             "another one"
         )
