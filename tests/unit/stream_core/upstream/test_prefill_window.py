@@ -148,9 +148,9 @@ def test_what_has_no_token_is_counted_by_tenant_until_it_has_one_or_ends() -> No
         True,
     )
     prefills.first_token("1", now=1.0)
-    prefills._end_prefill("3")
-    for name in ("1", "3", "unknown"):
-        prefills._end_prefill(name)
+    prefills.release("3", "b", "sender")
+    for name in ("1", "unknown"):
+        prefills.first_token(name, now=2.0)
     assert (prefills.prefills_of("a"), prefills.prefills_of("b"), prefills.window_is_full) == (
         1,
         0,
