@@ -194,7 +194,7 @@ async def test_without_any_keys_callers_come_again_and_keys_of_tenants_open(
 async def test_what_an_issuer_answers_is_bounded_and_led_nowhere_else(
     doors: Doors, issuer: IssuerServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("fargate_handler", "functions.session_init"):
+    for place in ("fargate_handler.gateway.connections", "functions.session_init"):
         monkeypatch.setattr(f"evenflow.{place}.identity_keys.FETCH_SECONDS", 0.5)
     door = await doors(issuer, keys_url=issuer.issuer + path)
     refused = await door.session(issuer.now_token())

@@ -16,6 +16,7 @@ async def settle() -> None:
     idle = 0
     for _ in range(_TURNS):
         await asyncio.sleep(0)
-        idle = 0 if loop._ready else idle + 1
+        # uvloop does not show what is ready.
+        idle = 0 if getattr(loop, "_ready", True) else idle + 1
         if idle == _IDLE_TURNS:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import cast
 
@@ -14,7 +15,7 @@ from aiohttp.http_exceptions import LineTooLong
 from evenflow.fargate_handler.gateway.connections.accepted_connections import Cut
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.deadline import ClockTimer
-from evenflow.fargate_handler.gateway.http.error_shapes import error_answer_at
+from evenflow.fargate_handler.gateway.http.error_shapes import answer_in_shape, error_answer_at
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.errors import EvenflowError, HeadTooLarge, InvalidRequest
 from evenflow.stream_core.bounds.memory_bound import READ_AHEAD_BYTES
@@ -228,7 +229,9 @@ class HttpConnection(web.RequestHandler):
         if self._socket is not None:
             self._accepted.serve(self._socket)
         try:
-            answer, reset = await super()._handle_request(request, start_time, request_handler)
+            answer, reset = await super()._handle_request(
+                request, start_time, partial(answer_in_shape, request_handler)
+            )
             if answer.status == HTTPStatus.REQUEST_TIMEOUT:
                 self.force_close()  # aiohttp would wait ten seconds more for the rest of the body
             if answer.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Container
+from collections.abc import Awaitable, Callable, Container
+from typing import cast
 
 from aiohttp import web
 
@@ -117,6 +118,16 @@ async def expectation(request: web.Request) -> web.StreamResponse | None:
     if request.transport is not None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     return None
+
+
+async def answer_in_shape(
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], request: web.BaseRequest
+) -> web.StreamResponse:
+    """Answer a request. aiohttp rejects `Expect` at unknown paths before the middlewares."""
+    try:
+        return await handler(request)
+    except web.HTTPExpectationFailed as rejection:
+        return _http_error(cast("web.Request", request), rejection)
 
 
 def _http_error(request: web.Request, refused: web.HTTPException) -> web.Response:
