@@ -143,7 +143,7 @@ class UpkeepFunctions(Construct):
         super().__init__(scope, construct_id)
         KeyRotationFunction(
             self,
-            "KeyRotationFunction",
+            "KeyRotation",
             settings=settings,
             signing_keys=data.secrets.signing_keys,
             key=data.key,
