@@ -175,7 +175,7 @@ def calls_section() -> Iterable[str]:
 
 def acceptance_section() -> Iterable[str]:
     """The section of the page that lists why a message is rejected."""
-    call = ("the call itself, before it is a message", CALL_REJECTIONS)
+    call = ("limits of the call itself, before it is a message", CALL_REJECTIONS)
     checks = ((_summary(check), check.rejections) for check in CHECKS)
     store = ("the message is stored", STORE_REJECTIONS)
     yield from (

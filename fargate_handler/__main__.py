@@ -19,7 +19,7 @@ import uvloop
 
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
 from evenflow.fargate_handler.gateway.connections.processes import (
-    ProcessPlace,
+    ProcessIdentity,
     SupervisorLine,
     public_addresses,
     public_sockets,
@@ -68,7 +68,7 @@ class _Serving(Protocol):
     """A `Node` or a `Worker`."""
 
     @property
-    def serves(self) -> str: ...
+    def public_addresses(self) -> str: ...
 
     async def start(self) -> None: ...
 
@@ -90,52 +90,53 @@ def main() -> int:
     process = arguments.process
     try:
         return run(
-            arguments.role, None if process is None else ProcessPlace.model_validate_json(process)
+            arguments.role,
+            None if process is None else ProcessIdentity.model_validate_json(process),
         )
     except ConfigurationError as error:
         print(f"evenflow: {error}", file=sys.stderr)
         return WRONG_CONFIGURATION
 
 
-def run(role: str, place: ProcessPlace | None = None) -> int:
+def run(role: str, process: ProcessIdentity | None = None) -> int:
     """Serve until a signal ends the process. Returns the exit status: 0 after leaving in order.
 
     Args:
-        place: where this is one of several handlers under a supervisor.
+        process: where this is one of several handlers under a supervisor.
 
     Raises:
         ConfigurationError: a variable is wrong.
     """
     settings = load_settings()
     except_loopback()
-    metrics = Metrics(None if place is None else place.number)
+    metrics = Metrics(None if process is None else process.number)
     task = secrets.token_hex(8)
-    _log(settings, task, place, metrics)
+    _log(settings, task, process, metrics)
     if role == "worker":
         uvloop.run(_serve_model(settings))
-    elif place is None and settings.processes > 1:
+    elif process is None and settings.processes > 1:
         return uvloop.run(_supervise(settings))
     else:
-        uvloop.run(_serve(settings, task, place, metrics))
+        uvloop.run(_serve(settings, task, process, metrics))
     return 0
 
 
 def _log(
-    settings: HandlerSettings, task: str, place: ProcessPlace | None, metrics: Metrics
+    settings: HandlerSettings, task: str, process: ProcessIdentity | None, metrics: Metrics
 ) -> None:
     # Python has no standard error where its descriptor was closed.
     descriptor = sys.stderr.fileno() if sys.stderr else os.open(os.devnull, os.O_WRONLY)
     log = BoundedLog(LineWriter(descriptor), metrics.labelled(catalogue.LOG_LINES_DROPPED).count)
     default = "text" if os.isatty(descriptor) else "json"
     if (settings.log_format or default) == "text":
-        of_process = "" if place is None else f"process {place.number}: "
+        of_process = "" if process is None else f"process {process.number}: "
         log.setFormatter(LineFormatter(TEXT_FORMAT.replace("%(m", f"{of_process}%(m")))
     else:
         log.setFormatter(
-            JsonFormatter({"task": task} | ({} if place is None else {"process": place.number}))
+            JsonFormatter({"task": task} | ({} if process is None else {"process": process.number}))
         )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[log])
-    if place is not None:
+    if process is not None:
         # The supervisor logs once for all processes that they serve, and that they leave.
         _logger.setLevel(logging.WARNING)
     # gRPC's core writes errors to standard error that its callers get anyway.
@@ -156,10 +157,10 @@ def quieten_libraries() -> None:
 
 
 async def _serve(
-    settings: HandlerSettings, task: str, place: ProcessPlace | None, metrics: Metrics
+    settings: HandlerSettings, task: str, process: ProcessIdentity | None, metrics: Metrics
 ) -> None:
     leave = Leave()
-    line = None if place is None else SupervisorLine(place.line, leave)
+    line = None if process is None else SupervisorLine(process.line, leave)
     ask_to_leave = leave.ask if line is None else line.ask_to_leave
     if line is None:
         _check_start(settings)
@@ -167,7 +168,14 @@ async def _serve(
     async with open_adapters(settings, metrics) as adapters:
         garbage = GarbageCollection(time.monotonic())
         node = Node(
-            settings, loop, metrics, adapters, ask_to_leave, name=task, garbage=garbage, place=place
+            settings,
+            loop,
+            metrics,
+            adapters,
+            ask_to_leave,
+            name=task,
+            garbage=garbage,
+            process=process,
         )
         garbage.start()
         if settings.agents is not None:
@@ -175,10 +183,10 @@ async def _serve(
         if adapters.ecs_task is not None:
             leave.when(deactivated(adapters.ecs_task), ask_to_leave)
         with signals(leave):
-            if line is None or place is None:
+            if line is None or process is None:
                 await serve_until_asked(settings, node, leave)
                 return
-            stand_in = partial(node.stand_in, place)
+            stand_in = partial(node.stand_in, process)
             serving = partial(line.serve, stand_in, node.stand_down)
             await serve_until_asked(settings, node, leave, serving)
 
@@ -193,14 +201,14 @@ async def _supervise(settings: HandlerSettings) -> int:
     ports = tuple(each.getsockname()[1] for each in reserved)
 
     async def spawn(number: int) -> HandlerProcess:
-        return await start_handler(ProcessPlace(number=number, ports=ports), sockets, leave.ask)
+        return await start_handler(ProcessIdentity(number=number, ports=ports), sockets, leave.ask)
 
     supervisor = Supervisor(settings.processes, spawn, leave)
     if settings.agents is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, supervisor.reload)
     with signals(leave):
-        serves = f"{public_addresses(settings)}, {settings.described_model}"
-        return await supervisor.run(f"{serves}, {settings.processes} processes")
+        described = f"{public_addresses(settings)}, {settings.described_model}"
+        return await supervisor.run(f"{described}, {settings.processes} processes")
 
 
 async def _serve_model(settings: HandlerSettings) -> None:
@@ -241,7 +249,9 @@ async def serve_until_asked(
     background = Background()
     try:
         await server.start()
-        _logger.info("serving %s, %s; Ctrl-C leaves", server.serves, settings.described_model)
+        _logger.info(
+            "serving %s, %s; Ctrl-C leaves", server.public_addresses, settings.described_model
+        )
         serving()
         await leave.asked.wait()
         _logger.info(

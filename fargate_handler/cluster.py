@@ -1,4 +1,4 @@
-"""A node among the nodes that share its store: leases, failover, and its orchestrator."""
+"""The part of a node that takes part in its cluster: leases, failover, and its orchestrator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresen
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
 from evenflow.fargate_handler.orchestrator.failover import Failover
-from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
+from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, Ownership
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger, MessageTexts
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.node_exchange import NodeExchange
@@ -44,10 +44,10 @@ _NO_MESSAGE = LedgerEntry("nothing", "nobody's", "", "nothing", "nobody")
 _LEAVE_STEP_SECONDS = 0.05
 
 
-class Cluster:
-    """What a node shares with the other nodes of its store, and its orchestrator.
+class ClusterMember:
+    """A node as a member of its cluster: what it shares with the others, and its orchestrator.
 
-    A node that is alone has one too. It finds no other node.
+    A single node is one, too: it finds no other node.
 
     Args:
         name: the name under which this node owns responses.
@@ -70,7 +70,7 @@ class Cluster:
         self._stores = stores
         self._context = context
         self._make_store_writers(model, name, address, usage_folder)
-        self._owners = OtherTasks(stores.responses, self.keeper, self._leases, peers)
+        self._ownership = Ownership(stores.responses, self.keeper, self._leases, peers)
         self._texts = MessageTexts(stores.large_texts, stores.largest_text)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, self._texts)
         dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
@@ -83,15 +83,15 @@ class Cluster:
             generations=self.workload.generations,
         )
         self.failover = self._failover(dispatcher)
-        self.followed = ReplicatedResponses(
+        self.replicas = ReplicatedResponses(
             context,
-            self._owners,
+            self._ownership,
             self.workload.responses,
             new_stream=dispatcher.new_stream,
             take_over=self.failover.take_over,
         )
         self.presence = ClusterPresence(
-            context, peers, self.workload.responses, self.followed.owner_at
+            context, peers, self.workload.responses, self.replicas.owner_at
         )
         self.orchestrator = self._orchestrator(ledger, dispatcher)
 
@@ -138,7 +138,7 @@ class Cluster:
         )
 
     def _usage_tasks(self, usage_folder: Path | None) -> list[OrphanedReservations | UsageFiles]:
-        """What settles the reservations of lost nodes, and writes each day's usage to a file."""
+        """What settles reservations of lost nodes, and writes each day's usage to a file."""
         store = self._stores.usage
         if store is None:
             return []
@@ -157,14 +157,14 @@ class Cluster:
     def _failover(self, dispatcher: Dispatcher) -> Failover:
         return Failover(
             self._context,
-            self._owners,
+            self._ownership,
             self.workload,
             sessions=self._stores.sessions,
             texts=self._texts,
             dead_letters=self._stores.dead_letters,
             settle=self.usage.settle_record,
             is_writing=self.recorder.is_writing,
-            begin=dispatcher.inherit,
+            resume=dispatcher.resume_taken_over,
         )
 
     def _orchestrator(self, ledger: MessageLedger, dispatcher: Dispatcher) -> Orchestrator:
@@ -175,12 +175,12 @@ class Cluster:
             ledger=ledger,
             dispatcher=dispatcher,
             failover=self.failover,
-            elsewhere=self.followed,
+            replicas=self.replicas,
             presence=self.presence,
             ended_sessions=EndedSessions(context, stores.sessions),
             usage=self.usage,
             messages=SessionMessages(
-                context, stores.sessions, self._texts, here=responses, stored=stores.responses
+                context, stores.sessions, self._texts, local=responses, stored=stores.responses
             ),
         )
 
@@ -214,7 +214,7 @@ class Cluster:
         for task in self._usage_upkeep:
             task.start()
 
-    async def leave(self, flush_until: float) -> None:
+    async def drain(self, flush_until: float) -> None:
         """Hand over the running answers, write the rest until `flush_until`, and release the lease.
 
         Args:
@@ -223,7 +223,7 @@ class Cluster:
         if self._stores.outlives_process:
             self.workload.generations.hand_over_all()
         else:
-            self.workload.generations.interrupt_all(
+            self.workload.generations.fail_all(
                 Overloaded(
                     "the node left before the answer was finished; what was delivered is kept, "
                     "ask again",
@@ -243,7 +243,7 @@ class Cluster:
         """End all work, the parts that start more of it first."""
         await self.exchange.aclose()
         await self.presence.aclose()
-        await self.followed.aclose()
+        await self.replicas.aclose()
         await self.failover.aclose()
         await self.workload.generations.aclose()
         await self.recorder.aclose()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from evenflow.fargate_handler.adapters import Adapters
-from evenflow.fargate_handler.cluster import Cluster
+from evenflow.fargate_handler.cluster import ClusterMember
 from evenflow.fargate_handler.drain import GOING_AWAY_REASON, Drain
 from evenflow.fargate_handler.filters.chosen_filters import chosen_filters
 from evenflow.fargate_handler.gateway.bodies.reading_work import ReadingWork
@@ -22,7 +22,7 @@ from evenflow.fargate_handler.gateway.connections.identity_keys import IdentityK
 from evenflow.fargate_handler.gateway.connections.listener import Listener
 from evenflow.fargate_handler.gateway.connections.outbox import DeliveryMeasures, Outbox
 from evenflow.fargate_handler.gateway.connections.processes import (
-    ProcessPlace,
+    ProcessIdentity,
     Siblings,
     public_addresses,
     public_sockets,
@@ -90,7 +90,7 @@ class Node:
         leave: asks this process to leave.
         name: this node's id, unlike all others'. None: a new one.
         garbage: collects garbage while the node is quiet.
-        place: which of several processes this is.
+        process: which of several processes this is.
         monotonic: seconds, for all that is measured here.
         wall_time: seconds since the epoch, for what other nodes read.
 
@@ -108,7 +108,7 @@ class Node:
         *,
         name: str | None = None,
         garbage: GarbageCollection | None = None,
-        place: ProcessPlace | None = None,
+        process: ProcessIdentity | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall_time: Callable[[], float] = time.time,
     ) -> None:
@@ -116,7 +116,7 @@ class Node:
         self._node_id = name or secrets.token_hex(8)
         self._adapters = adapters
         self._metrics = metrics
-        self._place = place
+        self._process = process
         self._garbage = garbage
         # Not loop.time: in uvloop its resolution is a millisecond.
         self._monotonic = monotonic
@@ -184,8 +184,8 @@ class Node:
 
     def _make_cluster(self) -> None:
         """Make what this node shares with the others, the orchestrator, and the key rotation."""
-        settings, adapters, place = self._settings, self._adapters, self._place
-        self._shared = NodeContext(
+        settings, adapters, process = self._settings, self._adapters, self._process
+        self._context = NodeContext(
             settings,
             self._clock,
             self._metrics,
@@ -198,14 +198,14 @@ class Node:
         )
         self._peers = Peers(self._tokens, _PEER_SILENCE_SECONDS, self._wall_time)
         has_usage_files = settings.store == "sqlite"
-        self._cluster = Cluster(
-            self._shared,
+        self._cluster = ClusterMember(
+            self._context,
             adapters.stores,
             self._model,
             name=self._node_id,
             address=own_address(settings, adapters.peer_address)
-            if place is None
-            else place.own_address,
+            if process is None
+            else process.own_address,
             peers=self._peers,
             usage_folder=settings.store_path.parent / "usage" if has_usage_files else None,
         )
@@ -240,8 +240,8 @@ class Node:
         )
 
     @property
-    def serves(self) -> str:
-        """Its addresses, for the log."""
+    def public_addresses(self) -> str:
+        """The addresses for clients, for the log."""
         return public_addresses(self._settings)
 
     async def start(self) -> None:
@@ -253,10 +253,10 @@ class Node:
         settings = self._settings
         await self._cluster.start()
         await self._http.start()
-        if self._place is None:
+        if self._process is None:
             (sockets,) = public_sockets(settings)
         else:
-            sockets = self._place.sockets(settings)
+            sockets = self._process.sockets(settings)
         await self._listener.start(sockets)
         adapters = self._adapters
         if adapters.task_protection is not None and adapters.ecs_task is not None:
@@ -273,9 +273,9 @@ class Node:
         if self._garbage is not None:
             self._garbage.follow(self._clock)
 
-    def stand_in(self, place: ProcessPlace, number: int) -> None:
+    def stand_in(self, process: ProcessIdentity, number: int) -> None:
         """Accept the connections of another process of this machine, which has ended."""
-        self._background.run(self._listener.start(place.sockets_of(number), number))
+        self._background.run(self._listener.start(process.sockets_of(number), number))
 
     def stand_down(self, number: int) -> None:
         """Stop accepting the connections of another process, which serves again."""
@@ -291,14 +291,14 @@ class Node:
             _logger.info("the agents were read again: %s", ", ".join(self._agents.names))
 
     async def drain(self) -> None:
-        """Leave: accept nothing new, move each client at its slot, hand over unfinished answers."""
+        """Drain: accept nothing new, move each client at its slot, hand over unfinished answers."""
         self._orchestrator.stop_accepting()
         if self._protecting is not None:
             self._protecting.cancel()
         drain = Drain(
             self._settings, self._registry, self._orchestrator, self._metrics, self._monotonic
         )
-        await self._cluster.leave(await drain.move_clients())
+        await self._cluster.drain(await drain.move_clients())
         self._registry.close_all(CloseCode.GOING_AWAY, GOING_AWAY_REASON)
 
     async def stop(self) -> None:
@@ -328,7 +328,7 @@ class Node:
             for connection in tuple(self._registry.slow):
                 connection.look_at_readers(now)
         self._load.sample(self._use())
-        closed = self._registry.let_go_of_unsent(self._orchestrator.memory.unsent)
+        closed = self._registry.limit_unsent_bytes(self._orchestrator.memory.unsent)
         self._measures.too_slow.value += closed
         self._accepted.log()
         if self._garbage is not None:
@@ -424,14 +424,14 @@ class Node:
 
     def _operator_endpoints(self, leave: Callable[[], None]) -> OperatorEndpoints:
         key, watch = self._settings.drain_key, self._adapters.stores.watch
-        place = self._place
+        process = self._process
         return OperatorEndpoints(
             self._gateway,
             self._load,
             leave,
             drain_key=None if key is None else key.get_secret_value(),
             store_is_lost=lambda: watch is not None and watch.is_lost,
-            siblings=None if place is None else Siblings(place, self._peers.metrics_page),
+            siblings=None if process is None else Siblings(process, self._peers.metrics_page),
         )
 
 

@@ -60,7 +60,7 @@ class Protection(Protocol):
 class ScaleInProtection:
     """Protects the task while it is busy, unless ECS must end tasks such as this one.
 
-    In a service that is never idle every task would be protected for ever, and no deployment or
+    In a service that is never idle every task would be protected forever, and no deployment or
     scale-in would end. So protection only decides which task ends first. When ECS wants to end
     tasks such as this one, it has found no idle one. Then this task releases its protection, and
     hands its answers over.

@@ -18,7 +18,7 @@ from evenflow.fargate_handler.gateway.connections.processes import (
     SERVING,
     STAND_DOWN,
     STAND_IN,
-    ProcessPlace,
+    ProcessIdentity,
 )
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.fargate_handler.runtime.leave import Leave
@@ -43,7 +43,7 @@ _LONGEST_PAUSE_SECONDS = 5.0
 class Child(Protocol):
     """One of the processes."""
 
-    async def serves(self) -> bool:
+    async def until_serving(self) -> bool:
         """Wait until it serves. Returns False if it ends before that."""
 
     async def ended(self) -> int:
@@ -90,11 +90,11 @@ class Supervisor:
         self._monotonic = monotonic
         self._children: dict[int, Child] = {}
 
-    async def run(self, serves: str) -> int:
+    async def run(self, description: str) -> int:
         """Run until all processes have ended.
 
         Args:
-            serves: what they serve, for the log.
+            description: what they serve, for the log.
 
         Returns:
             The exit status: 0 after all have left in order. If one ends before it has served for
@@ -102,7 +102,7 @@ class Supervisor:
             1 also if one did not leave in order.
         """
         background = Background()
-        supervising = background.run(self._supervise(serves))
+        supervising = background.run(self._supervise(description))
         leaving = background.run(self._leave.asked.wait())
         background.run(self._hurry_when_insisted())
         try:
@@ -125,17 +125,17 @@ class Supervisor:
         for child in self._children.values():
             child.reload()
 
-    async def _supervise(self, serves: str) -> int:
+    async def _supervise(self, description: str) -> int:
         """Start all, and keep them running. Returns the exit status if the start fails."""
         # One starts alone: a fault of all is logged once, and no port is open yet.
         for batch in (self._numbers[:1], self._numbers[1:]):
             started = await asyncio.gather(*map(self._start, batch))
-            serving = await asyncio.gather(*(child.serves() for child in started))
+            serving = await asyncio.gather(*(child.until_serving() for child in started))
             if not all(serving):
                 return await self._failed_start(serving.index(False) + batch[0])
-        _logger.info("serving %s; Ctrl-C leaves", serves)
+        _logger.info("serving %s; Ctrl-C leaves", description)
         await asyncio.gather(*map(self._keep, self._numbers))
-        raise AssertionError("processes are kept running for ever")
+        raise AssertionError("processes are kept running forever")
 
     async def _failed_start(self, number: int) -> int:
         status = await self._children.pop(number).ended()
@@ -167,7 +167,7 @@ class Supervisor:
             )  # fmt: skip
             await self._sleep(pause)
             child = await self._start(number)
-            if await child.serves():
+            if await child.until_serving():
                 for other in self._others(number):
                     other.stand_down(number)
 
@@ -225,7 +225,7 @@ class HandlerProcess:
         self._reads_agents = False
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
-    async def serves(self) -> bool:
+    async def until_serving(self) -> bool:
         # The line ends with the process.
         await asyncio.wait(
             (asyncio.ensure_future(self._serving.wait()), self._listening),
@@ -272,11 +272,11 @@ class HandlerProcess:
 
 
 async def start_handler(
-    place: ProcessPlace,
+    identity: ProcessIdentity,
     sockets: Sequence[Sequence[socket.socket]],
     ask_to_leave: Callable[[], None],
 ) -> HandlerProcess:
-    """Start the handler that has this place.
+    """Start the handler process with this identity.
 
     Args:
         sockets: the listening sockets of each process, by number. All processes have them all: when
@@ -286,16 +286,16 @@ async def start_handler(
     ours, theirs = socket.socketpair()
     with theirs:
         descriptors = tuple(tuple(each.fileno() for each in own) for own in sockets)
-        shared_place = place.model_copy(
+        process_identity = identity.model_copy(
             update={
                 "line": theirs.fileno(),
                 "listening": descriptors,
             }
         )
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", HANDLER, "--process", shared_place.model_dump_json()),
+            *(sys.executable, "-m", HANDLER, "--process", process_identity.model_dump_json()),
             stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=(shared_place.line, *chain(*shared_place.listening)),
+            pass_fds=(process_identity.line, *chain(*process_identity.listening)),
             # A terminal signals all of its processes, and each would take that as a second signal.
             start_new_session=True,
         )

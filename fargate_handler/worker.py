@@ -59,7 +59,7 @@ class Worker:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
 
     @property
-    def serves(self) -> str:
+    def public_addresses(self) -> str:
         """Its address and service, for the log."""
         return f"grpc://{self._address} ({_SERVICE})"
 

@@ -109,7 +109,7 @@ class HttpEndpoints:
         app = web.Application(
             middlewares=[
                 *(errors_in_shape, cors.answer_preflight, self._within_bounds),
-                *(self._meant_for_us, self._upgrades, cors.check_origin),
+                *(self._check_host, self._upgrades, cors.check_origin),
             ]
         )
         app.add_routes(self._routes())
@@ -137,7 +137,7 @@ class HttpEndpoints:
         """
         # A client that reads nothing of its answer in this time is disconnected. An event stream
         # that is too slow ends sooner, and is counted.
-        _end_untaken_after(transport, self._context.limits.pong_timeout_seconds)
+        _limit_unacknowledged_time(transport, self._context.limits.pong_timeout_seconds)
         server = cast("web.Server", self._runner.server)
         protocol = HttpConnection(server, self._context, transport, received, head_by)
         protocol.connection_made(transport)
@@ -201,10 +201,10 @@ class HttpEndpoints:
         return [_served(route, self._intake.admitted(route, endpoints[route])) for route in ROUTES]
 
     @web.middleware
-    async def _meant_for_us(
+    async def _check_host(
         self, request: web.Request, handler: RequestHandler
     ) -> web.StreamResponse:
-        """Answer only to a name of this server, and at the port for metrics only those."""
+        """Answer only to a name of this server, and only metrics at their own port."""
         context = self._context
         try:
             context.site.allowed_hosts.check(request.headers.get("Host"))
@@ -213,14 +213,14 @@ class HttpEndpoints:
             return await handler(request)
         except (HostNotAllowed, OriginNotAllowed, UnsupportedMediaType) as refused:
             context.metrics.labelled(HTTP_REFUSED).count(refused.code)
-            await self._intake.pace_anonymous(request)
+            await self._intake.throttle_anonymous(request)
             raise
 
     @web.middleware
     async def _upgrades(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-        """Give a connection away that asks for a WebSocket later than in its first request.
+        """Hand over a connection that asks for a WebSocket later than in its first request.
 
-        Proxies that keep connections to us do so. All that goes before was answered.
+        Proxies that reuse connections do so. All earlier requests were answered.
         """
         headers = request.headers
         if request.method != "GET" or "Upgrade" not in headers:
@@ -235,9 +235,9 @@ class HttpEndpoints:
             answer.force_close()
             return answer
         await request.writer.drain()
-        transport, received_behind = _let_go(request)
+        transport, received_behind = _detach(request)
         if not transport.is_closing():
-            _end_untaken_after(transport, 0)
+            _limit_unacknowledged_time(transport, 0)
             self._websockets.take(transport, head + b"\r\n\r\n" + received_behind)
             transport.resume_reading()
         raise asyncio.CancelledError
@@ -262,7 +262,7 @@ class HttpEndpoints:
             if from_client and request.content.is_eof():
                 await self._context.accepted.turns.wait(address, credentials_of(request))
             if request.match_info.http_exception is not None:
-                await self._intake.pace_anonymous(request)
+                await self._intake.throttle_anonymous(request)
             return await handler(request)
         finally:
             self._answering.remove(address)
@@ -322,7 +322,7 @@ def _served(route: Route, endpoint: RequestHandler) -> web.RouteDef:
     return web.route(route.method, path, endpoint, expect_handler=expectation)
 
 
-def _end_untaken_after(transport: asyncio.Transport, seconds: float) -> None:
+def _limit_unacknowledged_time(transport: asyncio.Transport, seconds: float) -> None:
     """Disconnect a client that acknowledges no bytes for `seconds`. 0: never."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
         transport.get_extra_info("socket").setsockopt(
@@ -339,22 +339,22 @@ def _head_of(request: web.Request) -> bytes:
 
 
 class _Tail:
-    """What came behind a request that asks for another protocol, as aiohttp gives it away."""
+    """Receives from aiohttp the bytes behind a request that asks for another protocol."""
 
     def __init__(self) -> None:
         self.received = b""
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        """More came."""
+        """Add received bytes."""
         self.received += data
         return False, b""
 
     def feed_eof(self) -> None:
-        """aiohttp has let go of the connection."""
+        """Do nothing: aiohttp has released the connection."""
 
 
-def _let_go(request: web.Request) -> tuple[asyncio.Transport, bytes]:
-    """Take a connection from aiohttp, with what came behind the request, which it cancels."""
+def _detach(request: web.Request) -> tuple[asyncio.Transport, bytes]:
+    """Detach a connection from aiohttp, with the bytes behind the request, which is cancelled."""
     protocol, tail = cast("HttpConnection", request.protocol), _Tail()
     transport = protocol.release()
     protocol.set_parser(cast("WebSocketReader", tail))

@@ -18,9 +18,9 @@ from picows import (
 )
 
 from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
-from evenflow.fargate_handler.gateway.connections.callers import anonymous_caller
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.handshake import check_handshake, head_fault
+from evenflow.fargate_handler.gateway.connections.rate_keys import anonymous_rate_keys
 from evenflow.fargate_handler.gateway.evenflow.client_admission import admit_client, check_admission
 from evenflow.fargate_handler.gateway.http.cookies import released_cookie, sticky_cookie
 from evenflow.fargate_handler.gateway.http.request_body import node_full
@@ -200,7 +200,7 @@ class WebSocketEndpoint:
         offered = subprotocols(request.headers.getall("Sec-WebSocket-Protocol", ()))
         beta = request.headers.get(BETA_HEADER)
         if route is OPENAI_REALTIME and is_openai_handshake(offered, parameters, beta):
-            context.calls.charge(anonymous_caller(client.address), route.terms.cost, asked_at)
+            context.calls.charge(anonymous_rate_keys(client.address), route.terms.cost, asked_at)
             return reject_openai_client(offered)
         handshake = _Handshake(request, client, route, asked_at)
         self._check_origin(handshake)

@@ -17,10 +17,10 @@ from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
 from evenflow.fargate_handler.inference.messages import finish_of, message_of, part_of
 from evenflow.fargate_handler.inference.worker_pool import KnownWorker, WorkerPool, resolve
-from evenflow.fargate_handler.token_sources.counted_calls import CallIds
 from evenflow.fargate_handler.token_sources.model_connection import while_paused
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
+from evenflow.fargate_handler.token_sources.tool_call_numbers import CallIds
 from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed, UpstreamUnreadable
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.base.trace_context import TRACEPARENT

@@ -1,8 +1,8 @@
 """The checks between a message and its model, in their order.
 
-A message passes them all before anything of it is stored or charged. What a check reserves is given
-back when a later one rejects the message. `docs/limits.md` lists the checks with their error codes,
-generated from `CHECKS`.
+A message passes them all before it is stored. Quotas and budgets that a check reserves are given
+back when a later one rejects the message; rates are not. `docs/limits.md` lists the checks with
+their error codes, generated from `CHECKS`.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ class PendingMessage:
     """A message that is being checked, with what the checks find and reserve.
 
     Args:
-        came_at: when it came, in seconds on the monotonic clock.
+        came_at: its arrival, in seconds on the monotonic clock.
     """
 
     __slots__ = ("came_at", "conversation", "demand", "event", "memory", "stream")
 
     conversation: Conversation
-    """The conversation of its channel. Set by `ConversationPlace`."""
+    """The conversation of its channel. Set by `ConversationMemory`."""
     stream: ResponseStream
-    """Its response. Set by `TenantQuotas`, as `demand` is."""
+    """Its response. Set by `ReserveQuotas`, as `demand` is."""
     demand: TokenDemand
     """The tokens that it asks for."""
 
@@ -87,7 +87,7 @@ class PendingMessage:
         self.event = event
         self.came_at = came_at
         self.memory: Reading | None = None
-        """Its memory until it is accepted. None: its reader has reserved it."""
+        """Its memory until it is accepted. None: the endpoint that parsed it has reserved it."""
 
     @property
     def session(self) -> Channel:
@@ -108,7 +108,7 @@ class AcceptanceParts(NamedTuple):
 class AcceptanceCheck(ABC):
     """One check. `commit` or `rollback` follows each `check` that has passed."""
 
-    stage: ClassVar[Stage] = Stage.ATTEMPT
+    stage: ClassVar[Stage]
     rejections: ClassVar[Sequence[Rejection]] = ()
 
     def __init__(self, parts: AcceptanceParts) -> None:
@@ -123,10 +123,10 @@ class AcceptanceCheck(ABC):
         """
 
     def commit(self, message: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
-        """The message has passed its stage: keep what it needs while it is answered."""
+        """The stage has passed: release what was only for the stage, and keep the rest."""
 
     def rollback(self, message: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
-        """The message was rejected later: give everything back."""
+        """A later check has rejected the message: give everything back."""
 
 
 class WaitingMessages(AcceptanceCheck):
@@ -164,7 +164,10 @@ class WaitingMessages(AcceptanceCheck):
 
 
 class MemoryForMessage(AcceptanceCheck):
-    """Memory for a chat's message until it is accepted. Readers of requests reserve it earlier."""
+    """Memory for a chat's message until it is accepted.
+
+    For a request, the intake of its body has reserved it.
+    """
 
     stage = Stage.ARRIVAL
     rejections = (Rejection("node_memory", 503, "`EVENFLOW_REQUESTS_HELD_BYTES`", "1 s"),)
@@ -186,7 +189,7 @@ class MemoryForMessage(AcceptanceCheck):
 
 
 class SessionNotEnded(AcceptanceCheck):
-    """The session of a request's token. For a chat the store rejects what comes after its end."""
+    """The session of a request's token has not ended. For a chat the store checks that itself."""
 
     stage = Stage.ARRIVAL
     rejections = (Rejection("session_ended", 410),)
@@ -197,8 +200,8 @@ class SessionNotEnded(AcceptanceCheck):
             await self._parts.ended_sessions.check_in_store(session)
 
 
-class ConversationPlace(AcceptanceCheck):
-    """A place for the conversation in this node's memory. Idle conversations make room."""
+class ConversationMemory(AcceptanceCheck):
+    """Memory of this node for one more conversation. Idle conversations make room."""
 
     stage = Stage.TURN
     rejections = (
@@ -214,7 +217,7 @@ class ConversationPlace(AcceptanceCheck):
 
 
 class MessageRate(AcceptanceCheck):
-    """Messages of a session in a second. Every new message counts, also one that is rejected."""
+    """Messages of a session per second. Every new message counts, also one that is rejected."""
 
     stage = Stage.NEW
     rejections = (
@@ -230,8 +233,9 @@ class MessageRate(AcceptanceCheck):
 
 
 class NodeCapacity(AcceptanceCheck):
-    """Messages that the tenant and the node answer at once."""
+    """Messages in flight of the tenant and of the node."""
 
+    stage = Stage.ATTEMPT
     rejections = (
         Rejection("draining", 503, "", "1 s"),
         Rejection("tenant_in_flight", 429, "`EVENFLOW_MESSAGES_IN_FLIGHT_PER_TENANT`", "1 s"),
@@ -244,12 +248,22 @@ class NodeCapacity(AcceptanceCheck):
         self._parts.workload.check(message.event.line)
 
 
-class ModelAvailable(AcceptanceCheck):
-    """The tenant, its key, the agent and the model's server, which may reject calls for now."""
+class AccessValid(AcceptanceCheck):
+    """The tenant and its key are still valid."""
 
+    stage = Stage.ATTEMPT
+    rejections = (Rejection("token_revoked", 401), Rejection("tenant_removed", 403))
+
+    async def check(self, message: PendingMessage) -> None:
+        event = message.event
+        self._parts.context.tenants.check_valid(event.channel.tenant, event.terms.key)
+
+
+class ModelAvailable(AcceptanceCheck):
+    """The agent exists, and the server of its model takes calls."""
+
+    stage = Stage.ATTEMPT
     rejections = (
-        Rejection("token_revoked", 401),
-        Rejection("tenant_removed", 403),
         Rejection("agent_not_found", 404),
         Rejection(
             "upstream_throttled",
@@ -261,12 +275,13 @@ class ModelAvailable(AcceptanceCheck):
     )
 
     async def check(self, message: PendingMessage) -> None:
-        self._parts.dispatcher.check(message.event)
+        self._parts.dispatcher.check_model(message.event)
 
 
 class MessageOrder(AcceptanceCheck):
-    """The message's place in its conversation."""
+    """The message's position in its conversation."""
 
+    stage = Stage.ATTEMPT
     rejections = (Rejection("causal_violation", 409), Rejection("invalid_request", 400))
 
     async def check(self, message: PendingMessage) -> None:
@@ -277,8 +292,9 @@ class MessageOrder(AcceptanceCheck):
 
 
 class AnswersOfSession(AcceptanceCheck):
-    """Answers of the session at once."""
+    """Messages in flight of the session."""
 
+    stage = Stage.ATTEMPT
     rejections = (
         Rejection("session_in_flight", 429, "`EVENFLOW_MESSAGES_IN_FLIGHT_PER_SESSION`", "1 s"),
     )
@@ -291,6 +307,7 @@ class AnswersOfSession(AcceptanceCheck):
 class MemoryForHistory(AcceptanceCheck):
     """Memory for the conversation with one more message. Idle conversations make room."""
 
+    stage = Stage.ATTEMPT
     rejections = (Rejection("node_memory", 503, "`EVENFLOW_CONVERSATIONS_HELD_BYTES`", "1 s"),)
 
     async def check(self, message: PendingMessage) -> None:
@@ -300,9 +317,13 @@ class MemoryForHistory(AcceptanceCheck):
             self._parts.workload.conversations.make_room(size)
 
 
-class TenantQuotas(AcceptanceCheck):
-    """The quotas of the tenant, its key and its user. The message has its place afterwards."""
+class ReserveQuotas(AcceptanceCheck):
+    """The quotas of the tenant, its key and its user.
 
+    This also makes the response, for which they are reserved.
+    """
+
+    stage = Stage.ATTEMPT
     rejections = tuple(
         Rejection(
             f"{level}_limit",
@@ -315,24 +336,26 @@ class TenantQuotas(AcceptanceCheck):
 
     async def check(self, message: PendingMessage) -> None:
         dispatcher, event = self._parts.dispatcher, message.event
-        message.demand = dispatcher.asked(event, message.conversation)
+        message.demand = dispatcher.demand_of(event, message.conversation)
         message.stream = dispatcher.new_stream(
             f"rsp_{secrets.token_hex(16)}", event.message_id, event.channel, event.kind
         )
-        self._parts.workload.reserve_place(message.stream, event, message.demand)
+        self._parts.workload.reserve(message.stream, event, message.demand)
 
     def commit(self, message: PendingMessage) -> None:
-        self._parts.workload.confirm_place()
+        self._parts.workload.confirm_reservation()
 
     def rollback(self, message: PendingMessage) -> None:
-        self._parts.workload.cancel_place(message.stream)
+        self._parts.workload.cancel_reservation(message.stream)
 
 
 class StoreTurn(AcceptanceCheck):
-    """A turn at the store, by tenants, addresses and sessions. It only waits.
+    """A turn at the store, fair among tenants, addresses and sessions. It waits, and never rejects.
 
-    Checks before this one never wait: what they have found still holds when the place is reserved.
+    Earlier checks of this stage never wait, so that what they found holds when quotas are reserved.
     """
+
+    stage = Stage.ATTEMPT
 
     def __init__(self, parts: AcceptanceParts) -> None:
         super().__init__(parts)
@@ -351,6 +374,7 @@ class StoreTurn(AcceptanceCheck):
 class Budgets(AcceptanceCheck):
     """The budgets of the tenant, its key and its user, in tokens a day or in dollars a month."""
 
+    stage = Stage.ATTEMPT
     rejections = (
         Rejection("model_without_price", 400, "`EVENFLOW_MODEL_PRICES`"),
         Rejection(
@@ -375,17 +399,22 @@ class Budgets(AcceptanceCheck):
 
 
 CHECKS: Sequence[type[AcceptanceCheck]] = (
+    # Stage.ARRIVAL
     WaitingMessages,
     MemoryForMessage,
     SessionNotEnded,
-    ConversationPlace,
+    # Stage.TURN
+    ConversationMemory,
+    # Stage.NEW
     MessageRate,
+    # Stage.ATTEMPT
     NodeCapacity,
+    AccessValid,
     ModelAvailable,
     MessageOrder,
     AnswersOfSession,
     MemoryForHistory,
-    TenantQuotas,
+    ReserveQuotas,
     StoreTurn,
     Budgets,
 )
@@ -398,11 +427,11 @@ STORE_REJECTIONS: Sequence[Rejection] = (
     Rejection("store_unavailable", 503, "", "2 s"),
     Rejection("session_contended", 503, "", "0.5 s"),
 )
-"""Why the ledger does not store a message that has passed all checks."""
+"""Why a message that has passed all checks is still not stored."""
 
 
 class Acceptance:
-    """Runs the checks of a node."""
+    """Runs the checks of a node, stage by stage."""
 
     def __init__(self, parts: AcceptanceParts, checks: Sequence[type[AcceptanceCheck]]) -> None:
         made = [check(parts) for check in checks]

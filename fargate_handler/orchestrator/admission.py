@@ -1,4 +1,4 @@
-"""Who of those that wait may begin now."""
+"""Decides which waiting generations may start."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
 _CLOSED, _OPEN = -1.0, inf
 
 
-class AnswerKind(NamedTuple):
-    """What decides for many that wait whether they may begin.
+class AdmissionGroup(NamedTuple):
+    """The waiting generations of a tenant for which admission gives the same answer.
 
-    `goes_on`: whether it has begun before.
+    `resumes`: whether they have tokens already.
     """
 
     upstream: Upstream
-    goes_on: bool
+    resumes: bool
 
     @classmethod
-    def of(cls, generation: Generation) -> AnswerKind:
-        """The kind of one that waits."""
-        return cls(generation.upstream, goes_on=generation.stream.tokens > 0)
+    def of(cls, generation: Generation) -> AdmissionGroup:
+        """The group of a waiting generation."""
+        return cls(generation.upstream, resumes=generation.stream.tokens > 0)
 
 
 class Admission:
-    """Whether a generation may begin, as long as nothing else does.
+    """Decides which waiting generations may start. Valid until the next start.
 
     The concurrency limiter of its model has to allow it. While several tenants have sent requests
     lately, and prompts in prefill would delay a newcomer, or only reserved calls are left, an
-    answer starts only if its tenant stays the least served one. A tenant has no more than its share
-    of the limit, and one, while another waits that has less, here or on another node: reports of
-    other nodes are late, so many answers of one would start at once, and then none for long.
+    answer starts only if its tenant stays the least served one. A tenant has at most its share of
+    the limit plus one while a tenant below its share waits, here or on another node: reports of
+    other nodes are late, so many answers of one tenant would start at once, and then none for long.
 
-    What holds for all messages of a tenant to a model is found out once, since thousands may wait,
-    and what is compared with others only where it matters.
+    The result is cached for all messages of a tenant to a model, since thousands may wait. Tenants
+    are compared only where it matters.
 
     Args:
         now: in seconds.
-        several: whether more than one has asked lately.
-        most_prefills: how many answers of a tenant may have no token yet. None: any number.
-        waiting: tenants of whom messages wait.
-        urgency_of: the place of a tenant's most urgent class, the first one's is 0. Of one of whom
-            nothing waits here: of its own class.
-        may_come: finds tenants that may ask and wait for nothing, two at least if there are.
-        least_served: finds who was given least, as `TokenCounters.least_served` tells.
-        service_of: the service that a generation is expected to be given.
+        has_many_tenants: whether several have sent requests lately.
+        most_prefills: the most answers of a tenant without a token. None: any number.
+        waiting: the tenants with waiting messages.
+        urgency_of: the rank of a tenant's most urgent class, 0 for the most urgent. Without waiting
+            messages here: of its own class.
+        may_come: finds tenants that may send requests and have none waiting, two if there are.
+        least_served: finds the least served tenant, as `TokenCounters.least_served`.
+        service_of: the expected service of a generation.
     """
 
     def __init__(
         self,
         now: float,
-        several: bool,
+        has_many_tenants: bool,
         most_prefills: int | None,
         waiting: Collection[str],
         urgency_of: Callable[[str], int],
@@ -64,7 +64,7 @@ class Admission:
         service_of: Callable[[Generation], float],
     ) -> None:
         self._now = now
-        self._several = several
+        self._has_many_tenants = has_many_tenants
         self._most_prefills = most_prefills
         self._waiting = waiting
         self._urgency_of = urgency_of
@@ -76,26 +76,26 @@ class Admission:
         self._rooms: dict[tuple[str, ConcurrencyLimiter], float] = {}
 
     def __call__(self, generation: Generation) -> bool:
-        """Whether it may begin."""
-        if generation.held_until > self._now:
+        """Whether a generation may start."""
+        if generation.not_before > self._now:
             return False
-        tenant, kind = generation.line.tenant, AnswerKind.of(generation)
-        room = self._room(tenant, kind)
+        tenant, group = generation.line.tenant, AdmissionGroup.of(generation)
+        room = self._room(tenant, group)
         if room <= 0 or room == _OPEN:
             return room > 0
         if self._service_of(generation) <= room:
             return True
-        self._note_waiting(kind.upstream.limiter)
+        self._note_waiting(group.upstream.limiter)
         return False
 
-    def closed(self, tenant: str, kind: AnswerKind) -> bool:
-        """Whether nothing of this kind may begin for a tenant."""
-        return self._room(tenant, kind) <= 0
+    def closed(self, tenant: str, group: AdmissionGroup) -> bool:
+        """Whether no generation of this group may start for a tenant."""
+        return self._room(tenant, group) <= 0
 
-    def _room(self, tenant: str, kind: AnswerKind) -> float:
-        """The most service of an answer of this kind that may begin for a tenant."""
-        upstream = kind.upstream
-        if kind.goes_on:
+    def _room(self, tenant: str, group: AdmissionGroup) -> float:
+        """The most expected service with which a generation of this group may start."""
+        upstream = group.upstream
+        if group.resumes:
             may_resume = upstream.limiter.may_start(tenant, self._now, resumes=True)
             return _OPEN if may_resume else _CLOSED
         room = self._rooms.get((tenant, upstream.limiter))
@@ -106,7 +106,7 @@ class Admission:
     def _find_room(self, tenant: str, limiter: ConcurrencyLimiter) -> float:
         if self._is_closed(tenant, limiter):
             return _CLOSED
-        if not self._several or not (limiter.window_is_full or limiter.only_reserved):
+        if not self._has_many_tenants or not (limiter.window_is_full or limiter.only_reserved):
             return _OPEN
         if self._may_come is None:
             self._may_come = self._find_may_come()
@@ -125,7 +125,7 @@ class Admission:
             limiter.window.note_waiting()
 
     def _is_closed(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
-        """Whether no answer of this tenant may begin, whoever else waits."""
+        """Whether no answer of this tenant may start, whichever others wait."""
         most = self._most_prefills
         return (
             not limiter.may_start(tenant, self._now)
@@ -134,8 +134,8 @@ class Admission:
         )
 
     def _has_its_share(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
-        """Whether a tenant has its share of the limit, and another one waits that has not, or waits
-        on another node, for something as urgent.
+        """Whether a tenant has its share of the limit while another one waits with a message as
+        urgent: one below its share here, or any on another node.
         """
         limit, has = limiter.limit, limiter.of_tenants
         most = limit.share_of(tenant)

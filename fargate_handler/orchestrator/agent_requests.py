@@ -41,7 +41,7 @@ class AgentRequests:
         name = terms.model or agent.model or ""
         return self._models.get(name, name)
 
-    def asked(
+    def build(
         self,
         channel: Channel,
         turns: Sequence[Turn],
@@ -49,7 +49,7 @@ class AgentRequests:
         kind: MessageKind = CHAT,
         whole: WholeRequest | None = None,
     ) -> WholeRequest:
-        """The request to the model for a message.
+        """Build the request to the model for a message.
 
         Args:
             turns, whole: as in `request_to_model`.

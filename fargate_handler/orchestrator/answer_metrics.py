@@ -1,4 +1,4 @@
-"""Counts the answers that were generated here and have ended."""
+"""Counts the answers that this node has generated, once they have ended."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AnswerMetrics:
         self._count_failure(stream)
         metrics.counter(catalogue.TOKENS_GENERATED).value += stream.tokens
         first_at = _first_token_at(stream)
-        # A response that was taken over began elsewhere.
+        # A response that was taken over began on another node.
         if stream.epoch == 1 and first_at is not None:
             waited = first_at - stream.created_at
             metrics.divided(catalogue.FIRST_TOKEN).record_of(model, waited * 1000)
@@ -62,8 +62,8 @@ class AnswerMetrics:
 def _first_token_at(stream: ResponseStream) -> float | None:
     """When the first token came. None if it isn't known.
 
-    Of a response that was given up after a long wait it is the end: it came later, if at all. A
-    model that hangs longer than anybody waits would show nowhere else.
+    For a response that was cancelled after a long wait it is the end: it came later, if at all. A
+    model that hangs would show in no other metric.
     """
     if stream.tokens:
         return stream.first_delta_at

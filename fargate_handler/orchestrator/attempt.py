@@ -1,4 +1,4 @@
-"""One attempt at an answer: its deadlines, and what its sink makes of it."""
+"""One attempt at an answer: its deadlines, and the sinks of its tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from evenflow.stream_core.upstream.circuit_breaker import UpstreamCall
 
 
 class ReplacingSink:
-    """A `TokenSink`. What was delivered stands until the first token, which may never come."""
+    """A `TokenSink` whose first token replaces what was delivered. That token may never come."""
 
     __slots__ = ("_begun", "_stream")
 
@@ -69,16 +69,16 @@ class ReplacingSink:
 
 
 class FirstTokenSink:
-    """A `TokenSink` that calls `tell` once, before it passes the first token to `sink`.
+    """A `TokenSink` that calls `on_first_token` once, before it passes the first token to `sink`.
 
     From then on its `push` and `push_part` are those of `sink`.
     """
 
-    __slots__ = ("_sink", "_tell", "push", "push_part")
+    __slots__ = ("_on_first_token", "_sink", "push", "push_part")
 
-    def __init__(self, sink: TokenSink, tell: Callable[[], None]) -> None:
+    def __init__(self, sink: TokenSink, on_first_token: Callable[[], None]) -> None:
         self._sink = sink
-        self._tell: Callable[[], None] | None = tell
+        self._on_first_token: Callable[[], None] | None = on_first_token
         self.push: Callable[[str], None] = self._push_first
         self.push_part: Callable[[Part], None] = self._push_first_part
 
@@ -101,15 +101,16 @@ class FirstTokenSink:
 
     def _begin(self) -> None:
         self.push, self.push_part = self._sink.push, self._sink.push_part
-        tell, self._tell = self._tell, None  # a source may keep a reference to the first `push`
-        if tell is not None:
-            tell()
+        # A source may keep a reference to the first `push`.
+        on_first_token, self._on_first_token = self._on_first_token, None
+        if on_first_token is not None:
+            on_first_token()
 
 
 class CountingSink:
-    """A `TokenSink` before content filters, which hold, join or drop pieces.
+    """A `TokenSink` before content filters, which buffer, join or drop pieces.
 
-    It counts the model's tokens, so that the limit of an answer holds, however much of it is shown.
+    It counts the model's tokens, so that the limit of an answer applies to what is filtered, too.
     """
 
     __slots__ = ("_sink", "_stream")
@@ -145,8 +146,8 @@ class CountingSink:
         stream.count_to(counted)
 
 
-class ClientCalls:
-    """A `TokenSink` that makes numbers and ids of calls unique within an answer.
+class ToolCallNumbering:
+    """A `TokenSink` that makes numbers and ids of tool calls unique within an answer.
 
     It is for answers whose tools the client runs, since results name their calls.
 
@@ -200,14 +201,14 @@ class ClientCalls:
 
 
 class SpokenRefusals:
-    """A `TokenSink` for chats: a refusal is what the model says, and why it ended."""
+    """A `TokenSink` for chats: a refusal becomes text, and the finish reason."""
 
-    __slots__ = ("_refused", "_sink", "push")
+    __slots__ = ("_is_refused", "_sink", "push")
 
     def __init__(self, sink: TokenSink) -> None:
         self.push: Callable[[str], None] = sink.push
         self._sink = sink
-        self._refused = False
+        self._is_refused = False
 
     @property
     def paused(self) -> bool:
@@ -217,7 +218,7 @@ class SpokenRefusals:
     def push_part(self, part: Part) -> None:
         """Take a part. A refusal becomes text."""
         if part.kind is Kind.REFUSAL:
-            self._refused = True
+            self._is_refused = True
             self.push(part.text)
         else:
             self._sink.push_part(part)
@@ -228,17 +229,16 @@ class SpokenRefusals:
 
     def finish(self, finish: ModelFinish) -> ModelFinish:
         """How the answer ended."""
-        return replace(finish, finish_reason="content_filter") if self._refused else finish
+        return replace(finish, finish_reason="content_filter") if self._is_refused else finish
 
 
-def tell(
+def report_outcome(
     call: UpstreamCall, outcome: ModelFinish | EvenflowError, now: float, *, gave_tokens: bool
 ) -> None:
-    """Tell the upstream's circuit breaker how an attempt ended.
+    """Report the outcome of an attempt to the upstream's circuit breaker.
 
-    One that broke off has said nothing yet: all of a server's answers do when it is started again,
-    and are to be continued. Whether it takes new calls, their next attempts tell. An answer that
-    can't be read says nothing either: the question may bring it about.
+    A broken-off answer counts neither way: a restarting server breaks off all of them. Their next
+    attempts decide. An unreadable answer counts neither way: its message may be the cause.
     """
     failed = isinstance(outcome, EvenflowError) and is_upstreams_fault(outcome)
     unclear = gave_tokens or isinstance(outcome, UpstreamUnreadable)
@@ -251,9 +251,10 @@ def tell(
 
 
 def upstream_unavailable(seconds: float, kept: str) -> Overloaded:
-    """The error while the circuit breaker is open, for so many more seconds.
+    """The error while the circuit breaker is open.
 
     Args:
+        seconds: until it lets a call through.
         kept: what became of the message.
     """
     return Overloaded(
@@ -264,7 +265,7 @@ def upstream_unavailable(seconds: float, kept: str) -> Overloaded:
 
 
 class ModelWatch:
-    """Watches whether a model gives signs of life. While the model is paused, no time passes.
+    """Checks that a model gives signs of life in time. While it is paused, the time stops.
 
     Args:
         now: seconds. The deadline of the whole response counts from here, over all attempts.
@@ -278,30 +279,30 @@ class ModelWatch:
 
     def begin(self, now: float) -> None:
         """Begin an attempt."""
-        self._looked_at = self._heard_at = now
-        self._heard = self._signs
+        self._looked_at = self._alive_at = now
+        self._known_signs = self._signs
         self._silent_at_first = True
 
     @property
     def due(self) -> float:
         """When to look again at the latest, in seconds."""
-        return min(self._finish_by, self._heard_at + self._patience)
+        return min(self._finish_by, self._alive_at + self._patience)
 
     def look(self, now: float) -> UpstreamTimeout | None:
         """The error for a deadline that has passed. None if none has."""
         if self._stream.paused:
-            # Nothing is due from a paused model. The limit of pauses bounds its readers.
+            # A paused model is not late. Another limit bounds the pauses of readers.
             self._finish_by += now - self._looked_at
-            self._heard_at += now - self._looked_at
+            self._alive_at += now - self._looked_at
         self._looked_at = now
-        if self._heard != self._signs:
-            self._heard, self._heard_at, self._silent_at_first = self._signs, now, False
+        if self._known_signs != self._signs:
+            self._known_signs, self._alive_at, self._silent_at_first = self._signs, now, False
         if self.is_over(now):
             most = self._limits.model_deadline_seconds
             return UpstreamTimeout(
                 f"the model did not finish within {most:g} s; ask for less", code="model_timeout"
             )
-        if now < self._heard_at + self._patience:
+        if now < self._alive_at + self._patience:
             return None
         if self._silent_at_first:
             return UpstreamTimeout(

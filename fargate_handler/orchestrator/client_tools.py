@@ -16,7 +16,7 @@ _MOST_STEPS = 32
 
 
 class ClientTools:
-    """Waits for the results of an answer's calls of tools.
+    """Waits for the results of an answer's tool calls.
 
     Args:
         stream: the answer. Its log has the calls, and receives the results.
@@ -24,9 +24,9 @@ class ClientTools:
 
     def __init__(self, stream: ResponseStream) -> None:
         self._stream = stream
-        # Results that came while the model was still writing: it alone writes the log until then.
+        # Results that came while the model still writes: until its end it alone writes the log.
         self._early: dict[str, str] = {}
-        self._all_came: asyncio.Future[bool] | None = None
+        self._all_received: asyncio.Future[bool] | None = None
         self._usage: Usage | None = None
         self._has_usage = False
 
@@ -61,7 +61,7 @@ class ClientTools:
         if call_id not in steps.open_calls:
             raise call_not_open(call_id)
         self._early[call_id] = text
-        if self._all_came is not None:
+        if self._all_received is not None:
             self._put_into_log()
 
     def drop_early(self) -> None:
@@ -70,17 +70,17 @@ class ClientTools:
 
     async def results(self) -> bool:
         """Wait until each call has a result. Returns False after `give_up`."""
-        self._all_came = asyncio.get_running_loop().create_future()
+        self._all_received = asyncio.get_running_loop().create_future()
         try:
             self._put_into_log()
-            return await self._all_came
+            return await self._all_received
         finally:
-            self._all_came = None
+            self._all_received = None
 
     def give_up(self) -> None:
         """Stop waiting."""
-        if self._all_came is not None and not self._all_came.done():
-            self._all_came.set_result(False)
+        if self._all_received is not None and not self._all_received.done():
+            self._all_received.set_result(False)
 
     def _put_into_log(self) -> None:
         open_calls = self.steps.open_calls
@@ -89,8 +89,8 @@ class ClientTools:
             if call is not None:
                 self._stream.add_result(Part(Kind.RESULT, text, id=call_id, name=call.name))
         self._early.clear()
-        if not open_calls and self._all_came is not None and not self._all_came.done():
-            self._all_came.set_result(True)
+        if not open_calls and self._all_received is not None and not self._all_received.done():
+            self._all_received.set_result(True)
 
 
 def check_answered(log: ResponseLog, call_id: str) -> None:

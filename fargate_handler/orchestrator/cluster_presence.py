@@ -1,4 +1,4 @@
-"""Publishes the readers of a response at all nodes to the clients that listen at this one."""
+"""Publishes the readers of a response on all nodes to the clients that listen on this one."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class _WatchedResponse:
     """A response with clients here that listen for its readers.
 
     Attributes:
-        presence: publishes the readers at all nodes.
-        on_other_nodes: the readers at other nodes, by address. The owner reports all readers.
+        presence: publishes the readers on all nodes.
+        on_other_nodes: the readers on other nodes, by address. The owner reports all readers.
         peer_streams: the streams from other nodes, by their addresses.
     """
 
@@ -49,16 +49,16 @@ class _WatchedResponse:
         )
 
     def present(self, _response_id: str, present: Present) -> None:
-        """The readers of this node's copy have changed."""
+        """Publish the changed readers on this node."""
         self._here = present
         self.presence.changed()
 
     def presence_lost(self, _response_id: str) -> None:
-        """This node's copy has ended."""
+        """End the listeners: the response or replica on this node is gone."""
         self.presence.lost()
 
     def peer_reported(self, address: str, present: Present | None) -> None:
-        """Another node has reported its readers. None: its stream has ended."""
+        """Publish the readers that another node reports. None: its stream has ended."""
         if present is not None:
             self.on_other_nodes[address] = present
         else:
@@ -67,18 +67,18 @@ class _WatchedResponse:
 
     def _now(self) -> Present:
         if self.stream.via != "owner" and self.on_other_nodes:
-            return together(self.on_other_nodes.values())  # the owner knows of those here
+            return together(self.on_other_nodes.values())  # the owner's report has those here
         return together([self._here, *self.on_other_nodes.values()])
 
 
 class ClusterPresence:
-    """Tells clients and tasks who reads responses. Where nobody asks, nothing is asked or sent.
+    """Publishes the readers of responses to clients and nodes. Without a listener nothing is sent.
 
-    The task that owns a response asks those that copy it, and the others ask the owner.
+    The owner of a response subscribes to the nodes with replicas, and those subscribe to the owner.
 
     Args:
         responses: this node's.
-        owner_at: where the owner of a copy is. None if that isn't known.
+        owner_at: the address of the owner of a replica. None if it is not known.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class ClusterPresence:
         self._responses = responses
         self._owner_at = owner_at
         self._watched: dict[ResponseStream, _WatchedResponse] = {}
-        # By response: the addresses of the tasks that copy it from this one, with how often.
-        self._copied_at: dict[str, Counter[str]] = {}
+        # By response: the addresses of the nodes that replicate it from this one, counted.
+        self._replicated_at: dict[str, Counter[str]] = {}
         self._background = Background()
 
     def __contains__(self, stream: object) -> bool:
-        """Whether anybody is told who reads a copy's response."""
+        """Whether any listener is told of the readers of a response."""
         return stream in self._watched
 
     def listen(
@@ -106,88 +106,88 @@ class ClusterPresence:
         stream: ResponseStream,
         listener: PresenceListener,
         *,
-        for_task: bool = False,
+        for_node: bool = False,
         shared: bool = False,
     ) -> None:
-        """Tell a listener who reads a response, now and on each change.
+        """Publish the readers of a response to a listener, now and on each change.
 
         Args:
-            for_task: whether it is another node, for which there is always room.
+            for_node: whether the listener is another node, for which there is always room.
             shared: whether it listens with a share.
 
         Raises:
-            RateLimited: as many listen as may.
+            RateLimited: the response has as many listeners as allowed.
         """
         watched = self._watched.get(stream)
         if watched is None:
             watched = self._watched[stream] = _WatchedResponse(self._context, stream)
             stream.readers.listen(stream.response_id, watched)
-            self._hear(watched)
-        watched.presence.listen(listener, bounded=not for_task, shared=shared)
+            self._subscribe(watched)
+        watched.presence.listen(listener, bounded=not for_node, shared=shared)
 
     def leave(self, stream: ResponseStream, listener: PresenceListener) -> None:
-        """Tell a listener nothing more. A second call changes nothing."""
+        """Remove a listener. A second call changes nothing."""
         watched = self._watched.get(stream)
         if watched is not None:
             watched.presence.leave(listener)
-            self._forget_unheard(watched)
+            self._forget_without_listeners(watched)
 
     @contextmanager
-    def copied(self, response_id: str, address: str | None) -> Iterator[None]:
-        """The task at an address copies a response from this one, for so long."""
+    def replicated(self, response_id: str, address: str | None) -> Iterator[None]:
+        """Record that the node at an address replicates a response, for the time of the block."""
         if address is None:
             yield
             return
-        copied_at = self._copied_at.setdefault(response_id, Counter())
-        copied_at[address] += 1
+        replicated_at = self._replicated_at.setdefault(response_id, Counter())
+        replicated_at[address] += 1
         try:
             yield
         finally:
-            copied_at -= Counter([address])
-            if not copied_at:
-                self._copied_at.pop(response_id, None)
+            replicated_at -= Counter([address])
+            if not replicated_at:
+                self._replicated_at.pop(response_id, None)
 
     def sweep(self) -> None:
-        """Ask tasks that have come, and those again that didn't answer. Called once a second."""
+        """Subscribe to new nodes, and to failed ones again. Called once a second."""
         for watched in tuple(self._watched.values()):
-            if not self._forget_unheard(watched):
-                self._hear(watched)
+            if not self._forget_without_listeners(watched):
+                self._subscribe(watched)
 
     async def aclose(self) -> None:
-        """Ask no more."""
+        """End all subscriptions."""
         await self._background.aclose()
 
-    def _forget_unheard(self, watched: _WatchedResponse) -> bool:
+    def _forget_without_listeners(self, watched: _WatchedResponse) -> bool:
         stream = watched.stream
-        unheard = not watched.presence.listened
-        if unheard or self._responses.held(stream.response_id) is not stream:
+        is_unheard = not watched.presence.listened
+        if is_unheard or self._responses.of_any_session(stream.response_id) is not stream:
             del self._watched[stream]
-            for peer_streams in watched.peer_streams.values():
-                peer_streams.cancel()
+            for peer_stream in watched.peer_streams.values():
+                peer_stream.cancel()
             if stream.readers.presence is not None:
                 stream.readers.presence.leave(watched)
             return True
         return False
 
-    def _hear(self, watched: _WatchedResponse) -> None:
-        """Listen to those that there are to be peer_reported, and to no others."""
-        peer_streams, wanted = watched.peer_streams, self._to_be_heard(watched)
+    def _subscribe(self, watched: _WatchedResponse) -> None:
+        """Subscribe to the nodes with readers of a response, and to no others."""
+        peer_streams, wanted = watched.peer_streams, self._wanted_nodes(watched)
         for address in peer_streams.keys() - wanted:
             peer_streams.pop(address).cancel()
         for address in wanted - peer_streams.keys():
-            peer_streams[address] = self._background.run(self._hear_task(watched, address))
+            peer_streams[address] = self._background.run(self._subscribe_to_node(watched, address))
 
-    def _to_be_heard(self, watched: _WatchedResponse) -> set[str]:
+    def _wanted_nodes(self, watched: _WatchedResponse) -> set[str]:
         stream = watched.stream
         if stream.log.closed:
             return set()
         if stream.via == "owner":
-            # One that copies again after a silence has readers all the time.
-            return {*self._copied_at.get(stream.response_id, ()), *watched.peer_streams}
+            # A node that replicates again after a silence has readers all the time.
+            return {*self._replicated_at.get(stream.response_id, ()), *watched.peer_streams}
         owner_at = self._owner_at(stream)
         return set() if owner_at is None else {owner_at}
 
-    async def _hear_task(self, watched: _WatchedResponse, address: str) -> None:
+    async def _subscribe_to_node(self, watched: _WatchedResponse, address: str) -> None:
         stream = watched.stream
         there = PeerResponse(address, stream.channel, stream.response_id)
         try:
@@ -197,7 +197,9 @@ class ClusterPresence:
                 async for notice in notices:
                     watched.peer_reported(address, self._present(notice))
         except PeerUnreachable as error:
-            _logger.debug("who reads %s at %s is not known: %s", stream.response_id, address, error)
+            _logger.debug(
+                "the readers of %s at %s are not known: %s", stream.response_id, address, error
+            )
         finally:
             watched.peer_reported(address, None)
             if watched.peer_streams.get(address) is asyncio.current_task():

@@ -19,8 +19,8 @@ class Conversations:
     """Conversations by channel, in the order of their last use.
 
     Args:
-        memory: where their bytes are counted.
-        on_forgotten: called for each one that is dropped to make room.
+        memory: counts their bytes.
+        on_forgotten: called for each conversation that is dropped to make room.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Conversations:
         """
         conversation = self._known.get(channel)
         if conversation is None:
-            self._make_place()
+            self._make_room_for_one()
             self.make_room(CONVERSATION_BYTES)
             # A request that brings its conversation needs no history, which would fill the memory.
             limits, keeps_history = self._limits, not kind.brings_conversation
@@ -92,7 +92,7 @@ class Conversations:
                 return
             self.forget(channel)
 
-    def _make_place(self) -> None:
+    def _make_room_for_one(self) -> None:
         if len(self._known) >= self._limits.sessions_per_node and not self._forget_idle():
             raise RateLimited(
                 "this node has as many sessions as it may have; nothing was accepted, try again "

@@ -1,4 +1,4 @@
-"""Begins generations: for messages just accepted, and for responses that are taken over."""
+"""Checks that a message can be answered, and begins generations, also for responses taken over."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from functools import partial
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
 from evenflow.fargate_handler.orchestrator.failover import TakenOverResponse
-from evenflow.fargate_handler.orchestrator.generation import Generation, upstream_sender
+from evenflow.fargate_handler.orchestrator.generation import Generation, sender_key
 from evenflow.fargate_handler.orchestrator.incoming_message import (
     IncomingMessage,
     ReceivedRequest,
     WholeRequest,
-    can_go_on,
+    can_continue,
     line_of,
 )
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
@@ -44,8 +44,8 @@ from evenflow.stream_core.session.conversation import Conversation, Turn
 from evenflow.stream_core.session.token_estimate import most_media_tokens, tokens_of_text_turn
 from evenflow.stream_core.tenants.charges import Caller, TokenDemand
 
-# Readers come back within seconds to the task that has taken their answer over.
-_FIND_SECONDS = 30.0
+# Readers reconnect within seconds to the node that has taken their answer over.
+_RECONNECT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class ServedModel:
         served: the models' names at their server by public name.
         longest: the longest answer, in its tokens. None: the server's own limit.
         context: the longest prompt and answer together, in its tokens. None: not known.
-        repeats_broken: whether it may be asked again for an answer that broke off.
-        repeats_lost: whether it may be asked again for one whose task was lost.
+        repeats_broken: whether it may be called again for an answer that broke off.
+        repeats_lost: whether it may be called again for an answer whose node was lost.
     """
 
     source: TokenSource
@@ -77,7 +77,7 @@ class ServedModel:
 
 
 class Dispatcher:
-    """Makes generations, and adds them to the workload."""
+    """Creates generations, and adds them to the workload."""
 
     def __init__(
         self,
@@ -108,27 +108,24 @@ class Dispatcher:
         self._failures = context.metrics.labelled(catalogue.UPSTREAM_FAILURES)
         self._throttles = context.metrics.counter(catalogue.UPSTREAM_THROTTLES)
         self.upstreams = Upstreams(model.source, context.limits)
-        """The models that were asked."""
+        """The models with calls so far."""
         context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self.upstreams.breakers_open)
         context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self.upstreams.lowest_limit)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
 
-    def check(self, event: IncomingMessage) -> None:
-        """Check that a message can be answered.
+    def check_model(self, event: IncomingMessage) -> None:
+        """Check that the agent exists, and that its model's server takes calls.
 
         Raises:
             NotFound: the channel's agent no longer exists.
-            NotPermitted: its tenant has been removed.
-            AuthenticationFailed: its key is no longer valid.
             Overloaded: its model's server has failed too often, and there is no fallback answer.
             RateLimited: that server takes no calls for longer than a message may wait.
         """
         channel, kind, terms = event.channel, event.kind, event.terms
-        self._tenants.check_valid(channel.tenant, terms.key)
         upstream = self.upstreams.of(self._requests.model(channel, terms, kind))
-        sender = upstream_sender(event.line, terms.user)
+        sender = sender_key(event.line, terms.user)
         backoff, now = upstream.limiter.backoff, self._monotonic()
         closed_for = backoff.paused_for(now)
         if not kind.is_told_at_once:
@@ -144,36 +141,36 @@ class Dispatcher:
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
-    def asked(self, event: IncomingMessage, conversation: Conversation) -> TokenDemand:
-        """How much a message asks for, with what its model is told of the conversation.
+    def demand_of(self, event: IncomingMessage, conversation: Conversation) -> TokenDemand:
+        """The tokens of a message: its input, with the conversation for the model, and its output.
 
         Raises:
             NotFound: the channel's agent no longer exists.
         """
-        asked = event.asks
-        if asked is None:
+        demand = event.demand
+        if demand is None:
             turns = (Turn("user", event.text),)
-            asked = self._requests.asked(event.channel, turns, event.terms, event.kind).asks
-            told = (
+            demand = self._requests.build(event.channel, turns, event.terms, event.kind).demand
+            history = (
                 []
                 if event.terms.turns
                 else conversation.history_sizes(len(event.text.encode()), event.replaces)
             )
-            tokens = asked.input_tokens + sum(map(tokens_of_text_turn, told))
+            tokens = demand.input_tokens + sum(map(tokens_of_text_turn, history))
             context = self._requests.context_tokens(event.channel, event.kind) or self._context
             tokens = tokens if context is None else min(tokens, context)
-            asked = asked._replace(input_tokens=tokens)
-        # Who wants more than the model may answer would take its tenant's whole rate for nothing.
-        return asked if asked.longest is None else asked.bounded(self._longest)
+            demand = demand._replace(input_tokens=tokens)
+        # A message with a longer limit than the model's would use up its tenant's rate for nothing.
+        return demand if demand.longest is None else demand.bounded(self._longest)
 
-    def expected_cost(self, event: IncomingMessage, asked: TokenDemand) -> ExpectedCost:
-        """What the answer to a message may cost that asks for so much.
+    def expected_cost(self, event: IncomingMessage, demand: TokenDemand) -> ExpectedCost:
+        """The most that the answer to a message of this demand may cost.
 
         Raises:
             NotFound: the channel's agent no longer exists.
         """
         model = self._requests.model(event.channel, event.terms, event.kind) or self._model_name
-        return ExpectedCost.of(asked.bounded(self._longest), model)
+        return ExpectedCost.of(demand.bounded(self._longest), model)
 
     def _fallback_of(self, kind: MessageKind) -> str:
         return self._fallback_text if kind.falls_back else ""
@@ -181,7 +178,7 @@ class Dispatcher:
     def new_stream(
         self, response_id: str, message_id: str, channel: Channel, kind: MessageKind = CHAT
     ) -> ResponseStream:
-        """An empty response on this node's clock. The pace of a copy is its owner's."""
+        """Create an empty response or replica. A replica has the timing of its owner."""
         return ResponseStream(
             response_id=response_id,
             message_id=message_id,
@@ -201,161 +198,172 @@ class Dispatcher:
         terms: MessageTerms,
         *,
         since: float,
-        asks: TokenDemand | None = None,
-        request: ReceivedRequest | None = None,
+        demand: TokenDemand | None = None,
+        received: ReceivedRequest | None = None,
     ) -> None:
         """Begin to generate the response to the last one of `turns`.
 
         Args:
-            request: the message's request, if that brings its own conversation.
-            since: when the message came, or its take-over began, in seconds.
-            asks: how much it was charged for. None: another task has charged it.
+            received: the message's request, if that brings its own conversation.
+            since: the arrival of the message, or the begin of its take-over, in seconds.
+            demand: the tokens that it was charged for. None: another node has charged it.
         """
-        inherited = asks is None
+        is_taken_over = demand is None
         workload = self._workload
         workload.responses.add(stream)
         if not stream.readers:
-            # The grace begins only now, however long the ledger took. The sender of a message that
+            # The grace begins only now, however long the store took. The sender of a message that
             # can't be repeated is already there: it reads once there is something, and stops the
             # model if it leaves.
-            is_there = not kind.repeatable and not inherited
+            is_there = not kind.repeatable and not is_taken_over
             stream.readers.count_unread_from(None if is_there else self._monotonic())
         workload.request_memory.begin(
             stream,
             turns,
             terms,
-            0 if request is None else request.memory_bytes,
-            0 if request is None else request.text_bytes,
+            0 if received is None else received.memory_bytes,
+            0 if received is None else received.text_bytes,
         )
-        whole = None if request is None else request.whole
-        asked, limits, gone = self._what_is_asked(stream.channel, kind, turns, terms, whole)
-        upstream = self.upstreams.of(asked.model)
-        if gone is None:
-            asked = self._fitted(asked, stream, kind, upstream)
-        asks = asked.asks if asks is None else asks
-        self._note(stream, asked, asks, terms, since, inherited=inherited)
+        whole = None if received is None else received.whole
+        request, limits, agent_error = self._request_and_limits(
+            stream.channel, kind, turns, terms, whole
+        )
+        upstream = self.upstreams.of(request.model)
+        if agent_error is None:
+            request = self._fitted(request, stream, kind, upstream)
+        demand = request.demand if demand is None else demand
+        self._record_request(stream, request, demand, terms, since, is_taken_over=is_taken_over)
         tenant, wanted_ms = self._tenants.of(line.tenant), terms.slo_ttft_ms
         generation = Generation(
             stream=stream,
             kind=kind,
             line=line._replace(service_class=tenant.service_class.or_lower(terms.service_class)),
-            wanted_by=None if wanted_ms is None else stream.created_at + wanted_ms / 1000,
-            input_tokens=asks.input_tokens,
-            asked=asked,
+            first_token_deadline=(
+                None if wanted_ms is None else stream.created_at + wanted_ms / 1000
+            ),
+            input_tokens=demand.input_tokens,
+            request=request,
             upstream=upstream,
             clock=self._clock,
             limits=limits,
-            grace_seconds=self._grace_of(kind, inherited=inherited),
+            grace_seconds=self._grace_of(kind, is_taken_over=is_taken_over),
             fallback_text=self._fallback_of(kind),
-            continues=lambda asked: self._source.continues and can_go_on(asked, stream.log.entries),
+            continues=lambda request: (
+                self._source.continues and can_continue(request, stream.log.entries)
+            ),
             monotonic=self._monotonic,
             in_force=lambda: self._ledger.in_force,
-            wait_again=workload.generations.wait_again,
+            requeue=workload.generations.requeue,
             wait_for_tools=workload.generations.wait_for_tools,
-            on_attempt=self._attempted_again,
-            on_failure=self._attempt_failed,
-            on_end=workload.generations.ended,
+            on_retry=self._count_retry,
+            on_failure=self._count_failure,
+            on_end=workload.generations.remove,
             repeatable=self._repeats_broken,
             filters=self._filters,
             reserve_call=partial(self._usage.reserve_call, stream),
         )
         workload.generations.add(generation)
-        if gone is None and inherited and stream.epoch > 1 and not self._repeats_lost:
-            gone = _not_repeated()
-        if gone is not None:
-            generation.interrupt(gone)
+        if agent_error is None and is_taken_over and stream.epoch > 1 and not self._repeats_lost:
+            agent_error = _not_repeated()
+        if agent_error is not None:
+            generation.fail(agent_error)
 
-    def _note(
+    def _record_request(
         self,
         stream: ResponseStream,
-        asked: WholeRequest,
-        asks: TokenDemand,
+        request: WholeRequest,
+        demand: TokenDemand,
         terms: MessageTerms,
         since: float,
         *,
-        inherited: bool,
+        is_taken_over: bool,
     ) -> None:
-        """Note what a response's trace, log line, limit and usage need."""
+        """Record what the trace, the log line, the limit and the usage of a response need."""
         if self._traces is not None:
             stream.observe(
                 self._traces.begin(
-                    stream, terms.traceparent, asked.model, since, taken_over=inherited
+                    stream, terms.traceparent, request.model, since, taken_over=is_taken_over
                 )
             )
         traced = terms.traceparent if stream.observer is None else stream.observer.traceparent
         figures = stream.figures
         figures.trace = trace_id_in(traced)
-        figures.model = asked.model or self._model_name
+        figures.model = request.model or self._model_name
         figures.key = terms.key
-        figures.input_estimate = asks.input_tokens
-        figures.media_tokens = most_media_tokens(asked.turns)
-        figures.longest = asks.bounded(self._longest).output_tokens
+        figures.input_estimate = demand.input_tokens
+        figures.media_tokens = most_media_tokens(request.turns)
+        figures.longest = demand.bounded(self._longest).output_tokens
         if self._longest is not None:
-            stream.allowance.limit_call(self._longest * asks.choices)
+            stream.allowance.limit_call(self._longest * demand.choices)
         if self._tenants.is_known(stream.channel.tenant):
-            self._note_for_usage(stream, asks, terms, inherited=inherited)
+            self._record_for_usage(stream, demand, terms, is_taken_over=is_taken_over)
 
-    def _grace_of(self, kind: MessageKind, *, inherited: bool) -> float:
+    def _grace_of(self, kind: MessageKind, *, is_taken_over: bool) -> float:
         """The seconds for which an answer goes on without a reader."""
         if kind.grace_seconds is None:
             grace = self._limits.grace_seconds
             return math.inf if grace is None else grace
-        # The readers of one that was taken over must find this task first.
-        return max(kind.grace_seconds, _FIND_SECONDS if inherited else 0.0)
+        # The readers of a response that was taken over must find this node first.
+        return max(kind.grace_seconds, _RECONNECT_SECONDS if is_taken_over else 0.0)
 
-    def _note_for_usage(
-        self, stream: ResponseStream, asks: TokenDemand, terms: MessageTerms, *, inherited: bool
+    def _record_for_usage(
+        self,
+        stream: ResponseStream,
+        demand: TokenDemand,
+        terms: MessageTerms,
+        *,
+        is_taken_over: bool,
     ) -> None:
         figures = stream.figures
         figures.user = terms.user
-        if inherited:
-            self._usage.go_on(
-                stream, terms, ExpectedCost.of(asks.bounded(self._longest), figures.model)
+        if is_taken_over:
+            self._usage.resume(
+                stream, terms, ExpectedCost.of(demand.bounded(self._longest), figures.model)
             )
 
-    def inherit(self, left: TakenOverResponse) -> bool:
-        """Go on with a response that this task has taken over. Returns False if it already did.
+    def resume_taken_over(self, taken: TakenOverResponse) -> bool:
+        """Resume a response that this node has taken over. Returns False if it already did.
 
         Raises:
             RateLimited: there is no room for the response, or for its session.
         """
-        workload, response_id, channel = self._workload, left.head.response_id, left.channel
-        if self._ledger.writes(left.lease):
-            return False  # it was never lost: perhaps its end is just not on record yet
+        workload, response_id, channel = self._workload, taken.head.response_id, taken.channel
+        if self._ledger.writes(taken.lease):
+            return False  # it was never lost: perhaps its end is not stored yet
         if (stale := workload.generations.of(response_id)) is not None:
-            stale.abandon()  # it ran under a lease that was lost without our knowing
+            stale.abandon()  # it ran under a lease that was lost without notice
         if not workload.has_room:
             raise RateLimited("no room to take this response over now", code="queue_full")
-        kind = MessageKind.from_text(left.message.kind)
+        kind = MessageKind.from_text(taken.message.kind)
         conversation = workload.conversations.open(channel, self._monotonic(), kind)
-        if conversation.known_response(left.message.message_id) != response_id:
-            conversation.catch_up(left.conversation, self._ledger.owner)
-        stream = self.new_stream(response_id, left.message.message_id, channel, kind)
-        entries = left.stored.entries
-        if entries or left.lease.epoch > 1:
-            stream.adopt_log(entries, left.lease.epoch, left.began_at)
-        copy = workload.responses.held(response_id)
-        if copy is not None:
-            workload.responses.drop(copy)
+        if conversation.known_response(taken.message.message_id) != response_id:
+            conversation.catch_up(taken.conversation, self._ledger.owner)
+        stream = self.new_stream(response_id, taken.message.message_id, channel, kind)
+        entries = taken.stored.entries
+        if entries or taken.lease.epoch > 1:
+            stream.adopt_log(entries, taken.lease.epoch, taken.began_at)
+        replica = workload.responses.of_any_session(response_id)
+        if replica is not None:
+            workload.responses.drop(replica)
         line = line_of(channel, kind)
-        terms = MessageTerms.from_text(left.message.terms)
+        terms = MessageTerms.from_text(taken.message.terms)
         charge = self._quotas.take_over(Caller(line.tenant, terms.key, terms.user))
-        workload.begin(stream, kind, line, charge)
+        workload.count_in_flight(stream, kind, line, charge)
         try:
-            with workload.beginning(stream, conversation):
-                self._ledger.go_on(stream, left.lease, len(entries), kind)
-                text = left.message.text
-                request = ReceivedRequest.from_text(text) if kind.brings_conversation else None
+            with workload.ended_on_failure(stream, conversation):
+                self._ledger.resume(stream, taken.lease, len(entries), kind)
+                text = taken.message.text
+                received = ReceivedRequest.from_text(text) if kind.brings_conversation else None
                 turns = conversation.begin_late(
-                    left.message.message_id, text if request is None else None, left.conversation
+                    taken.message.message_id, text if received is None else None, taken.conversation
                 )
-                self.begin(stream, kind, line, turns, terms, since=left.since, request=request)
+                self.begin(stream, kind, line, turns, terms, since=taken.since, received=received)
         finally:
-            if copy is not None:
-                copy.lose()
+            if replica is not None:
+                replica.lose()
         return True
 
-    def _what_is_asked(
+    def _request_and_limits(
         self,
         channel: Channel,
         kind: MessageKind,
@@ -363,32 +371,32 @@ class Dispatcher:
         terms: MessageTerms,
         whole: WholeRequest | None,
     ) -> tuple[WholeRequest, Limits, EvenflowError | None]:
-        """The request to the model, and the limits. With an error if the agent no longer exists."""
+        """The request to the model, the limits, and the error if the agent no longer exists."""
         try:
-            asked = self._requests.asked(channel, turns, terms, kind, whole)
-            return asked, self._requests.limits(channel, terms, self._limits, kind), None
-        except NotFound as gone:
-            return whole or WholeRequest(turns), self._limits, gone
+            request = self._requests.build(channel, turns, terms, kind, whole)
+            return request, self._requests.limits(channel, terms, self._limits, kind), None
+        except NotFound as agent_error:
+            return whole or WholeRequest(turns), self._limits, agent_error
 
     def _fitted(
-        self, asked: WholeRequest, stream: ResponseStream, kind: MessageKind, upstream: Upstream
+        self, request: WholeRequest, stream: ResponseStream, kind: MessageKind, upstream: Upstream
     ) -> WholeRequest:
-        """The request without the oldest messages that don't fit into the model's context."""
+        """The request without the oldest messages that do not fit into the model's context."""
         of_agent = self._requests.context_tokens(stream.channel, kind)
         known = [
             it for it in (of_agent or self._context, upstream.context.tokens) if it is not None
         ]
         if kind.brings_conversation or not known:
-            return asked
-        most = prompt_tokens(min(known), asked.options.within(self._longest).longest)
-        turns, left_out = without_oldest(asked.turns, most)
+            return request
+        most = prompt_tokens(min(known), request.options.within(self._longest).longest)
+        turns, left_out = without_oldest(request.turns, most)
         stream.drop_history(left_out, "model")
-        return replace(asked, turns=turns)
+        return replace(request, turns=turns)
 
-    def _attempted_again(self) -> None:
+    def _count_retry(self) -> None:
         self._retries.value += 1
 
-    def _attempt_failed(self, error: EvenflowError) -> None:
+    def _count_failure(self, error: EvenflowError) -> None:
         self._failures.count(error.code)
         self._throttles.value += is_throttled(error)
 

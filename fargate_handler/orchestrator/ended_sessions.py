@@ -1,4 +1,4 @@
-"""The sessions that were ended, at any node. Their tokens are no longer valid."""
+"""The sessions that were ended, on any node. Their tokens are no longer valid."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class EndedSessions:
         """By session, the least recently read first."""
 
     def note_end(self, channel: Channel) -> None:
-        """Note that a session was ended by this node."""
+        """Record that a session was ended by this node."""
         self._put(channel, ended=True)
 
     def check(self, channel: Channel) -> None:
         """Check that a session was not ended, as far as this node knows.
 
         Raises:
-            Gone: it is.
+            Gone: it was.
         """
         state = self._states.get(channel)
         if state is not None and state.ended and self._monotonic() < state.read_at + self._lifetime:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 
-from evenflow.fargate_handler.orchestrator.leases import OtherTasks
+from evenflow.fargate_handler.orchestrator.leases import Ownership
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageTexts
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.sweep import Sweep
@@ -42,7 +42,7 @@ from evenflow.stream_core.tenants.usage import UsageRecord
 
 _logger = logging.getLogger(__name__)
 
-ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+OWNERS_EXHAUSTED = "attempts_exhausted"
 """The error code of a response that lost all of its owners."""
 
 _SWEEP_SECONDS, _LOOK_SECONDS = (0.35, 0.65), 0.05
@@ -72,20 +72,20 @@ class TakenOverResponse:
 
 
 class Failover:
-    """Finds leases that have run out, and takes over their responses while there is room.
+    """Finds leases that have run out, and takes over their owners' responses while there is room.
 
     Args:
         texts: keeps large texts of messages.
         dead_letters: stores messages whose owners were all lost.
         settle: stores the usage of a response that is given up.
-        is_writing: whether a response, by its id, is already this node's and not all in the store.
-        begin: resumes a response. Returns False if this node already does.
+        is_writing: whether this node already owns a response, by its id, and still stores it.
+        resume: resumes a response. Returns False if this node already does.
     """
 
     def __init__(
         self,
         context: NodeContext,
-        others: OtherTasks,
+        ownership: Ownership,
         workload: Workload,
         *,
         sessions: SessionStore,
@@ -93,11 +93,11 @@ class Failover:
         dead_letters: DeadLetters,
         settle: Callable[[UsageRecord], Awaitable[None]],
         is_writing: Callable[[str], bool],
-        begin: Callable[[TakenOverResponse], bool],
+        resume: Callable[[TakenOverResponse], bool],
     ) -> None:
-        self._responses = others.responses
-        self._keeper = others.keeper
-        self._leases = others.leases
+        self._responses = ownership.responses
+        self._keeper = ownership.keeper
+        self._leases = ownership.leases
         self._workload = workload
         self._sessions = sessions
         self._texts = texts
@@ -107,11 +107,12 @@ class Failover:
         self._wall_time = context.wall_time
         self._settle = settle
         self._is_writing = is_writing
-        self._begin = begin
+        self._resume = resume
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._taking: dict[str, asyncio.Task[bool]] = {}
-        self._claimed: set[str] = set()  # perhaps ours, but they could not all be read yet
-        self._sweep = Sweep(context, self._look, every=_SWEEP_SECONDS, look=_LOOK_SECONDS)
+        # Claimed in the store, but the reply was lost or there was no room: tried again each sweep.
+        self._claimed: set[str] = set()
+        self._sweep = Sweep(context, self._sweep_leases, every=_SWEEP_SECONDS, look=_LOOK_SECONDS)
         self._background = Background()
         self._taken = context.metrics.counter(catalogue.TAKE_OVERS)
         self._dead = context.metrics.counter(catalogue.DEAD_LETTERS)
@@ -142,34 +143,35 @@ class Failover:
         if taking is None:
             if not self._can_take_over:
                 return False
-            taking = self._taking[response_id] = self._background.run(self._in_turn(response_id))
+            taking = self._background.run(self._when_slot_free(response_id))
+            self._taking[response_id] = taking
             taking.add_done_callback(lambda _: self._taking.pop(response_id))
         return await asyncio.shield(taking)
 
-    async def begin_late(self, response_id: str) -> None:
-        """Answer a message of this node that is not answered yet: now, or when there is room."""
+    async def answer_late(self, response_id: str) -> None:
+        """Answer a message that this node has stored and not begun: now, or when there is room."""
         self._claimed.add(response_id)
-        await self._try(response_id)
+        await self._try_take_over(response_id)
 
-    async def _look(self) -> None:
-        """Look for leases that have run out."""
+    async def _sweep_leases(self) -> None:
+        """Take over the responses of each node whose lease has run out."""
         try:
-            await asyncio.gather(*(self._try(response_id) for response_id in self._claimed))
+            await self._try_all(list(self._claimed))
             # Also without room to take responses over: changes of leases must be noticed.
             for lease in (await self._leases.all()).values():
                 if lease.owner == self._keeper.owner:
                     continue
                 left = self._leases.seconds_left(lease)
                 if not left and self._can_take_over:
-                    await self._take_over_of(lease)
+                    await self._take_over_all_of(lease)
                 # A lease that runs out before the next sweep hastens it.
                 self._sweep.hasten(left or inf)
         except StoreUnavailable:
             if self._keeper.in_force:
                 _logger.warning("the leases can't be read from the store now")
 
-    async def _take_over_of(self, lease: TaskLease) -> None:
-        if not await self._leases.is_lost(lease):
+    async def _take_over_all_of(self, lease: TaskLease) -> None:
+        if not await self._leases.declare_lost_if_expired(lease):
             return  # it was renewed after all
         left = list(await self._responses.unfinished(lease.owner))
         if not left and lease.lost and self._leases.unchanged_for(lease) > _REMEMBERED_SECONDS:
@@ -184,23 +186,23 @@ class Failover:
 
     async def _try_all(self, response_ids: list[str]) -> None:
         random.shuffle(response_ids)
-        await asyncio.gather(*(self._try(response_id) for response_id in response_ids))
+        await asyncio.gather(*(self._try_take_over(response_id) for response_id in response_ids))
 
     def _is_read_here(self, response_id: str) -> bool:
-        return self._workload.responses.held(response_id) is not None
+        return self._workload.responses.of_any_session(response_id) is not None
 
-    async def _try(self, response_id: str) -> None:
+    async def _try_take_over(self, response_id: str) -> None:
         try:
             await self.take_over(response_id)
         except StoreUnavailable:
             return  # the next sweep finds it again
 
-    async def _in_turn(self, response_id: str) -> bool:
+    async def _when_slot_free(self, response_id: str) -> bool:
         async with self._slots:
-            # The room may have been taken while this one waited.
-            return self._can_take_over and await self._take_over(response_id)
+            # The room may be gone by now.
+            return self._can_take_over and await self._claim_and_resume(response_id)
 
-    async def _take_over(self, response_id: str) -> bool:
+    async def _claim_and_resume(self, response_id: str) -> bool:
         if self._is_writing(response_id):
             # This comes first: once it is written, the store says that it has ended.
             self._claimed.discard(response_id)
@@ -230,15 +232,15 @@ class Failover:
             )
             if head.owner != self._keeper.owner:
                 self._claimed.discard(response_id)
-                return False  # our lease was lost meanwhile, and with it this response
+                return False  # this node has lost its lease meanwhile, and so this response
             try:
-                self._taken.value += self._begin(
+                self._taken.value += self._resume(
                     TakenOverResponse(
                         head, head.lease, channel, stored, conversation, message, began_at, since
                     )
                 )
             except RateLimited:
-                return False  # there is no room now: the next sweep tries again
+                return False  # no room now: the next sweep tries again
         self._claimed.discard(response_id)
         return True
 
@@ -246,14 +248,14 @@ class Failover:
         self, head: ResponseHead, channel: Channel, stored: StoredEntries, terms: MessageTerms
     ) -> None:
         """End a response that lost too many owners, perhaps by its own fault, or expired."""
-        now, attempts = self._wall_time(), head.losses
+        now, losses = self._wall_time(), head.losses
         letter = DeadLetter(
-            head.response_id, head.channel, head.message_id, attempts, ATTEMPTS_EXHAUSTED, now
+            head.response_id, head.channel, head.message_id, losses, OWNERS_EXHAUSTED, now
         )
         _logger.error(
             "response %s: %d tasks were lost while they answered it; given up",
             head.response_id,
-            attempts,
+            losses,
         )
         try:
             await self._dead_letters.send(letter)
@@ -261,9 +263,9 @@ class Failover:
             raise StoreUnavailable(str(error)) from error
         self._dead.value += 1
         exhausted = InternalError(
-            f"{attempts} tasks were lost while they answered this message; what was delivered and "
+            f"{losses} tasks were lost while they answered this message; what was delivered and "
             "the message are kept, send it again as a new one",
-            code=ATTEMPTS_EXHAUSTED,
+            code=OWNERS_EXHAUSTED,
         )
         # Readers may have more than is stored. The marker tells them so.
         marker = Restart(stored.next_index - 1, head.epoch, head.epoch)
@@ -271,14 +273,14 @@ class Failover:
             head.response_id, head.epoch, stored.next_index, [marker], stored.began_at or now
         )
         if await self._responses.append([chunk]):
-            raise StoreUnavailable("the last entry of a response was not taken")
+            raise StoreUnavailable("the last entry of a response was not stored")
         ending = Ending(ResponseState.ERROR, chunk.last_index + 1, now, error=exhausted.to_object())
         # In this order: a response that has ended is not looked at again.
         contents = contents_of(stored.entries)
         outcome = Outcome(ending.state, contents, error=ending.error).to_text(None)
         await self._sessions.answered(channel, head.message_id, None, outcome)
-        given = tokens_of(sum(map(size_of, stored.entries)))
-        await self._settle(given_up_usage(head, terms, now, given, ATTEMPTS_EXHAUSTED))
+        tokens = tokens_of(sum(map(size_of, stored.entries)))
+        await self._settle(given_up_usage(head, terms, now, tokens, OWNERS_EXHAUSTED))
         try:
             await self._responses.finish(
                 head.lease, ending, now + self._limits.response_ttl_seconds
@@ -286,4 +288,4 @@ class Failover:
         except LeaseLost:
             _logger.warning("response %s has another owner already", head.response_id)
             return
-        log_event(given_up_record(head, ending.next_index, ATTEMPTS_EXHAUSTED))
+        log_event(given_up_record(head, ending.next_index, OWNERS_EXHAUSTED))

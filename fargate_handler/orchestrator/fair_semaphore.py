@@ -16,7 +16,7 @@ class FairSemaphore:
     """Bounds concurrent work. Tenants wait in turns, then addresses, then sessions.
 
     Args:
-        limit: how many may hold it at once.
+        limit: the most that hold it at once.
     """
 
     def __init__(self, limit: int) -> None:
@@ -25,7 +25,7 @@ class FairSemaphore:
 
     @asynccontextmanager
     async def turn(self, line: Line) -> AsyncIterator[None]:
-        """Hold the semaphore for work of this line, until the end of the block."""
+        """Hold the semaphore for work of this line, for the time of the block."""
         await self.acquire(line)
         try:
             yield
@@ -33,17 +33,17 @@ class FairSemaphore:
             self.release()
 
     async def acquire(self, line: Line) -> None:
-        """Wait for a turn of this line. `release` ends it."""
+        """Acquire the semaphore for work of this line. `release` follows."""
         if self._free:
             self._free -= 1
         else:
             await self._wait(line)
 
     def release(self) -> None:
-        """End a turn. The next waiter has its turn."""
-        while (following := self._waiting.take()) is not None:
-            if not following.done():  # a cancelled one is still to be removed
-                following.set_result(None)
+        """Release the semaphore. The next waiter acquires it."""
+        while (waiter := self._waiting.take()) is not None:
+            if not waiter.done():  # a cancelled waiter is still to be removed
+                waiter.set_result(None)
                 return
         self._free += 1
 

@@ -7,9 +7,9 @@ import math
 from collections.abc import Awaitable, Callable
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
+from evenflow.fargate_handler.orchestrator.answer_calls import AnswerCalls
 from evenflow.fargate_handler.orchestrator.client_tools import ClientTools, call_not_open
 from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
-from evenflow.fargate_handler.orchestrator.model_calls import ModelCalls
 from evenflow.fargate_handler.orchestrator.retry_policy import RetryPolicy, pause_before_retry
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
 from evenflow.fargate_handler.runtime.background import Background
@@ -26,7 +26,7 @@ from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 from evenflow.stream_core.delivery.response_stream import Cancelled, ResponseStream
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.queue.token_counters import AnswerMeter
-from evenflow.stream_core.upstream.circuit_breaker import Sender
+from evenflow.stream_core.upstream.circuit_breaker import SenderKey
 
 # How often to look for signs of life. Deadlines and the end of the grace have slots of their own.
 _LOOK_SECONDS = 3.0
@@ -48,18 +48,18 @@ class Generation:
         stream: takes the tokens. It is closed when the generation has ended.
         kind: the kind of the message.
         line: the line of the queue in which it waits for a slot.
-        wanted_by: the deadline of its first token, in seconds. None: none.
+        first_token_deadline: in seconds. None: it has none.
         input_tokens: the estimated tokens of the request.
-        asked: the request to the model.
+        request: the request to the model.
         upstream: the model.
         grace_seconds: how long it goes on without a reader. Infinity: to its end.
         fallback_text: the answer if all attempts failed and nothing was delivered. Empty: the
             error.
         continues: whether the source can continue the delivered answer of a request.
         in_force: whether this node may end the response. Until it may, the end waits.
-        wait_again: releases the slot, and queues the generation again.
+        requeue: releases the slot, and queues the generation again.
         wait_for_tools: releases the slot while the client runs tools.
-        on_attempt: called at the beginning of each attempt after the first.
+        on_retry: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
         on_end: called once, after the response has ended or was abandoned and the model is closed.
         reserve_call: reserves the cost of one more call of the model, by its input tokens. Returns
@@ -74,7 +74,7 @@ class Generation:
         stream: ResponseStream,
         kind: MessageKind,
         line: Line,
-        asked: WholeRequest,
+        request: WholeRequest,
         upstream: Upstream,
         clock: DeliveryClock,
         limits: Limits,
@@ -83,12 +83,12 @@ class Generation:
         continues: Callable[[WholeRequest], bool],
         monotonic: Callable[[], float],
         in_force: Callable[[], bool],
-        wait_again: Callable[[Generation], None],
+        requeue: Callable[[Generation], None],
         wait_for_tools: Callable[[Generation], None],
-        on_attempt: Callable[[], None],
+        on_retry: Callable[[], None],
         on_failure: Callable[[EvenflowError], None],
         on_end: Callable[[Generation], None],
-        wanted_by: float | None = None,
+        first_token_deadline: float | None = None,
         input_tokens: int = 1,
         repeatable: bool = True,
         filters: ContentFilters | None = None,
@@ -97,10 +97,10 @@ class Generation:
         self.stream = stream
         self.kind = kind
         self.line = line
-        self.wanted_by = wanted_by
+        self.first_token_deadline = first_token_deadline
         self.meter = AnswerMeter(input_tokens)
-        self.keeps_place_until = 0.0
-        """The time until which more urgent generations can't preempt it, in seconds."""
+        self.keeps_slot_until = 0.0
+        """The time before which more urgent generations cannot preempt it, in seconds."""
         self.waits_since: float | None = stream.created_at
         """The time since which it waits for a slot, in seconds. None: it does not wait."""
         self.upstream = upstream
@@ -110,19 +110,19 @@ class Generation:
         self._fallback_text = fallback_text
         self._monotonic = monotonic
         self._in_force = in_force
-        self._wait_again = wait_again
+        self._requeue = requeue
         self._wait_for_tools = wait_for_tools
-        self._on_attempt = on_attempt
+        self._on_retry = on_retry
         self._on_end = on_end
-        self.sender = upstream_sender(line, asked.user)
-        """The sender of the question (`upstream_sender`)."""
+        self.sender = sender_key(line, request.user)
+        """The sender of the question (`sender_key`)."""
         self._task: asyncio.Task[None] | None = None
-        self._begun = False
+        self._run_entered = False
         self._abandoned = False
-        self._calls = ModelCalls(
+        self._calls = AnswerCalls(
             stream=stream,
             kind=kind,
-            asked=asked,
+            request=request,
             upstream=upstream,
             limits=limits,
             continues=continues,
@@ -143,27 +143,27 @@ class Generation:
             repeatable=repeatable,
             monotonic=monotonic,
         )
-        self._turn: asyncio.Future[None] | None = None
-        stream.readers.call_when_unread(self._look_again)
+        self._slot_granted: asyncio.Future[None] | None = None
+        stream.readers.call_when_unread(self._look_at_grace_end)
         self._look_later()
 
     @property
-    def begun(self) -> bool:
+    def is_started(self) -> bool:
         """Whether it was started. It may wait for a slot again."""
         return self._task is not None
 
     @property
     def abandoned(self) -> bool:
-        """Whether another node goes on with the response."""
+        """Whether it was left to another node."""
         return self._abandoned
 
     @property
-    def held_until(self) -> float:
-        """The time before which it may not begin, since its model's server throttles. Seconds."""
+    def not_before(self) -> float:
+        """The time before which it may not start, since its model's server throttles. Seconds."""
         if self.kind.is_told_at_once:
-            return self._calls.held_until  # its sender decides when to ask again
+            return self._calls.not_before  # its sender decides when to ask again
         backoff = self.upstream.limiter.backoff
-        return max(self._calls.held_until, backoff.sender_paused_until(self.sender))
+        return max(self._calls.not_before, backoff.sender_paused_until(self.sender))
 
     def start(self, background: Background) -> None:
         """Begin: it has a slot. `background` owns the task."""
@@ -174,21 +174,21 @@ class Generation:
             self.stream.observer.started()
         self._task = background.run(self._run())
 
-    def go_on(self) -> None:
-        """Go on: it has a slot again."""
+    def resume(self) -> None:
+        """Resume: it has a slot again."""
         self.waits_since = None
         self.stream.backpressure.unpark()
-        if self._turn is not None and not self._turn.done():
-            self._turn.set_result(None)
+        if self._slot_granted is not None and not self._slot_granted.done():
+            self._slot_granted.set_result(None)
 
     @property
     def needs_reader(self) -> bool:
-        """Whether the response is cancelled if nobody reads it for long."""
+        """Whether the response is cancelled after a long time without a reader."""
         return self._grace < math.inf
 
     def cancel(self, finish_reason: Cancelled = "cancelled") -> None:
         """Cancel the response now, and stop the model. Changes nothing after the end."""
-        if self._over:
+        if self._is_over:
             return
         self.stream.cancel(finish_reason)
         self._stop()
@@ -203,16 +203,16 @@ class Generation:
             raise call_not_open(call_id)
         self._tools.add(call_id, text)
 
-    def interrupt(self, error: EvenflowError) -> None:
+    def fail(self, error: EvenflowError) -> None:
         """End the response with `error` now, and stop the model."""
-        if self._over:
+        if self._is_over:
             return
         self.stream.fail(error.to_object())
         self._stop()
 
     def abandon(self) -> None:
         """Stop the model, and leave the response to another node."""
-        if self._over:
+        if self._is_over:
             return
         self._abandoned = True
         self._stop()
@@ -220,7 +220,7 @@ class Generation:
     def _stop(self) -> None:
         if self._task is None:
             self._end()
-        elif self._begun:
+        elif self._run_entered:
             self._task.cancel()
         # A task that has not begun will find its response ended. If it were cancelled, its
         # `finally` would not run.
@@ -237,32 +237,33 @@ class Generation:
     # -- attempts ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        self._begun = True
+        self._run_entered = True
         try:
-            if not self._over and await self._resume_steps():
-                await self._attempts()
+            if not self._is_over and await self._resume_steps():
+                await self._run_attempts()
         except asyncio.CancelledError:
-            # After cancel(), interrupt() and abandon() nothing is left to do. Otherwise the process
+            # After cancel(), fail() and abandon() nothing is left to do. Otherwise the process
             # ends.
-            if not self._over:
+            if not self._is_over:
                 self.stream.cancel()
         finally:
             self._end()
 
-    async def _attempts(self) -> None:
+    async def _run_attempts(self) -> None:
         """Try until an attempt completes the stream, or none is left."""
         while True:
-            outcome = await self._calls.call(lambda: self._over, self._look_later)
-            if self._over:
-                return  # it was cancelled meanwhile, and this is the source's answer to that
+            outcome = await self._calls.call(lambda: self._is_over, self._look_later)
+            if self._is_over:
+                return  # it was cancelled meanwhile, and the outcome follows from that
             if self._retries.should_wait_for_quota(outcome, self.line.service_class):
-                await self._next_turn()
+                await self._wait_for_quota()
                 continue
-            if self._asks_for_less(outcome):
+            if self._shorten_request(outcome):
                 continue
-            outcome = await self._settled(outcome)
+            await self._until_in_force()
+            outcome = self._accept_late_text(outcome)
             if isinstance(outcome, ModelFinish):
-                if await self._completed(outcome):
+                if await self._complete_unless_tools(outcome):
                     return
                 continue
             if not self._retries.should_retry(outcome):
@@ -270,22 +271,27 @@ class Generation:
                 return
             self.upstream.limiter.discard_latency(self.stream.response_id)
             await asyncio.sleep(pause_before_retry(outcome))
-            self._calls.goes_on()
+            self._calls.prepare_next_call()
             self._tools.drop_early()
-            self._on_attempt()
+            self._on_retry()
             self.stream.next_attempt()
 
-    async def _settled(self, outcome: ModelFinish | EvenflowError) -> ModelFinish | EvenflowError:
-        """The outcome, once this node may end the response. A late answer with text is complete."""
+    async def _until_in_force(self) -> None:
+        """Wait until this node may end the response."""
         while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
             await asyncio.sleep(_LEASE_LOOK_SECONDS)
-        if not isinstance(outcome, ModelFinish):
-            self.stream.settle()
-            if self._calls.is_late and self._calls.delivered:
-                return ModelFinish("length", None)
-        return outcome
 
-    async def _completed(self, finish: ModelFinish) -> bool:
+    def _accept_late_text(
+        self, outcome: ModelFinish | EvenflowError
+    ) -> ModelFinish | EvenflowError:
+        """The outcome, or the end of an answer that is late and has text: it is complete."""
+        if isinstance(outcome, ModelFinish):
+            return outcome
+        self.stream.settle()
+        is_complete = self._calls.is_late and self._calls.delivered
+        return ModelFinish("length", None) if is_complete else outcome
+
+    async def _complete_unless_tools(self, finish: ModelFinish) -> bool:
         """Complete the response, unless the client runs tools and the model continues.
 
         Returns:
@@ -298,8 +304,8 @@ class Generation:
         self.stream.complete("budget" if self._is_over_budget else finish.finish_reason, usage)
         return True
 
-    def _asks_for_less(self, outcome: ModelFinish | EvenflowError) -> bool:
-        """Whether the request was too long, and is made again without its oldest messages."""
+    def _shorten_request(self, outcome: ModelFinish | EvenflowError) -> bool:
+        """Shorten a request that was too long for the model. Returns whether it is sent again."""
         left_out = self._calls.shorten(outcome)
         if not left_out:
             return False
@@ -309,20 +315,20 @@ class Generation:
         self.stream.next_attempt()
         return True
 
-    async def _next_turn(self) -> None:
-        """Release the slot, and wait for another one."""
+    async def _wait_for_quota(self) -> None:
+        """Release the slot while the model has no quota, and wait for another one."""
         self.waits_since = self._retries.throttled_since
-        await self._place_again()
+        await self._wait_for_slot()
         self._retries.grant_attempt()
         self.stream.next_attempt()
 
-    async def _place_again(self) -> None:
+    async def _wait_for_slot(self) -> None:
         """Wait in the queue for a slot."""
-        self._turn = asyncio.get_running_loop().create_future()
-        self._wait_again(self)
+        self._slot_granted = asyncio.get_running_loop().create_future()
+        self._requeue(self)
         self._look_later()
-        await self._turn
-        self._turn = None
+        await self._slot_granted
+        self._slot_granted = None
 
     # -- tools of the client -----------------------------------------------------------------------
 
@@ -365,11 +371,11 @@ class Generation:
         self._calls.begin_step(steps)
         self._retries.begin_step()
         self.waits_since = self._monotonic()
-        await self._place_again()
+        await self._wait_for_slot()
         return True
 
     @property
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self._abandoned or self.stream.state.terminal
 
     def _give_up(self, error: EvenflowError) -> None:
@@ -385,15 +391,15 @@ class Generation:
     def on_due(self, slot: int) -> None:
         """Check the grace period and the deadlines."""
         stream = self.stream
-        if slot != self._look_slot or self._over:
+        if slot != self._look_slot or self._is_over:
             return
         now, unread_since = self._monotonic(), stream.readers.unread_since
         if unread_since is not None and now - unread_since >= self._grace:
             # A client with a request that can't be repeated cancels it by hanging up.
             self.cancel("abandoned" if self.kind.repeatable else "cancelled")
             return
-        if now >= self._place_by and self._in_force():
-            self.interrupt(self._waited_too_long())
+        if now >= self._slot_deadline and self._in_force():
+            self.fail(self._waited_too_long())
             return
         if self._calls.is_late_at(now):
             self._tools.give_up()
@@ -401,11 +407,11 @@ class Generation:
         self._look_later()
 
     def _look_later(self) -> None:
-        self._look_slot = self._clock.put_after(self, self._next_look(self._monotonic()))
+        self._look_slot = self._clock.put_after(self, self._seconds_to_next_look(self._monotonic()))
 
-    def _look_again(self) -> None:
-        """The last reader has left: look when the grace period ends."""
-        seconds = min(self._grace, self._next_look(self._monotonic()))
+    def _look_at_grace_end(self) -> None:
+        """Look when the grace period ends: the last reader has left."""
+        seconds = min(self._grace, self._seconds_to_next_look(self._monotonic()))
         self._look_slot = self._clock.put_after(self, seconds)
 
     def _waited_too_long(self) -> EvenflowError:
@@ -415,7 +421,7 @@ class Generation:
         return Overloaded(
             f"no model was free to go on with this answer within {seconds}; what was delivered was "
             "kept, ask again"
-            if self.begun
+            if self.is_started
             else f"no model was free for this message within {seconds}; nothing was generated, "
             "send it again as a new one",
             code="queue_timeout",
@@ -423,7 +429,7 @@ class Generation:
         )
 
     @property
-    def _place_by(self) -> float:
+    def _slot_deadline(self) -> float:
         if self.waits_since is None:
             return math.inf
         if self._retries.throttled is not None:
@@ -431,18 +437,18 @@ class Generation:
             return self._retries.quota_deadline(self.waits_since, 0, service_class)
         return self.waits_since + self._limits.queue_deadline_seconds
 
-    def _next_look(self, now: float) -> float:
+    def _seconds_to_next_look(self, now: float) -> float:
         times = [
             now + _LOOK_SECONDS,
-            self._calls.due if self.waits_since is None else self._place_by,
+            self._calls.due if self.waits_since is None else self._slot_deadline,
         ]
         if self.stream.readers.unread_since is not None:
             times.append(self.stream.readers.unread_since + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)
 
 
-def upstream_sender(line: Line, user: str) -> Sender:
-    """The sender of a question, from its tenant to its session. If the model's server rejects or
+def sender_key(line: Line, user: str) -> SenderKey:
+    """The key of a sender, from its tenant to its session. If the model's server rejects or
     fails several questions of a sender, the sender waits.
     """
     return (*line.sender, user, line.session)

@@ -62,9 +62,9 @@ class IncomingMessage:
         return self.replaces or self.parent_message_id or self.previous_message_id
 
     @property
-    def asks(self) -> TokenDemand | None:
+    def demand(self) -> TokenDemand | None:
         """The tokens of its request. None: a chat's message, whose conversation is not known."""
-        return None if self.request is None else self.request.asks
+        return None if self.request is None else self.request.demand
 
     @classmethod
     def of_request(
@@ -131,8 +131,8 @@ def line_of(channel: Channel, kind: MessageKind) -> Line:
 
 
 _DIGEST_DIGITS = 40
-AGENT = "openai/chat"
-"""The agent in the channels of such requests."""
+REQUEST_AGENT = "openai/chat"
+"""The pseudo-agent in the channels of all whole requests."""
 # Parameters that are not part of a prompt. Any other may be: a schema, documents, a template.
 _NOT_IN_PROMPT = ("metadata", "user", "logit_bias", "stream_options")
 # A text of at most this many characters is a setting, and not part of a prompt.
@@ -164,7 +164,7 @@ class WholeRequest:
     echo: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def asks(self) -> TokenDemand:
+    def demand(self) -> TokenDemand:
         """The tokens that it may need."""
         options = self.options
         in_prompt = [
@@ -224,7 +224,7 @@ class ReceivedRequest:
 
     whole: WholeRequest
     text: str
-    asks: TokenDemand
+    demand: TokenDemand
     text_bytes: int
     memory_bytes: int
 
@@ -241,7 +241,7 @@ class ReceivedRequest:
     @classmethod
     def _with(cls, whole: WholeRequest, text: str) -> Self:
         data = text.encode()
-        return cls(whole, text, whole.asks, len(data), memory_of(data))
+        return cls(whole, text, whole.demand, len(data), memory_of(data))
 
     def digest(self, model: str) -> str:
         """The digest of the request and the model that it names: 40 hexadecimal digits."""
@@ -313,7 +313,7 @@ def _from_first_question(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     return (*instructions, *turns[first:])
 
 
-def can_go_on(request: WholeRequest, begun: Sequence[LogEntry]) -> bool:
+def can_continue(request: WholeRequest, begun: Sequence[LogEntry]) -> bool:
     """Whether the model can continue an interrupted answer, whose log is `begun`.
 
     It can if that is only text, and the only choice. No model continues reasoning or a call, and it
@@ -365,15 +365,14 @@ def _digest(name: str) -> str:
 
 def _channel(tenant: str, name: str, session: Channel | None) -> Channel:
     # The slash keeps it apart from sessions: `POST /session` takes no name with one.
-    return Channel(
-        tenant, AGENT, name if session is None else f"{name}/{session.agent}/{session.session}"
-    )
+    full_name = name if session is None else f"{name}/{session.agent}/{session.session}"
+    return Channel(tenant, REQUEST_AGENT, full_name)
 
 
-def caller_of(
+def caller_info(
     kind: MessageKind, channel: Channel, message_id: str, request: WholeRequest
 ) -> CallerInfo:
-    """What the model's server receives of the caller. With a tenant's key there is no session."""
+    """The part of the caller that the model's server receives. With a tenant's key, no session."""
     session = kind.limited_as or (None if kind.brings_conversation else channel)
     return CallerInfo(
         session.session if session else "",

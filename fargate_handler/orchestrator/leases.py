@@ -28,16 +28,16 @@ _LOOK_SECONDS = 0.05
 # Renewals under way: one that is slow, or never returns, must not hold up the next.
 _AT_ONCE = 3
 _AGAIN_SECONDS = (0.1, 0.3)
-# Two renewals further apart than this share of a lease are a break: perhaps nobody could renew.
+# Two renewals further apart than this share of a lease are a break: perhaps no node could renew.
 _BREAK_SHARE = 0.7
 # Each renewal must differ from the one before, also when the wall clock was set back.
 _STEP_SECONDS = 0.001
-# What is added to a task's name after a lost lease.
+# The number that is added to a node's name after a lost lease.
 _NUMBER = re.compile(r"-\d+\Z")
 
 
 class LeaseKeeper:
-    """Renews this node's lease. After a lost one the task goes on under another name.
+    """Renews this node's lease. After a lost lease the node continues under another name.
 
     Args:
         name: this node's name. Each lost lease adds a number to it.
@@ -84,7 +84,7 @@ class LeaseKeeper:
     def steady_since(self) -> float:
         """Since when the lease is renewed without a break, on the monotonic clock.
 
-        Infinite in a break. What others did not renew in one says nothing about them.
+        Infinite during a break: then unrenewed leases of others prove nothing.
         """
         return inf if self._is_break(self._monotonic()) else self._steady_since
 
@@ -144,7 +144,7 @@ class LeaseKeeper:
 
     async def _lose(self, owner: str) -> None:
         if self._released or owner != self.owner:
-            return  # another renewal has learned it before
+            return  # another renewal has noticed it before
         _logger.warning(
             "the lease of this task was lost: other tasks go on with what it was answering"
         )
@@ -156,13 +156,13 @@ class LeaseKeeper:
 
     async def _renew(self, owner: str) -> None:
         # From before the call, which may take long.
-        begun = self._monotonic()
+        started_at = self._monotonic()
         self._until = max(self._wall_time() + self._seconds, self._until + _STEP_SECONDS)
         await self._store.renew(owner, self._until, self.address)
         self._is_failing = False
         if owner != self.owner:
             return
-        self._in_force_until = max(self._in_force_until, begun + self._seconds)
+        self._in_force_until = max(self._in_force_until, started_at + self._seconds)
         now = self._monotonic()
         if self._is_break(now):
             self._steady_since = now
@@ -172,7 +172,7 @@ class LeaseKeeper:
         return now - self._renewed_at > self._seconds * _BREAK_SHARE
 
 
-# For so long what was read counts as fresh.
+# How long leases that were read count as fresh.
 _FRESH_SECONDS = 0.3
 # The longest that a lease is waited for, in leases of this node's own length: another node's may be
 # longer, and its clock may be ahead.
@@ -180,8 +180,13 @@ _LONGEST = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A lease as it is stored, since when this node knows it so, and how long it lasts then."""
+class _ObservedLease:
+    """A stored lease, when this state was first seen, and its length.
+
+    Args:
+        at: on the monotonic clock.
+        seconds: its length.
+    """
 
     lease: TaskLease
     at: float
@@ -204,7 +209,7 @@ class LeaseView:
         self._seconds = context.limits.lease_seconds
         self._monotonic = context.monotonic
         self._wall_time = context.wall_time
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _ObservedLease] = {}
         self._leases: dict[str, TaskLease] = {}
         self._read_at = -inf
         self._reading: asyncio.Task[None] | None = None
@@ -223,18 +228,18 @@ class LeaseView:
             await asyncio.shield(self._reading)
         return self._leases
 
-    async def gone(self, tasks: Collection[str]) -> Collection[str]:
-        """Those of these tasks, by their first names, that have no lease in force now.
+    async def gone(self, nodes: Collection[str]) -> Collection[str]:
+        """The nodes among these, by their first names, that have no lease in force now.
 
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        leases = (await self.all(0.0)).values() if tasks else ()
-        there = {_NUMBER.sub("", lease.owner) for lease in leases if self.seconds_left(lease)}
-        return {task for task in tasks if task not in there}
+        leases = (await self.all(0.0)).values() if nodes else ()
+        present = {_NUMBER.sub("", lease.owner) for lease in leases if self.seconds_left(lease)}
+        return {node for node in nodes if node not in present}
 
     async def of(self, owner: str, age: float = _FRESH_SECONDS) -> TaskLease | None:
-        """The lease of a task, as it was at most `age` seconds ago. None if it has none.
+        """The lease of a node, as it was at most `age` seconds ago. None if it has none.
 
         Raises:
             StoreUnavailable: the store can't be reached.
@@ -245,26 +250,26 @@ class LeaseView:
         # A lease that is not in the view may be new.
         lease = await self._store.lease(owner)
         if lease is not None:
-            self._seen[owner] = self._look(lease)
+            self._seen[owner] = self._observe(lease)
         return lease
 
     def unchanged_for(self, lease: TaskLease) -> float:
-        """For how many seconds this node has seen the lease as it is. Less than 0 in a break."""
+        """The seconds for which this node has seen the lease unchanged. Negative during a break."""
         seen = self._seen.get(lease.owner)
         if seen is None or seen.lease != lease:
             return 0.0
         return self._monotonic() - max(seen.at, self._keeper.steady_since)
 
     def seconds_left(self, lease: TaskLease) -> float:
-        """In how many seconds the lease has run out, if it isn't renewed. Infinite in a break."""
+        """The seconds until the lease runs out, unless it is renewed. Infinite during a break."""
         if lease.lost:
             return 0.0
         seen = self._seen.get(lease.owner)
         length = self._seconds if seen is None else seen.seconds
         return max(0.0, length - self.unchanged_for(lease))
 
-    async def is_lost(self, lease: TaskLease) -> bool:
-        """Whether the lease is lost. One that has run out is declared lost.
+    async def declare_lost_if_expired(self, lease: TaskLease) -> bool:
+        """Declare a lease lost in the store if it has run out. Returns whether it is lost.
 
         Raises:
             StoreUnavailable: the store can't be reached.
@@ -286,7 +291,7 @@ class LeaseView:
             self._read_at = -inf  # it was renewed after all
             return False
         lost = replace(lease, lost=True)
-        self._leases[lease.owner], self._seen[lease.owner] = lost, self._look(lost)
+        self._leases[lease.owner], self._seen[lease.owner] = lost, self._observe(lost)
         return True
 
     async def aclose(self) -> None:
@@ -294,28 +299,28 @@ class LeaseView:
         await self._background.aclose()
 
     async def _read(self) -> None:
-        asked = self._monotonic()
+        started_at = self._monotonic()
         try:
             leases = {lease.owner: lease for lease in await self._store.leases()}
-            self._seen = {owner: self._look(lease) for owner, lease in leases.items()}
+            self._seen = {owner: self._observe(lease) for owner, lease in leases.items()}
             self._leases = leases
-            self._read_at = asked
+            self._read_at = started_at
         finally:
             self._reading = None
 
-    def _look(self, lease: TaskLease) -> _Seen:
+    def _observe(self, lease: TaskLease) -> _ObservedLease:
         seen = self._seen.get(lease.owner)
         if seen is not None and seen.lease == lease:
             return seen
         # From when it was read: its owner counts from before it asked for the renewal.
         at = self._monotonic()
         seconds = min(max(self._seconds, lease.until - self._wall_time()), self._seconds * _LONGEST)
-        return _Seen(lease, at, seconds)
+        return _ObservedLease(lease, at, seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class OtherTasks:
-    """What this node needs of the others.
+class Ownership:
+    """What decides which node owns a response, and reaches its owner.
 
     Args:
         responses: the responses of all nodes.

@@ -28,37 +28,37 @@ from evenflow.stream_core.stores.stored_json import LARGEST_ITEM_TEXT
 
 
 class MessageTexts:
-    """Keeps texts that are too large for the ledger apart from it.
+    """Stores texts that are too large for the ledger.
 
     Args:
-        apart: the store of large texts. None: they are rejected.
+        store: stores large texts. None: they are rejected.
         largest: the longest text of the ledger, in bytes. None: no limit.
     """
 
     def __init__(
-        self, apart: LargeTexts | None = None, largest: int | None = LARGEST_ITEM_TEXT
+        self, store: LargeTexts | None = None, largest: int | None = LARGEST_ITEM_TEXT
     ) -> None:
-        self._apart = apart
+        self._store = store
         self._largest = largest
 
     async def put(self, entry: LedgerEntry) -> LedgerEntry:
-        """The entry as the ledger takes it: a large text is kept apart.
+        """The entry for the ledger. A large text is stored apart from it.
 
         Raises:
-            TooLarge: there is no place for its text.
+            TooLarge: there is no store for its large text.
             StoreUnavailable: the text can't be written now.
         """
         size = len(entry.text.encode())
         if self._largest is None or size <= self._largest:
             return entry
-        if self._apart is None:
+        if self._store is None:
             raise TooLarge(
                 f"the request is larger than {self._largest} bytes, the most that can be "
                 "kept without "
                 "EVENFLOW_REQUESTS_BUCKET; nothing was generated",
                 code="message_too_large",
             )
-        await self._apart.put(entry.response_id, entry.text)
+        await self._store.put(entry.response_id, entry.text)
         return replace(entry, text="", text_name=entry.response_id, text_bytes=size)
 
     async def whole(self, entry: LedgerEntry) -> LedgerEntry | None:
@@ -69,17 +69,17 @@ class MessageTexts:
         """
         if entry.text_name is None:
             return entry
-        text = await self._apart.get(entry.text_name) if self._apart is not None else None
+        text = await self._store.get(entry.text_name) if self._store is not None else None
         return None if text is None else replace(entry, text=text)
 
     async def delete(self, entry: LedgerEntry) -> None:
-        """Delete what is kept apart of an entry.
+        """Delete the large text of an entry, if it has one.
 
         Raises:
             StoreUnavailable: it can't be deleted now.
         """
-        if entry.text_name is not None and self._apart is not None:
-            await self._apart.delete(entry.text_name)
+        if entry.text_name is not None and self._store is not None:
+            await self._store.delete(entry.text_name)
 
 
 _RETRY_AFTER_MS = 2_000
@@ -89,10 +89,10 @@ _CALLER_DIGITS = 12
 
 
 class MessageLedger:
-    """Accepts messages: writes them to the ledger, and their responses as they grow.
+    """Stores accepted messages, and their responses as they grow.
 
     Args:
-        keeper: has this node's name.
+        keeper: knows the name of this node.
         texts: keeps large texts.
     """
 
@@ -143,7 +143,7 @@ class MessageLedger:
         return head.last_message_id is not None and not head.ended
 
     async def ends(self, channel: Channel, message_id: str | None = None) -> StoredConversation:
-        """A session with its last message alone, and the one of this id.
+        """A session with only its last message, and the message of this id.
 
         That is enough for requests that bring their conversation, whose texts may be megabytes.
 
@@ -170,10 +170,10 @@ class MessageLedger:
         return self._keeper.in_force
 
     def writes(self, lease: Lease) -> bool:
-        """Whether a response under this lease is not all in the store yet."""
+        """Whether a response under this lease is still being stored."""
         return self._recorder.writes(lease)
 
-    def go_on(self, stream: ResponseStream, lease: Lease, written: int, kind: MessageKind) -> None:
+    def resume(self, stream: ResponseStream, lease: Lease, written: int, kind: MessageKind) -> None:
         """Write the rest of a response, whose first `written` entries are stored."""
         self._recorder.record(stream, lease, written, kind)
 
@@ -182,7 +182,7 @@ class MessageLedger:
 
         Raises:
             NotAccepted: another node has accepted this message, or another one in its place.
-            TooLarge: there is no place for its text.
+            TooLarge: there is no store for its large text.
             Overloaded: the store can't be written, is full, or is too far behind.
         """
         if self._recorder.behind:

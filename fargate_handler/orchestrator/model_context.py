@@ -1,4 +1,4 @@
-"""How much of a conversation fits into a model's context."""
+"""Fits conversations into the context of a model."""
 
 from __future__ import annotations
 

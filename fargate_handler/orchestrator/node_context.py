@@ -23,8 +23,7 @@ class NodeContext:
 
     `monotonic` is in seconds, for all that is measured here. `wall_time` is in seconds since the
     epoch, for what other nodes read. `traces` follows answers, where traces are exported. `tenants`
-    are those in force, and `quotas` what they have used of their bounds. `filters` stand before the
-    logs of answers.
+    are those in force, and `quotas` have their usage. `filters` filter what goes into logs.
     """
 
     limits: Limits

@@ -31,7 +31,7 @@ _TENANTS_A_SECOND = 500
 # Entries of reports that all nodes together read each second, of some 150 bytes. One partition of a
 # DynamoDB table gives 12 MB a second. A report without tenants counts for four.
 _ENTRIES_A_SECOND, _ENTRIES_OF_A_REPORT = 40_000, 4
-# An item of DynamoDB has 400 KB at most. Of more tenants the others learn nothing.
+# An item of DynamoDB has 400 KB at most. Further tenants are not reported.
 _MOST_TENANTS = 2_000
 # In a model's calls, so that they stay short.
 _MOST_TENANTS_OF_A_MODEL = 50
@@ -54,10 +54,10 @@ def exchange_interval(last: float, least: float, *, publishes: bool) -> float:
 
 
 class NodeExchange:
-    """While this node has something to report it publishes that, and reads all other reports.
+    """Publishes this node's report while it has something to report, and reads the others' reports.
 
     Once a second, sooner at first, and less often where reports are long. Decisions are made with
-    what is known here, so they need no call to the store.
+    the known reports, and need no call to the store.
 
     A report has two parts. With several tenants: the calls of each model, by which nodes divide its
     concurrency limit. Of tenants that are compared, or have limits: what they have used.
@@ -139,7 +139,7 @@ class NodeExchange:
             if report != self._published or expires:
                 await store.publish(report, now)
                 self._published, self._published_at = report, now
-            # An idle node does not follow what the others do.
+            # An idle node does not read the reports of others.
             is_idle = report == self._idle and not compared
             reports = [] if is_idle else await store.read_all(now)
             rows = await self._without_gone(_activity_in(reports, compared))
@@ -165,7 +165,7 @@ class NodeExchange:
     # -- this node's report ------------------------------------------------------------------------
 
     def _compared(self) -> Collection[str]:
-        """The tenants of which the use on other nodes matters now."""
+        """The tenants whose use on other nodes matters now."""
         return {*self._charges.compared(), *self._quotas.busy(self._monotonic())}
 
     def _report(self, compared: Collection[str]) -> NodeReport:
@@ -197,18 +197,18 @@ class NodeExchange:
         )
 
     def _calls(self) -> Mapping[str, ModelCallReport]:
-        wanted = self._generations.wanted()
+        demand = self._generations.demand_by_model()
         return {
             name: ModelCallReport(
                 running=limiter.running,
                 answered=limiter.answered,
                 prompts=limiter.prompt_tokens,
-                wanted=dict(wanted[name].most_common(_MOST_TENANTS_OF_A_MODEL)),
+                wanted=dict(demand[name].most_common(_MOST_TENANTS_OF_A_MODEL)),
                 delay=limiter.window.slope or 0.0,
                 limit=limiter.limit.published,
             )
             for name, upstream in self._upstreams.by_name.items()
-            if (limiter := upstream.limiter).running or wanted[name]
+            if (limiter := upstream.limiter).running or demand[name]
         }
 
     # -- the reports of others ---------------------------------------------------------------------
@@ -241,7 +241,7 @@ class NodeExchange:
                 CallsOnOtherNodes.of(name, own, others, self._weight_of, called_before), now
             )
         self._charges.recent.record_requests_on_other_nodes(self._new_requests(others), now)
-        self._generations.fill()
+        self._generations.fill_slots()
 
     def _new_requests(self, others: Iterable[NodeReport]) -> Mapping[str, int]:
         """By tenant the requests to other nodes since their last reports."""

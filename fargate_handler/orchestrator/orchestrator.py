@@ -17,7 +17,7 @@ from evenflow.fargate_handler.orchestrator.client_tools import check_answered
 from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresence
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions, session_ended
-from evenflow.fargate_handler.orchestrator.failover import ATTEMPTS_EXHAUSTED, Failover
+from evenflow.fargate_handler.orchestrator.failover import OWNERS_EXHAUSTED, Failover
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
@@ -59,7 +59,7 @@ class Orchestrator:
     Args:
         workload: the messages that this node answers.
         ledger: stores accepted messages, for all nodes.
-        elsewhere: the responses of other nodes.
+        replicas: the replicas of responses of other nodes.
         presence: the readers of responses.
         messages: the stored messages of sessions.
         ended_sessions: the sessions that were ended.
@@ -74,7 +74,7 @@ class Orchestrator:
         ledger: MessageLedger,
         dispatcher: Dispatcher,
         failover: Failover,
-        elsewhere: ReplicatedResponses,
+        replicas: ReplicatedResponses,
         presence: ClusterPresence,
         messages: SessionMessages,
         ended_sessions: EndedSessions,
@@ -92,7 +92,7 @@ class Orchestrator:
         self._ledger = ledger
         self._dispatcher = dispatcher
         self._failover = failover
-        self._replicas = elsewhere
+        self._replicas = replicas
         self.usage = usage
         self._acceptance = Acceptance(
             AcceptanceParts(context, workload, dispatcher, ended_sessions, usage), CHECKS
@@ -206,7 +206,7 @@ class Orchestrator:
             ours = entry.owner == self._ledger.owner and not entry.ended
             if ours and not self.responses.remembers(entry.response_id):
                 # The store has it although its call failed here, and the client received an error.
-                await self._failover.begin_late(entry.response_id)
+                await self._failover.answer_late(entry.response_id)
 
     async def _accept(self, message: PendingMessage) -> Submission:
         event = message.event
@@ -222,7 +222,7 @@ class Orchestrator:
     def _begin(self, message: PendingMessage, now: float) -> None:
         """Begin to answer a message that is stored."""
         event, stream, conversation = message.event, message.stream, message.conversation
-        with self._workload.beginning(stream, conversation):
+        with self._workload.ended_on_failure(stream, conversation):
             turns = conversation.accept(
                 event.message_id,
                 stream.response_id,
@@ -238,9 +238,9 @@ class Orchestrator:
                 event.line,
                 turns,
                 event.terms,
-                asks=message.demand,
+                demand=message.demand,
                 since=message.came_at,
-                request=event.request,
+                received=event.request,
             )
 
     async def _answer_to(self, response_id: str, event: IncomingMessage) -> ResponseStream:
@@ -255,12 +255,12 @@ class Orchestrator:
             ) from error
 
     async def find(
-        self, response_id: str, channel: Channel, *, for_task: bool = False
+        self, response_id: str, channel: Channel, *, check_ended: bool = True
     ) -> ResponseStream:
         """A response of the session, whichever node generates it.
 
         Args:
-            for_task: whether another node requests it, which may be ending its session.
+            check_ended: whether to check that its session was not ended.
 
         Raises:
             NotFound: there is no such response, or it is another session's.
@@ -268,7 +268,7 @@ class Orchestrator:
             Overloaded: the store can't be read, or the response is changing owners.
         """
         session = channel.own_session
-        if session is not None and not for_task:
+        if session is not None and check_ended:
             await self.ended_sessions.check_in_store(session)
         for _ in range(_TRIES):
             try:
@@ -374,7 +374,8 @@ class Orchestrator:
         for message in messages:
             if not message.ended:
                 with suppress(NotFound, Gone, Overloaded):
-                    await self.cancel(await self.find(message.response_id, channel, for_task=True))
+                    stream = await self.find(message.response_id, channel, check_ended=False)
+                    await self.cancel(stream)
         await self.messages.delete_answers(messages)
         for stream in tuple(self.responses.of(channel)):
             self.responses.drop(stream)
@@ -409,7 +410,7 @@ class Orchestrator:
                 generation.cancel()
 
     def lose(self, stream: ResponseStream) -> None:
-        """Give a response up to another node. Its readers follow it there."""
+        """Drop a response that another node owns now. Its readers continue there."""
         self._workload.lose(stream)
 
     def sweep(self, now: float) -> None:
@@ -429,4 +430,4 @@ def _changing_owners() -> Overloaded:
 
 def _was_given_up(stream: ResponseStream) -> bool:
     """Whether its message is a dead letter. That may have another response since."""
-    return stream.error is not None and stream.error["code"] == ATTEMPTS_EXHAUSTED
+    return stream.error is not None and stream.error["code"] == OWNERS_EXHAUSTED

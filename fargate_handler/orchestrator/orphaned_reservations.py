@@ -23,8 +23,8 @@ class OrphanedReservations:
 
     Args:
         responses: the responses of all nodes.
-        keeper, leases: this node's lease, and its view of those of others.
-        usage: this node's reservations.
+        keeper, leases: the lease of this node, and its view of all leases.
+        usage: the reservations of this node.
     """
 
     def __init__(
@@ -44,29 +44,31 @@ class OrphanedReservations:
         self._usage = usage
         self._tenants = context.tenants
         self._wall_time = context.wall_time
-        self._sweep = Sweep(context, self._release_left, every=_SWEEP_SECONDS, look=_LOOK_SECONDS)
+        self._sweep = Sweep(
+            context, self._release_orphans, every=_SWEEP_SECONDS, look=_LOOK_SECONDS
+        )
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the sweep."""
         self._sweep.start()
 
     async def aclose(self) -> None:
-        """Stop looking."""
+        """Stop the sweep."""
         await self._sweep.aclose()
 
-    async def _release_left(self) -> None:
+    async def _release_orphans(self) -> None:
         try:
             self._usage.drop_others()
-            elsewhere = await self._elsewhere()
-            owners = {reservation.owner for reservation in elsewhere}
+            on_other_nodes = await self._on_other_nodes()
+            owners = {reservation.owner for reservation in on_other_nodes}
             gone = {owner for owner in owners if await self._is_lost(owner)}
-            doubtful = [each for each in elsewhere if each.owner in gone]
-            if doubtful:
-                await self._release_ended(doubtful)
+            orphans = [each for each in on_other_nodes if each.owner in gone]
+            if orphans:
+                await self._release_ended(orphans)
         except StoreUnavailable:
-            _logger.info("what is reserved can't be read from the store now")
+            _logger.info("the reservations can't be read from the store now")
 
-    async def _elsewhere(self) -> Sequence[Reservation]:
+    async def _on_other_nodes(self) -> Sequence[Reservation]:
         """The reservations for answers that are not this node's."""
         return [
             reservation
@@ -81,16 +83,16 @@ class OrphanedReservations:
         if owner == self._keeper.owner:
             return True
         lease = await self._leases.of(owner)
-        return lease is None or await self._leases.is_lost(lease)
+        return lease is None or await self._leases.declare_lost_if_expired(lease)
 
-    async def _release_ended(self, doubtful: Iterable[Reservation]) -> None:
-        """Release those of these reservations whose answers no node has."""
+    async def _release_ended(self, orphans: Iterable[Reservation]) -> None:
+        """Release these reservations, except those whose answers still run."""
         # A lost node leaves hundreds, just when the store is busy. So running answers are read
         # together.
         running: set[str] = set()
         for owner in tuple(await self._leases.all()):
             running.update(await self._responses.unfinished(owner))
-        for reservation in doubtful:
+        for reservation in orphans:
             response_id = reservation.response_id
             if response_id not in running and await self._has_ended(response_id):
                 _logger.info("the reservation of %s is released", response_id)

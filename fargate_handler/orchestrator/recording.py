@@ -1,4 +1,4 @@
-"""How much of one response the store has, and what is written next."""
+"""A cursor over one response for the store: what is stored, and what is written next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDING_WAITS_SECONDS = 10.0
 as long again.
 """
 UNREPEATABLE_SECONDS = 300.0
-"""How long an answer that cannot be requested again is kept, for its readers at other nodes."""
+"""How long an answer that cannot be requested again is kept, for its readers on other nodes."""
 # A DynamoDB item may have 400 KB, and a byte of text can take six there.
 _CHUNK_BYTES = 16_384
 
@@ -88,7 +88,7 @@ class Recording:
         self.backlog_bytes = 0
         """Bytes of text that the store lacked at the response's last turn."""
         self.look_at = look_at
-        """When to look for readers at other nodes."""
+        """The time at which to look for readers on other nodes."""
         self.polls = 0
 
     @property
@@ -98,13 +98,13 @@ class Recording:
 
     @property
     def missing(self) -> int:
-        """How many entries the store does not have."""
+        """The number of entries that the store does not have."""
         return self.stream.log.next_index - self.written
 
     def is_due(self, now: float, interval: float, polled_interval: float) -> bool:
         """Whether it is time to write what has grown.
 
-        Nobody but a poll needs the text from the store while its task lives. Without a reader here
+        Only polls need the text from the store while its node lives. Without a reader here
         the response may be polled: then its text is fresh first of all at its beginning.
 
         Args:
@@ -162,7 +162,7 @@ class Recording:
         return None if most_bytes is not None and len(answer) > most_bytes else answer.decode()
 
     def outcome(self, answer: str | None) -> str:
-        """How it ended and what was said, for the session's readers. Empty where there are none.
+        """The outcome with its contents, for the session's later readers. Empty: it has none.
 
         Args:
             answer: the text that the conversation remembers.
@@ -173,13 +173,13 @@ class Recording:
         contents = contents_of(stream.log.entries)
         return Outcome(stream.state, contents, stream.finish_reason, stream.error).to_text(answer)
 
-    def take_back(self) -> None:
-        """What was sent did not arrive."""
+    def roll_back(self) -> None:
+        """Roll back to what is stored: the write has failed."""
         self.sent = self.written
         self.waiting_since = self.writing_since
 
-    def take_note(self, wrote_at: float) -> None:
-        """The store has what was sent at `wrote_at`."""
+    def confirm(self, wrote_at: float) -> None:
+        """Record that the write that began at `wrote_at` has succeeded."""
         self.wrote_at = wrote_at
         self.failures = self.errors = 0
         self.written = self.sent
@@ -211,7 +211,7 @@ class Recording:
 async def failure_to_settle(
     settle: Awaitable[None], seconds_since_end: Callable[[], float]
 ) -> Exception | None:
-    """Put an answer's usage on record.
+    """Store the usage of an answer.
 
     Returns:
         The failure, if the answer's end has waited for it long enough. Try again after it.

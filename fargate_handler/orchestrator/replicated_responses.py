@@ -1,4 +1,4 @@
-"""Responses of other nodes with readers here. Each is copied once, for all of its readers."""
+"""Responses of other nodes with readers here. Each has one replica here, for all of its readers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Iterator
 from contextlib import contextmanager
 
-from evenflow.fargate_handler.orchestrator.leases import OtherTasks
+from evenflow.fargate_handler.orchestrator.leases import Ownership
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.response_replication import Diverged, ResponseReplication
 from evenflow.fargate_handler.orchestrator.responses import Responses
@@ -22,11 +22,11 @@ from evenflow.stream_core.stores.response_store import NewerForm, ResponseHead, 
 
 _logger = logging.getLogger(__name__)
 
-# How long a response without a reader is still copied. The next reader finds it again.
+# How long a response without a reader is still replicated. The next reader finds it again.
 _UNREAD_SECONDS = 10.0
-# Reads of the store by this node, for all copies. One takes about 2 ms of the event loop.
+# Reads of the store by this node, for all replicas. One takes about 2 ms of the event loop.
 _READS_PER_SECOND = 150.0
-# How long a reader waits until the copy has caught up. Then it waits like any other reader.
+# How long a reader waits until the replica has caught up. Then it waits like any other reader.
 _FILL_SECONDS = 5.0
 _RETRY_AFTER_MS = 1_000
 
@@ -34,10 +34,10 @@ NewStream = Callable[[str, str, Channel], ResponseStream]
 
 
 class ReplicatedResponses:
-    """Finds responses of other nodes, and keeps copies of them up to date.
+    """Finds responses of other nodes, and keeps replicas of them up to date.
 
     Args:
-        responses: this node's responses, to which copies are added.
+        responses: this node's responses, to which replicas are added.
         new_stream: makes an empty response from its id, its message's id and the channel.
         take_over: tries to take a response over, by its id, when its owner's lease has run out.
             Returns whether this node owns it now.
@@ -46,37 +46,37 @@ class ReplicatedResponses:
     def __init__(
         self,
         context: NodeContext,
-        others: OtherTasks,
+        ownership: Ownership,
         responses: Responses,
         *,
         new_stream: NewStream,
         take_over: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._context = context
-        self._others = others
-        self._store = others.responses
+        self._ownership = ownership
+        self._store = ownership.responses
         self._responses = responses
         self._new_stream = new_stream
         self._wall_time = context.wall_time
         self._take_over = take_over
-        self._followings: dict[ResponseStream, ResponseReplication] = {}
+        self._replications: dict[ResponseStream, ResponseReplication] = {}
         self._runs: dict[ResponseStream, asyncio.Task[None]] = {}
         self._looking: dict[str, asyncio.Task[Channel | None]] = {}
         self._background = Background()
-        context.metrics.gauge(catalogue.RESPONSES_FOLLOWED, lambda: len(self._followings))
+        context.metrics.gauge(catalogue.RESPONSES_FOLLOWED, lambda: len(self._replications))
 
     def __len__(self) -> int:
-        return len(self._followings)
+        return len(self._replications)
 
     async def find(self, response_id: str, channel: Channel) -> bool:
-        """Find a response of this session, and make a copy of it. Returns whether there is one.
+        """Find a response of this session, and make a replica of it. Returns whether there is one.
 
         Raises:
             Overloaded: the store can't be read, or a newer version writes the response.
         """
         looking = self._looking.get(response_id)
         if looking is None:
-            # One look for all who ask at the same time: a storm of readers costs the store one.
+            # One look-up for all concurrent requests: many readers cost the store one read.
             looking = self._looking[response_id] = self._background.run(self._look(response_id))
             looking.add_done_callback(lambda _: self._looking.pop(response_id))
         with store_reached():
@@ -102,7 +102,7 @@ class ReplicatedResponses:
             Overloaded: the owner can't be reached.
         """
         with _owner_reached("cancel it again"):
-            return await self._others.peers.cancel(await self._at_owner(stream))
+            return await self._ownership.peers.cancel(await self._at_owner(stream))
 
     async def take_result(self, stream: ResponseStream, call_id: str, text: str) -> None:
         """Send the result of a call to the owner.
@@ -112,7 +112,7 @@ class ReplicatedResponses:
             Overloaded: the owner can't be reached.
         """
         with _owner_reached("send the result again"):
-            await self._others.peers.take_result(await self._at_owner(stream), call_id, text)
+            await self._ownership.peers.take_result(await self._at_owner(stream), call_id, text)
 
     async def _at_owner(self, stream: ResponseStream) -> PeerResponse:
         """The response at its owner.
@@ -128,48 +128,48 @@ class ReplicatedResponses:
         return PeerResponse(lease.address, stream.channel, stream.response_id)
 
     def owner_at(self, stream: ResponseStream) -> str | None:
-        """Where the owner of a copied response was followed last. None if it wasn't."""
-        following = self._followings.get(stream)
-        return None if following is None else following.owner_at
+        """The address at which the owner of a replica was last reached. None if it was not."""
+        replication = self._replications.get(stream)
+        return None if replication is None else replication.owner_at
 
     def sweep(self, now: float, wanted: Container[ResponseStream] = ()) -> None:
-        """Stop following what nobody reads, unless it is wanted otherwise."""
+        """Drop the replicas without readers, except those that are `wanted`."""
         for stream, run in tuple(self._runs.items()):
             since = stream.readers.unread_since
             is_unread = since is not None and now - since > _UNREAD_SECONDS
             unwanted = is_unread and stream not in wanted
-            if unwanted or self._responses.held(stream.response_id) is not stream:
+            if unwanted or self._responses.of_any_session(stream.response_id) is not stream:
                 self._responses.drop(stream)
                 run.cancel()
 
     async def aclose(self) -> None:
-        """Stop following everything."""
+        """Stop all replication."""
         await self._background.aclose()
 
     async def _look(self, response_id: str) -> Channel | None:
-        """Make a copy of the response. Returns its channel, or None if there is no response."""
+        """Make a replica of the response. Returns its channel, or None if there is no response."""
         head = await self._store.head(response_id, self._wall_time())
         if head is None:
             return None
         if not head.is_readable:
             raise NewerForm(f"response {response_id} is kept in form {head.form}")
-        held = self._responses.held(response_id)
+        held = self._responses.of_any_session(response_id)
         if held is not None:
             return held.channel  # this node has taken it over meanwhile
-        following = self._begin(head)
-        self._responses.add(following.stream)
-        run = self._background.run(self._run(following))
-        self._followings[following.stream], self._runs[following.stream] = following, run
-        filled = self._background.run(following.filled.wait())
+        replication = self._begin(head)
+        self._responses.add(replication.stream)
+        run = self._background.run(self._run(replication))
+        self._replications[replication.stream], self._runs[replication.stream] = replication, run
+        filled = self._background.run(replication.filled.wait())
         await asyncio.wait(
             (run, filled), timeout=_FILL_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         filled.cancel()
-        return following.stream.channel
+        return replication.stream.channel
 
     def _pause(self) -> float:
         """Seconds between reads: as between writes without a reader, or more if there are many."""
-        reading = sum(following.reads_store for following in self._followings.values())
+        reading = sum(replication.reads_store for replication in self._replications.values())
         return max(
             self._context.limits.polled_store_interval_ms / 1000, reading / _READS_PER_SECOND
         )
@@ -180,22 +180,27 @@ class ReplicatedResponses:
         )
         stream.read_from("store")
         return ResponseReplication(
-            self._context, self._others, stream, head, pause=self._pause, take_over=self._take_over
+            self._context,
+            self._ownership,
+            stream,
+            head,
+            pause=self._pause,
+            take_over=self._take_over,
         )
 
-    async def _run(self, following: ResponseReplication) -> None:
-        stream = following.stream
+    async def _run(self, replication: ResponseReplication) -> None:
+        stream = replication.stream
         try:
-            await following.run()
+            await replication.run()
         except (Diverged, NewerForm) as error:
-            _logger.debug("response %s: this copy is dropped (%s)", stream.response_id, error)
+            _logger.debug("response %s: this replica is dropped (%s)", stream.response_id, error)
         finally:
-            del self._followings[stream], self._runs[stream]
+            del self._replications[stream], self._runs[stream]
             self._settle(stream)
 
     def _settle(self, stream: ResponseStream) -> None:
-        """The copy no longer grows: it is complete, or its readers need another one."""
-        if self._responses.held(stream.response_id) is not stream:
+        """Release a replica that no longer grows: it is complete, or its readers need another."""
+        if self._responses.of_any_session(stream.response_id) is not stream:
             return
         if stream.log.closed:
             self._responses.ended(stream)
@@ -224,10 +229,10 @@ def _owner_reached(what_to_do: str) -> Iterator[None]:
 
 @contextmanager
 def store_reached() -> Iterator[None]:
-    """Turn a store that can't be reached into an error for a client that asks for something.
+    """Translate an unreachable store into an error for the client.
 
     Raises:
-        Overloaded: it can't.
+        Overloaded: the store can't be reached, or a newer version writes the response.
     """
     try:
         yield

@@ -12,7 +12,7 @@ from evenflow.stream_core.bounds.memory_bound import GENERATION_BYTES
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.session.conversation import Turn
 
-# Python's objects for JSON beside its text. Measured: those with one member take most.
+# Python's objects for JSON, in addition to its text. Measured: objects with one member take most.
 _VALUE_BYTES, _OBJECT_BYTES = 80, 240
 
 
@@ -65,7 +65,7 @@ class RequestMemory:
         request_bytes: int = 0,
         text_bytes: int = 0,
     ) -> None:
-        """Count a message that is being answered, with the turns that the model is given.
+        """Count a message that is being answered, with the turns for the model.
 
         Args:
             request_bytes: the memory of a request that brings its conversation.
@@ -105,7 +105,7 @@ class Reading:
         """The bytes that it takes now."""
 
     def grow_to(self, size: int) -> None:
-        """Count it with `size` bytes from now on.
+        """Grow its count to `size` bytes.
 
         Raises:
             Overloaded: the node has no room for them.
@@ -114,10 +114,10 @@ class Reading:
         self.bytes = size
 
     def shrink_to(self, size: int) -> None:
-        """Count it with `size` bytes, fewer than before."""
+        """Shrink its count to `size` bytes."""
         self._memory.shrink(self.bytes - size)
         self.bytes = size
 
     def release(self) -> None:
-        """Count it no more."""
+        """Stop counting it."""
         self.shrink_to(0)

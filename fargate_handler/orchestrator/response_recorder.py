@@ -100,7 +100,7 @@ class ResponseRecorder:
 
     @property
     def behind(self) -> bool:
-        """Whether so much waits for the store that nothing new should be accepted."""
+        """Whether the backlog for the store is too large to accept messages."""
         return self.backlog_bytes > self._limits.store_backlog_bytes
 
     @property
@@ -115,21 +115,21 @@ class ResponseRecorder:
     def record(
         self, stream: ResponseStream, lease: Lease, written: int = 0, kind: MessageKind = CHAT
     ) -> None:
-        """Write `stream` as it grows, to its end. The store has its first `written` entries."""
+        """Store a response as it grows, to its end. The store has its first `written` entries."""
         now = self._monotonic()
         recording = Recording(
             stream, lease, written, now, look_at=now + self._look_every, kind=kind
         )
         self._recordings[stream.response_id] = recording
-        stream.delivery.call_when_urgent(partial(self._begun_or_ended, recording))
+        stream.delivery.call_when_urgent(partial(self._on_begin_or_end, recording))
         self._hurry(recording)
 
     def is_writing(self, response_id: str) -> bool:
-        """Whether a response is not all in the store yet."""
+        """Whether a response is still being stored."""
         return response_id in self._recordings
 
     def writes(self, lease: Lease) -> bool:
-        """Whether a response under this lease is not all in the store yet."""
+        """Whether a response under this lease is still being stored."""
         recording = self._recordings.get(lease.response_id)
         return recording is not None and recording.lease == lease
 
@@ -178,7 +178,7 @@ class ResponseRecorder:
                 _logger.info("response %s could not be handed over: %s", lease.response_id, error)
 
     def on_due(self, _slot: int) -> None:
-        """Write what has grown, and look for readers elsewhere."""
+        """Store what has grown, and look for readers on other nodes."""
         self._clock.put_after(self, self._step)
         now = self._monotonic()
         recordings = self._next_turn(now)
@@ -191,7 +191,7 @@ class ResponseRecorder:
                     self._background.run(self._look(recording))
 
     def _next_turn(self, now: float) -> Sequence[Recording]:
-        """Whose turn it is: each has one in an interval."""
+        """The recordings of this turn. Each has one turn in an interval."""
         everything = self._recordings
         share = (now - self._turn_at) / self._interval
         self._turn_at = now
@@ -236,7 +236,7 @@ class ResponseRecorder:
         """The seconds between two turns."""
         return self._interval / max(1, ceil(len(self._recordings) / _RESPONSES_AT_ONCE))
 
-    def _begun_or_ended(self, recording: Recording) -> None:
+    def _on_begin_or_end(self, recording: Recording) -> None:
         if recording.stream.log.closed or recording.is_unread:
             self._hurry(recording)
 
@@ -248,7 +248,7 @@ class ResponseRecorder:
 
     def _write_urgent(self) -> None:
         urgent, self._urgent = self._urgent, []
-        self._write_out([recording for recording in urgent if self._is_ours(recording)])
+        self._write_out([recording for recording in urgent if self._is_current(recording)])
 
     def _write_out(self, recordings: Sequence[Recording]) -> None:
         now = self._monotonic()
@@ -271,21 +271,21 @@ class ResponseRecorder:
 
     async def _write(self, recordings: Sequence[Recording]) -> None:
         async with self._slots:
-            # They are made only now: what came while it waited is in them.
+            # Made only now, so that they contain what came meanwhile.
             chunks = [recording.send(self._began_at(recording)) for recording in recordings]
             wrote_at = self._monotonic()
             left = await self._append(chunks)
         now = self._monotonic()
-        not_taken = {chunk.response_id for chunk in left}
+        unwritten_ids = {chunk.response_id for chunk in left}
         for recording in recordings:
             recording.writing = False
-            if not self._is_ours(recording):
+            if not self._is_current(recording):
                 continue
-            if recording.stream.response_id in not_taken:
-                recording.take_back()
+            if recording.stream.response_id in unwritten_ids:
+                recording.roll_back()
                 self._try_later(recording, now)
                 continue
-            recording.take_note(wrote_at)
+            recording.confirm(wrote_at)
             self._delays.record((now - recording.writing_since) * 1000)
             if recording.stream.log.closed:
                 self._hurry(recording)
@@ -329,13 +329,13 @@ class ResponseRecorder:
             late = await failure_to_settle(
                 self._settle(stream, ended_at), lambda: self._ago(stream.ended_at)
             )
-            if not recording.end_reported:  # else only the usage is missing
+            if not recording.end_reported:  # otherwise only the usage is missing
                 await self._responses.finish(
                     recording.lease,
                     ending,
                     ended_at + recording.kept_seconds(limits.response_ttl_seconds),
                 )
-            self._tell_end(recording)
+            self._report_end(recording)
             answer = recording.answer(self._longest_answer)
             await self._sessions.answered(
                 stream.channel, stream.message_id, answer, recording.outcome(answer)
@@ -353,7 +353,7 @@ class ResponseRecorder:
             if not isinstance(error, StoreUnavailable | TimeoutError):
                 self._note_error(recording, error)
             recording.writing = False
-            if self._is_ours(recording):
+            if self._is_current(recording):
                 self._try_later(recording, self._monotonic())
             else:
                 await self._look_for_end(recording)
@@ -361,18 +361,18 @@ class ResponseRecorder:
         self._forget(recording)
 
     async def _look_for_end(self, recording: Recording) -> None:
-        """Report an end that the store has taken from a task that did not learn of it.
+        """Report an end that is stored, although the call that stored it failed here.
 
-        A task that is stopped meanwhile loses its lease, and then nobody writes the end again.
+        A node that is suspended meanwhile loses its lease, and no node stores the end again.
         """
         try:
             head = await self._responses.head(recording.lease.response_id, self._wall_time())
         except StoreUnavailable:
             return
         if head is not None and head.ending is not None and head.lease == recording.lease:
-            self._tell_end(recording)
+            self._report_end(recording)
 
-    def _tell_end(self, recording: Recording) -> None:
+    def _report_end(self, recording: Recording) -> None:
         if not recording.end_reported:
             recording.end_reported = True
             self._on_ended(recording.stream)
@@ -391,7 +391,7 @@ class ResponseRecorder:
                 "expired" if has_expired else f"was refused {recording.errors} times",
                 recording.missing,
             )
-            self._tell_end(recording)  # nothing else will
+            self._report_end(recording)  # nothing else will
             return
         recording.failures += 1
         longest = min(_LONGEST_PAUSE_SECONDS, self._interval * 2 ** min(recording.failures, 8))
@@ -408,11 +408,11 @@ class ResponseRecorder:
             self._lost.value += max(1, recording.missing)  # a missing end is a loss, too
         self._forget(recording)
 
-    def _is_ours(self, recording: Recording) -> bool:
+    def _is_current(self, recording: Recording) -> bool:
         return self._recordings.get(recording.stream.response_id) is recording
 
     def _lose(self, recording: Recording) -> None:
-        if self._is_ours(recording):
+        if self._is_current(recording):
             self._forget(recording)
             self._on_lost(recording.stream)
             if recording.stream.log.closed and not recording.writing:
@@ -421,7 +421,7 @@ class ResponseRecorder:
     def _forget(self, recording: Recording) -> None:
         stream = recording.stream
         stream.delivery.call_when_urgent(None)
-        if self._is_ours(recording):
+        if self._is_current(recording):
             self._count(recording, 0)
             del self._recordings[stream.response_id]
             if stream.observer is not None:
@@ -430,7 +430,7 @@ class ResponseRecorder:
     # -- readers -----------------------------------------------------------------------------------
 
     async def _look(self, recording: Recording) -> None:
-        """Read whether somebody polls this response elsewhere, and whether we still own it."""
+        """Check whether other nodes poll this response, and whether this node still owns it."""
         stream = recording.stream
         try:
             head = await self._responses.head(stream.response_id, self._wall_time())
@@ -444,7 +444,6 @@ class ResponseRecorder:
         if head.polls > recording.polls:
             recording.polls = head.polls
             if stream.readers.unread_since is not None:
-                # A poll counts when it begins, and may wait so long. The grace period begins after
-                # that.
+                # A poll counts when it begins, and waits at most `patience`: the grace begins then.
                 patience = self._limits.poll_timeout_max_ms / 1000
                 stream.readers.count_unread_from(self._monotonic() + patience)

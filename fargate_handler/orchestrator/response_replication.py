@@ -1,4 +1,4 @@
-"""A copy of a response that another node owns: from its owner, or otherwise from the store."""
+"""A replica of a response that another node owns: from its owner, or otherwise from the store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from evenflow.fargate_handler.orchestrator.leases import OtherTasks
+from evenflow.fargate_handler.orchestrator.leases import Ownership
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import Channel
@@ -52,14 +52,14 @@ _AT_ONCE_SECONDS = 0.05
 
 
 class Diverged(Exception):
-    """The copy has entries that the response lacks: their owner was lost before writing them."""
+    """The replica has entries that the response lacks: their owner was lost before writing them."""
 
 
 class ResponseReplication:
-    """Copies one response into a stream.
+    """Replicates one response into a stream.
 
     Args:
-        stream: the copy, empty at first.
+        stream: the replica, empty at first.
         pause: returns the seconds until the next read of the store.
         take_over: tries to take the response over, by its id, when its owner's lease has run out.
             Returns whether this node owns it now.
@@ -68,7 +68,7 @@ class ResponseReplication:
     def __init__(
         self,
         context: NodeContext,
-        others: OtherTasks,
+        ownership: Ownership,
         stream: ResponseStream,
         head: ResponseHead,
         *,
@@ -77,16 +77,16 @@ class ResponseReplication:
     ) -> None:
         self.stream = stream
         self.filled = asyncio.Event()
-        """Set once the copy has caught up with the response as it was when copying began."""
+        """Set once the replica has caught up with the response as it was at the beginning."""
         self.reads_store = False
         """Whether it polls the store."""
         self.owner_at: str | None = None
-        """The address of the owner that was copied last."""
+        """The address of the owner that was last reached."""
         self._head = head
-        self._store = others.responses
-        self._keeper = others.keeper
-        self._leases = others.leases
-        self._peers = others.peers
+        self._store = ownership.responses
+        self._keeper = ownership.keeper
+        self._leases = ownership.leases
+        self._peers = ownership.peers
         self._limits = context.limits
         self._monotonic = context.monotonic
         self._wall_time = context.wall_time
@@ -97,17 +97,17 @@ class ResponseReplication:
         self._channel = Channel(*head.channel.split(":"))
 
     async def run(self) -> None:
-        """Copy until the response has ended, or this node owns it.
+        """Replicate until the response has ended, or this node owns it.
 
         Raises:
-            Diverged: the copy has entries that are not in the response. It is unchanged.
+            Diverged: the replica has entries that are not in the response. It is unchanged.
             NewerForm: a newer version writes the response, in a form that can't be read here.
         """
         while not self.stream.log.closed:
             try:
                 lease = await self._lease_of_owner()
                 if lease is not None and lease.address is not None:
-                    gone = await self._follow_owner(lease.address)
+                    gone = await self._replicate_from_owner(lease.address)
                     if self.stream.log.closed:
                         return
                     # The sooner its last renewal is seen, the sooner a lost owner is missed.
@@ -123,7 +123,7 @@ class ResponseReplication:
                     and await self._take_over(self.stream.response_id)
                 ):
                     return
-                await self._follow_store(lease)
+                await self._replicate_from_store(lease)
             except NewerForm:
                 raise
             except StoreUnavailable:
@@ -135,7 +135,7 @@ class ResponseReplication:
         if self._head.ending is not None or owner == self._keeper.owner:
             return None
         lease = await self._leases.of(owner, age)
-        return None if lease is None or await self._leases.is_lost(lease) else lease
+        return None if lease is None or await self._leases.declare_lost_if_expired(lease) else lease
 
     async def _renewed(self, lease: TaskLease | None) -> TaskLease | None:
         """Wait for a while until an owner that seems gone renews its lease. None if it is lost.
@@ -156,8 +156,8 @@ class ResponseReplication:
 
     # -- from the owner ----------------------------------------------------------------------------
 
-    async def _follow_owner(self, address: str) -> bool:
-        """Copy what the owner says. Returns whether it is gone, most likely."""
+    async def _replicate_from_owner(self, address: str) -> bool:
+        """Replicate what the owner sends. Returns whether the owner is most likely gone."""
         log = self.stream.log
         there = PeerResponse(
             address,
@@ -179,7 +179,7 @@ class ResponseReplication:
                         break
         except PeerUnreachable as error:
             _logger.debug(
-                "response %s can't be followed at its owner: %s", self.stream.response_id, error
+                "response %s can't be replicated from its owner: %s", self.stream.response_id, error
             )
             return isinstance(error, PeerGone)
         return False
@@ -234,8 +234,8 @@ class ResponseReplication:
 
     # -- from the store ----------------------------------------------------------------------------
 
-    async def _follow_store(self, lease: TaskLease | None) -> None:
-        """Read the store until the owner is due again, or has changed, or the response ends."""
+    async def _replicate_from_store(self, lease: TaskLease | None) -> None:
+        """Poll the store until the owner is due again, or has changed, or the response ends."""
         log, owner = self.stream.log, self._head.owner
         until = self._monotonic() + _OWNER_AGAIN_SECONDS
         gone_for = self._gone_for(lease)

@@ -17,7 +17,7 @@ from evenflow.stream_core.bounds.memory_bound import (
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.folded_entries import FoldedEntries
 
-# Most readers reconnect within this time. Later ones receive a copy from the store.
+# Most readers reconnect within this time. Later ones receive a replica from the store.
 _KEPT_SECONDS = 300.0
 
 
@@ -25,7 +25,7 @@ class Responses:
     """Finds a response for its session, and drops it after its time.
 
     Args:
-        memory: where their bytes are counted.
+        memory: counts their bytes.
     """
 
     def __init__(
@@ -82,29 +82,29 @@ class Responses:
             f"this session has no response {response_id[:64]!r}", code="response_not_found"
         )
 
-    def held(self, response_id: str) -> ResponseStream | None:
-        """A response of any session. None if it is not held."""
+    def of_any_session(self, response_id: str) -> ResponseStream | None:
+        """A response of any session. None if it is not in memory."""
         return self._kept.get(response_id)
 
-    def here(self, response_id: str, channel: Channel) -> ResponseStream | None:
-        """A response of this session. None if it is not held."""
+    def of_session(self, response_id: str, channel: Channel) -> ResponseStream | None:
+        """A response of this session. None if it is not in memory."""
         stream = self._kept.get(response_id)
         return stream if stream is not None and stream.channel == channel else None
 
     def drop(self, stream: ResponseStream) -> None:
-        """Hold this copy no longer. The next reader finds another one, or none."""
+        """Drop a response, or this replica of it. The next reader finds another one, or none."""
         if self._kept.get(stream.response_id) is not stream:
             return
-        self._let_go(stream)
+        self._remove(stream)
 
     def of(self, channel: Channel) -> list[ResponseStream]:
-        """All responses of a session that are held, oldest first."""
+        """All responses of a session in memory, oldest first."""
         return self._of_channel.get(channel, [])
 
     def ended(self, stream: ResponseStream) -> None:
-        """Note that a response has ended, or a copy is whole. Old ones may be dropped for it.
+        """Record that a response has ended, or a replica is complete. Old ones may be dropped.
 
-        They haven't expired: later readers receive a copy from the store.
+        They haven't expired: later readers receive a replica from the store.
         """
         size = _ended_bytes(stream)
         self._running.pop(stream.response_id, None)
@@ -114,17 +114,17 @@ class Responses:
             self.drop(next(iter(self._ended.values()))[0])
 
     def shorten_longest(self) -> int:
-        """Count what the logs of running responses take. If that is too much, the longest ones end.
+        """Count the memory of running responses. If it is too much, the longest ones are cut short.
 
         Returns:
-            How many were told to end.
+            The number of responses that were cut short.
         """
         running, memory = self._running.values(), self._memory.running
         memory.bytes = sum(map(_running_bytes, running))
         if not memory.lacks_room():
             return 0
         excess, shortened = memory.bytes - memory.most, 0
-        # A copy of another node's response ends with that.
+        # A replica ends with the response at its owner.
         own = [stream for stream in running if stream.via == "owner"]
         for stream in sorted(own, key=_running_bytes, reverse=True):
             if excess <= 0:
@@ -134,9 +134,9 @@ class Responses:
         return shortened
 
     def readers(self) -> Counter[str]:
-        """To how many readers of each tenant there is to deliver.
+        """The number of readers with deliveries, by tenant.
 
-        An answer that nobody reads counts as one: it takes its slots on the clock, too.
+        An answer without a reader counts as one: it takes its slots on the clock, too.
         """
         readers: Counter[str] = Counter()
         for stream in self._running.values():
@@ -145,9 +145,9 @@ class Responses:
         return readers
 
     def sweep(self, now: float) -> None:
-        """Forget responses that ended longer ago than they are kept.
+        """Forget responses whose time in memory is over.
 
-        Not those that are read, or that the recorder still writes: they are nowhere else.
+        Not those with readers, or that the recorder still writes: they are nowhere else.
         """
         ended = self._ended
         for _ in range(len(ended)):
@@ -160,12 +160,12 @@ class Responses:
                 self._forget(stream)
 
     def _forget(self, stream: ResponseStream) -> None:
-        self._let_go(stream)
+        self._remove(stream)
         self._expired[stream.response_id] = stream.channel
         if len(self._expired) > self._limits.expired_responses_remembered:
             self._expired.popitem(last=False)
 
-    def _let_go(self, stream: ResponseStream) -> None:
+    def _remove(self, stream: ResponseStream) -> None:
         del self._kept[stream.response_id]
         self._running.pop(stream.response_id, None)
         _, size, _ = self._ended.pop(stream.response_id, (stream, 0, 0.0))
@@ -177,14 +177,14 @@ class Responses:
 
 
 def _running_bytes(stream: ResponseStream) -> int:
-    """What the log of a running response takes."""
+    """The memory of a running response's log, in bytes."""
     log = stream.log
     entries = log.next_index * DELTA_BYTES + log.parts * PART_OBJECT_BYTES
     return log.text_bytes + log.wide_bytes + entries
 
 
 def _ended_bytes(stream: ResponseStream) -> int:
-    """What an ended response takes."""
+    """The memory of an ended response, in bytes."""
     log = stream.log
     runs = log.entries.runs if isinstance(log.entries, FoldedEntries) else 1
     return ended_response_bytes(log.text_bytes, log.next_index, runs)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 
 from evenflow.fargate_handler.filters.filtering_sink import FilterFailed
-from evenflow.fargate_handler.orchestrator.model_calls import ModelCalls
+from evenflow.fargate_handler.orchestrator.answer_calls import AnswerCalls
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.agents import ServiceClass
@@ -21,7 +21,7 @@ from evenflow.stream_core.base.errors import (
 )
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.upstream.circuit_breaker import Sender
+from evenflow.stream_core.upstream.circuit_breaker import SenderKey
 
 _RETRY_PAUSE_SECONDS = (0.05, 0.25)
 # After a longer throttle there is no retry, and the reader is told when to ask again.
@@ -51,10 +51,10 @@ class RetryPolicy:
         self,
         stream: ResponseStream,
         kind: MessageKind,
-        calls: ModelCalls,
+        calls: AnswerCalls,
         upstream: Upstream,
         *,
-        sender: Sender,
+        sender: SenderKey,
         limits: Limits,
         repeatable: bool,
         monotonic: Callable[[], float],

@@ -1,4 +1,4 @@
-"""Charges tenants for what their answers are given, here and at other tasks."""
+"""Charges tenants for the service of their answers, on this node and on others."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from evenflow.stream_core.queue.token_counters import TokenCounters
 from evenflow.stream_core.records.answer_usage import charged_usage
 from evenflow.stream_core.tenants.tenant_activity import Activity
 
-# Not by the token: that would cost as much as its delivery.
+# Not at each token: that would cost as much as its delivery.
 _CHARGED_EACH_SECONDS = 0.2
-# Of what other tasks have told, each second.
+# The share of what other nodes have reported that is charged each second.
 _CHARGED_SHARE = 0.4
 _CLASSES = tuple(ServiceClass)
-# So many questions of a tenant that was idle needn't wait, however busy others are. As service.
+# The answers that a tenant can start at once after an idle time, and their most service.
 _SAVED_UP_ANSWERS, _SAVED_UP = 4, 8_192.0
 
 
 class ServiceCharges:
-    """Charges answers when they begin and end, and between only where tenants are compared.
+    """Charges answers when they start and end, and in between only where tenants are compared.
 
-    While one runs its tenant is charged for an answer as long as its others were, or as long as it
-    already is. In the end it is what was given. That alone is the `service` of `Activity`.
+    A running answer is charged with the expected length of its tenant's answers, or with its own if
+    that is longer. At its end the charge is corrected to its service: the `service` of `Activity`.
 
     Args:
-        running: the generations that have a place, by their responses.
-        waiting: those that have none.
+        running: the generations with a slot, by their response ids.
+        waiting: the generations that wait for one, likewise.
     """
 
     def __init__(
@@ -43,47 +43,47 @@ class ServiceCharges:
         waiting: Mapping[str, Generation],
     ) -> None:
         self._tenants = tenants = context.tenants
-        self._usual = OutputLengthEstimator()
+        self._lengths = OutputLengthEstimator()
         self.counters = TokenCounters(
             lambda tenant: tenants.of(tenant).weight,
-            self._may_have_saved_up,
+            self._most_saved_service,
         )
         self._running = running
         self._waiting = waiting
-        self._of_tenant: Counter[str] = Counter()
+        self._running_of_tenant: Counter[str] = Counter()
         self.recent = RecentTenants()
-        """Who has asked lately."""
-        # What other tasks have told of tenants and is still to be charged.
-        self._heard: dict[str, float] = {}
+        """The tenants with recent requests."""
+        # By tenant the service on other nodes that is still to be charged.
+        self._pending_from_other_nodes: dict[str, float] = {}
         self._most_prefills = context.limits.prefills_per_tenant
         self._monotonic = context.monotonic
         self._charged_at = context.monotonic()
         self._service = context.metrics.labelled(catalogue.SERVICE_CHARGED)
 
-    def _may_have_saved_up(self, tenant: str) -> float:
-        if not self._usual.knows(tenant):
+    def _most_saved_service(self, tenant: str) -> float:
+        if not self._lengths.knows(tenant):
             return 0.0
-        return min(_SAVED_UP, _SAVED_UP_ANSWERS * self._usual.of(tenant).service)
+        return min(_SAVED_UP, _SAVED_UP_ANSWERS * self._lengths.of(tenant).service)
 
     @property
-    def shared(self) -> bool:
+    def has_many_tenants(self) -> bool:
         """Whether there is more than one tenant."""
         return self._tenants.several
 
-    def others_than(self, tenant: str) -> bool:
+    def runs_other_tenants(self, tenant: str) -> bool:
         """Whether answers of another tenant run."""
-        return len(self._of_tenant) > (tenant in self._of_tenant)
+        return len(self._running_of_tenant) > (tenant in self._running_of_tenant)
 
-    def asks(self, tenant: str) -> None:
-        """A message of the tenant comes."""
+    def record_request(self, tenant: str) -> None:
+        """Record a request of the tenant."""
         self.recent.asks(tenant, self._monotonic())
 
     def admission(self, waiting: Collection[str], urgency_of: Callable[[str], int]) -> Admission:
-        """Who may begin now.
+        """Make an `Admission` for now.
 
         Args:
-            waiting: tenants of whom messages wait.
-            urgency_of: the place of a tenant's most urgent class, the first one's is 0.
+            waiting: the tenants with waiting messages.
+            urgency_of: the rank of a tenant's most urgent class. 0: the most urgent class.
         """
         now = self._monotonic()
 
@@ -99,51 +99,51 @@ class ServiceCharges:
             waiting,
             urgency,
             lambda: self.recent.expected_back(waiting, now),
-            lambda: self.counters.least_served({*waiting, *self._of_tenant}),
+            lambda: self.counters.least_served({*waiting, *self._running_of_tenant}),
             lambda generation: generation.meter.whole(
-                self._usual.of(generation.line.tenant).tokens
+                self._lengths.of(generation.line.tenant).tokens
             ),
         )
 
     def compared(self) -> Collection[str]:
-        """Tenants that have something to do, where there are several or anybody waits."""
-        compared = self._that_compete()
-        for tenant in self._heard.keys() - compared:
-            self.counters.charge_on_other_nodes(tenant, self._heard.pop(tenant))
+        """The tenants to compare: those with messages, if there are several or one waits."""
+        compared = self._competing()
+        for tenant in self._pending_from_other_nodes.keys() - compared:
+            self.counters.charge_on_other_nodes(tenant, self._pending_from_other_nodes.pop(tenant))
         if compared:
-            self.bring_up_to_date()
+            self.charge_running_answers()
         return compared
 
-    def _that_compete(self) -> Collection[str]:
-        if not self.shared:
+    def _competing(self) -> Collection[str]:
+        if not self.has_many_tenants:
             return ()
         waiting = {generation.line.tenant for generation in self._waiting.values()}
-        active = {*self._of_tenant, *waiting}
+        active = {*self._running_of_tenant, *waiting}
         return active if len(active) > 1 or waiting else ()
 
     def counted(self, tenant: str) -> Mapping[str, float]:
-        """What this task has given a tenant, and what its running answers are expected to be given.
+        """The service of a tenant on this node, with the expected service of its running answers.
 
-        Otherwise several tasks would make up for the same second, each for all of it.
+        Otherwise several nodes would make up for the same second, each for all of it.
         """
         expected = self.counters.expected(tenant)
         return {"service": self.counters.served.get(tenant, 0.0) + expected, "expected": expected}
 
     def learned(self, others: Activity) -> None:
-        """Other tasks have given a tenant something.
+        """Record the service of a tenant on other nodes.
 
-        It is charged over some seconds: all tasks hear of the same difference, and each would make
+        It is charged over some seconds: all nodes receive the same difference, and each would make
         up for all of it at once.
         """
-        pending = self._heard.pop(others.tenant, 0.0) + others.service
+        pending = self._pending_from_other_nodes.pop(others.tenant, 0.0) + others.service
         if abs(pending) >= 1:
-            self._heard[others.tenant] = pending * (1 - _CHARGED_SHARE)
+            self._pending_from_other_nodes[others.tenant] = pending * (1 - _CHARGED_SHARE)
             self.counters.charge_on_other_nodes(others.tenant, pending * _CHARGED_SHARE)
 
-    def starts(self, generation: Generation) -> None:
-        """A generation gets a place."""
+    def acquire_slot(self, generation: Generation) -> None:
+        """Acquire the limiter's slot for a generation, and charge its expected service."""
         tenant = generation.line.tenant
-        self._of_tenant[tenant] += 1
+        self._running_of_tenant[tenant] += 1
         stream = generation.stream
         # The first token of one that was taken over is not observed.
         is_new = not stream.tokens and stream.first_delta_at is None
@@ -154,25 +154,25 @@ class ServiceCharges:
             self._monotonic(),
             generation.meter.input_tokens if is_new else None,
         )
-        self._charge(generation, goes_on=True)
+        self._charge(generation, still_running=True)
 
-    def first_token(self, generation: Generation) -> None:
-        """The first token of an answer came."""
+    def record_first_token(self, generation: Generation) -> None:
+        """Record the first token of an answer: its prefill is over."""
         now = self._monotonic()
         generation.upstream.limiter.first_token(generation.stream.response_id, now)
 
-    def leaves(self, generation: Generation) -> None:
-        """A generation gives its place back."""
+    def release_slot(self, generation: Generation) -> None:
+        """Release the limiter's slot of a generation, and charge its service so far."""
         tenant = generation.line.tenant
-        self._of_tenant[tenant] -= 1
+        self._running_of_tenant[tenant] -= 1
         response_id = generation.stream.response_id
         generation.upstream.limiter.release(response_id, tenant, generation.sender)
-        if not self._of_tenant[tenant]:
-            del self._of_tenant[tenant]
-        self._charge(generation, goes_on=False)
+        if not self._running_of_tenant[tenant]:
+            del self._running_of_tenant[tenant]
+        self._charge(generation, still_running=False)
 
-    def _charge(self, generation: Generation, *, goes_on: bool) -> None:
-        """Charge what has come since the last time, and what will come if it goes on."""
+    def _charge(self, generation: Generation, *, still_running: bool) -> None:
+        """Charge the service since the last charge, and what is expected if it is still running."""
         stream, tenant = generation.stream, generation.line.tenant
         usage = charged_usage(stream)
         # A failed attempt's tokens are in no usage.
@@ -182,23 +182,23 @@ class ServiceCharges:
             service = generation.meter.grown(stream.tokens)
         if service:
             self.counters.charge(tenant, service)
-        to_come = self._usual.to_come(tenant, stream.tokens) if goes_on else 0.0
-        if expected := generation.meter.expects(to_come):
+        remaining = self._lengths.to_come(tenant, stream.tokens) if still_running else 0.0
+        if expected := generation.meter.expects(remaining):
             self.counters.expect(tenant, expected)
 
-    def ended(self, generation: Generation) -> None:
-        """Charge the rest of an answer that has ended, or goes on elsewhere."""
+    def settle(self, generation: Generation) -> None:
+        """Charge the rest of an answer that has ended, or was handed over."""
         tenant = generation.line.tenant
-        self._charge(generation, goes_on=False)
+        self._charge(generation, still_running=False)
         if generation.stream.state.terminal:
-            self._usual.ended(tenant, generation.stream.tokens, generation.meter.charged)
+            self._lengths.ended(tenant, generation.stream.tokens, generation.meter.charged)
         self._service.count(tenant, times=max(0, round(generation.meter.charged)))
 
-    def bring_up_to_date(self) -> None:
-        """Charge all that run, unless that was done a moment ago."""
+    def charge_running_answers(self) -> None:
+        """Charge all running answers, unless that was done a moment ago."""
         now = self._monotonic()
         if now - self._charged_at < _CHARGED_EACH_SECONDS:
             return
         self._charged_at = now
         for generation in self._running.values():
-            self._charge(generation, goes_on=True)
+            self._charge(generation, still_running=True)

@@ -90,8 +90,8 @@ class SessionMessages:
     """Reads the conversations of sessions, and ends sessions.
 
     Args:
-        here: the responses in this node's memory.
-        stored: those of all nodes.
+        local: the responses in this node's memory.
+        stored: the responses of all nodes.
     """
 
     def __init__(
@@ -100,15 +100,15 @@ class SessionMessages:
         sessions: SessionStore,
         texts: MessageTexts,
         *,
-        here: Responses,
+        local: Responses,
         stored: ResponseStore,
     ) -> None:
         self._sessions = sessions
         self._texts = texts
-        self._here = here
+        self._local = local
         self._stored = stored
         self._wall_time = context.wall_time
-        self._places = asyncio.Semaphore(_READ_AT_ONCE)
+        self._read_slots = asyncio.Semaphore(_READ_AT_ONCE)
         self._trees: dict[Channel, _KnownTree] = {}
         """The trees that were read last, the newest last. Each page of a conversation needs its
         tree, and reading that may read the whole ledger of the session.
@@ -129,7 +129,7 @@ class SessionMessages:
             Overloaded: the store can't be read.
         """
         with store_reached():
-            async with self._places:
+            async with self._read_slots:
                 return await self._page(channel, before, limit, through)
 
     async def newest(self, channel: Channel) -> AnsweredMessage | None:
@@ -139,7 +139,7 @@ class SessionMessages:
             Overloaded: the store can't be read.
         """
         with store_reached():
-            async with self._places:
+            async with self._read_slots:
                 head = await self._sessions.head(channel, self._wall_time())
                 if head.last_message_id is None:
                     return None
@@ -263,7 +263,7 @@ class SessionMessages:
     async def _with_answer(self, channel: Channel, entry: LedgerEntry) -> AnsweredMessage:
         whole = await self._texts.whole(entry)
         text = whole.text if whole is not None else None
-        stream = self._here.here(entry.response_id, channel)
+        stream = self._local.of_session(entry.response_id, channel)
         if stream is not None:
             return _of_stream(entry, text, stream)
         if entry.outcome:
@@ -271,7 +271,7 @@ class SessionMessages:
         return await self._of_store(entry, text)
 
     async def _of_store(self, entry: LedgerEntry, text: str | None) -> AnsweredMessage:
-        """A message whose answer runs at another node, or ended there a moment ago."""
+        """A message whose answer runs on another node, or ended there a moment ago."""
         found = await self._stored.entries(entry.response_id, 0, self._wall_time())
         if found.head is None:
             return AnsweredMessage(entry, text, _expired(entry))

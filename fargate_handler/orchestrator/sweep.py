@@ -1,4 +1,4 @@
-"""Work that tasks do again and again, each at moments of its own."""
+"""Periodic work of a node, at random times."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from evenflow.fargate_handler.runtime.background import Background
 
 
 class Sweep:
-    """Does its work after a random time, and again, never twice at once.
+    """Runs its work periodically, at random intervals, never twice at once.
 
     Args:
-        work: what is done.
-        every: seconds between two beginnings, at least and at most.
-        look: seconds between two looks whether it is time. An overloaded wheel turns slower than
+        work: the work to run.
+        every: the least and the most seconds between two starts.
+        look: the seconds between two checks of the time. An overloaded wheel turns slower than
             time passes.
     """
 
@@ -37,23 +37,23 @@ class Sweep:
         self._background = Background()
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the periodic work."""
         self._next_at = self._monotonic() + random.uniform(*self._every)
         self._clock.put_after(self, self._look)
 
     def hasten(self, seconds: float) -> None:
-        """Do it in so many seconds, if the next time is later."""
+        """Start the work in at most `seconds`."""
         self._next_at = min(self._next_at, self._monotonic() + seconds)
 
     def on_due(self, _slot: int) -> None:
-        """Begin, if it is time."""
+        """Start the work if it is time."""
         self._clock.put_after(self, self._look)
         if self._monotonic() >= self._next_at and not self._working:
             self._next_at = self._monotonic() + random.uniform(*self._every)
             self._background.run(self._do())
 
     async def aclose(self) -> None:
-        """Stop."""
+        """Stop the periodic work."""
         await self._background.aclose()
 
     async def _do(self) -> None:

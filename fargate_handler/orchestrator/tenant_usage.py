@@ -1,4 +1,4 @@
-"""Reserves the budgets of answers, and settles what the answers have used."""
+"""Reserves the budgets of answers, and settles their usage."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from evenflow.stream_core.tenants.usage_store import ReservationGone, UsageStore
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCost:
-    """What a request is expected to cost.
+    """The expected cost of a request.
 
     Args:
         model: the model's name at its server.
@@ -48,9 +48,9 @@ class ExpectedCost:
     output_tokens: int | None
 
     @classmethod
-    def of(cls, asked: TokenDemand, model: str) -> Self:
-        """What a request is expected to cost."""
-        return cls(model, asked.input_tokens, asked.output_tokens)
+    def of(cls, demand: TokenDemand, model: str) -> Self:
+        """The expected cost of a request of this demand."""
+        return cls(model, demand.input_tokens, demand.output_tokens)
 
 
 _logger = logging.getLogger(__name__)
@@ -81,13 +81,13 @@ class _GrowingReservation:
 class TenantUsage:
     """Reserves the most that answers may cost, and settles their true cost.
 
-    Something is reserved only for tenants with budgets. Usage is recorded only of tenants with a
+    It reserves only for tenants with budgets. It records usage only of tenants with a
     record or a key.
 
     Args:
         store: None: nothing is reserved or recorded, since there is no table of tenants.
         keeper: this node's lease.
-        is_writing: whether a response, by its id, is this node's and not all in the store.
+        is_writing: whether a response, by its id, is still being stored by this node.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class TenantUsage:
         context.metrics.gauge(catalogue.BUDGET_RESERVATIONS, lambda: len(self._reservations))
 
     async def aclose(self) -> None:
-        """Reserve no more."""
+        """Stop all reservations that are under way."""
         await self._background.aclose()
 
     # -- acceptance --------------------------------------------------------------------------------
@@ -146,11 +146,11 @@ class TenantUsage:
             raise
 
     def confirm(self, stream: ResponseStream) -> None:
-        """The message of an answer was accepted: keep what is reserved."""
+        """Keep a reservation: the message was accepted."""
         self._accepting.discard(stream.response_id)
 
     def release(self, stream: ResponseStream) -> None:
-        """The message of an answer was not accepted: give back what is reserved."""
+        """Release a reservation: the message was not accepted."""
         response_id = stream.response_id
         if self.store is not None and response_id in self._accepting:
             self._accepting.discard(response_id)
@@ -190,10 +190,10 @@ class TenantUsage:
             ) from error
         if full is not None:
             raise _exhausted(next(each for each in budgets if each.counter == full), most, now)
-        self._hold(store, stream, _GrowingReservation(reservation, bounds, expected))
+        self._keep(store, stream, _GrowingReservation(reservation, bounds, expected))
 
     def _most(self, expected: ExpectedCost) -> Cost:
-        """The most that one call of the model may cost: of an answer without a length one step."""
+        """The most that one call may cost. Without a length limit: with one step of output."""
         output = self._step if expected.output_tokens is None else expected.output_tokens
         dollars = self.prices.most_nanodollars(expected.model, expected.input_tokens, output)
         return Cost(expected.input_tokens + output, dollars or 0)
@@ -210,7 +210,7 @@ class TenantUsage:
 
     # -- growing -----------------------------------------------------------------------------------
 
-    def _hold(
+    def _keep(
         self, store: UsageStore, stream: ResponseStream, growing: _GrowingReservation
     ) -> None:
         self._reservations[stream.response_id] = growing
@@ -219,7 +219,7 @@ class TenantUsage:
             stream.allowance.call_when_low(lambda: self._background.run(grow()))
             self._allow(stream, growing)
         elif growing.bounds:
-            # Its server may ignore the length.
+            # The model's server may ignore the length.
             stream.allowance.limit_call(growing.expected.output_tokens)
 
     def _allow(self, stream: ResponseStream, growing: _GrowingReservation) -> None:
@@ -280,8 +280,8 @@ class TenantUsage:
                 return full is None
             return False
 
-    def go_on(self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost) -> None:
-        """Adopt the reservation of an answer that was another node's, if it has one."""
+    def resume(self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost) -> None:
+        """Adopt the reservation of an answer that this node has taken over, if it has one."""
         if self.store is not None and has_budgets(self._tenants.of(stream.channel.tenant)):
             self._background.run(self._adopt(self.store, stream, terms, expected))
 
@@ -302,7 +302,7 @@ class TenantUsage:
             if found is not None and not stream.log.closed:
                 of_then = budgets_of(tenant, terms.key, terms.user, found.created_at)
                 bounds = {} if tenant.shadow else {each.counter: each.bound for each in of_then}
-                self._hold(store, stream, _GrowingReservation(found, bounds, expected))
+                self._keep(store, stream, _GrowingReservation(found, bounds, expected))
             return
 
     # -- the end -----------------------------------------------------------------------------------

@@ -13,13 +13,13 @@ from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """What all answers of one model have in common.
+    """The state that all answers of one model share.
 
     Args:
-        name: the model's, at its server.
+        name: the name of the model at its server.
         breaker: rejects calls of senders whose calls keep failing.
         limiter: decides whether one more call may start.
-        context: how long its server has said that a request may be.
+        context: the longest request, as its server has stated it.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Upstream:
 
 @dataclass(slots=True)
 class Upstreams:
-    """The models that were called."""
+    """The models with calls so far."""
 
     source: TokenSource
     limits: Limits

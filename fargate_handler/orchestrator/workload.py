@@ -1,4 +1,4 @@
-"""What this task answers now, and its limits."""
+"""What this node answers now: conversations, generations, responses and counts of messages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Workload:
         self.responses = Responses(limits, self.memory, context.monotonic)
         self.request_memory = RequestMemory(self.memory, store_in_memory=store_in_memory)
         self.draining = False
-        """Whether this task leaves, so that it takes nothing new."""
+        """Whether this node is draining, so that it accepts nothing new."""
         self._limits = limits
         self._monotonic = context.monotonic
         self._refused = metrics.counter(catalogue.QUEUE_REFUSED)
@@ -82,7 +82,7 @@ class Workload:
 
         Raises:
             RateLimited: the tenant or the node has as many as allowed.
-            Overloaded: this task leaves.
+            Overloaded: this node is draining.
         """
         if self.draining:
             raise Overloaded(
@@ -92,7 +92,7 @@ class Workload:
             )
         most = self._limits.messages_in_flight_per_tenant
         if self._quotas.bounds_answers_of(line.tenant):
-            most = None  # the tenant's own bound is in its place
+            most = None  # the tenant's record has a bound of its own
         if most is not None and self._in_flight_of_tenant[line.tenant] >= most:
             raise RateLimited(
                 "this tenant has as many messages in flight as it may have; the message was not "
@@ -100,7 +100,7 @@ class Workload:
                 code="tenant_in_flight",
                 retry_after_ms=1000,
             )
-        if not self.has_room and not self.generations.yields_to(line):
+        if not self.has_room and not self.generations.can_displace_for(line):
             self._refused.value += 1
             raise RateLimited(
                 "the queue is full; the message was not accepted, send it again later",
@@ -108,33 +108,34 @@ class Workload:
                 retry_after_ms=2000,
             )
 
-    def reserve_place(
-        self, stream: ResponseStream, event: IncomingMessage, asked: TokenDemand
-    ) -> None:
+    def reserve(self, stream: ResponseStream, event: IncomingMessage, demand: TokenDemand) -> None:
         """Charge and count a message that is being accepted.
 
-        `confirm_place` or `cancel_place` follows.
+        On a full node, the newest waiting answer of the sender with most waiting is ended for it.
+        `confirm_reservation` or `cancel_reservation` follows.
 
         Raises:
             RateLimited: its tenant, key or user has used what they may.
         """
-        line, charge = event.line, self._quotas.charge(event.payer, asked, self._monotonic())
+        line, charge = event.line, self._quotas.charge(event.payer, demand, self._monotonic())
         if not self.has_room:
-            self.generations.make_room_for(line)
-        self.begin(stream, event.kind, line, charge)
+            self.generations.displace_for(line)
+        self.count_in_flight(stream, event.kind, line, charge)
         self._being_accepted += 1
 
-    def confirm_place(self) -> None:
-        """A message was accepted: its generation has its place from now on."""
+    def confirm_reservation(self) -> None:
+        """Keep a reservation: the message was accepted, and its generation counts from now on."""
         self._being_accepted -= 1
 
-    def cancel_place(self, stream: ResponseStream) -> None:
-        """A message was not accepted: charge and count it no more."""
+    def cancel_reservation(self, stream: ResponseStream) -> None:
+        """Cancel a reservation: the message was not accepted."""
         self._being_accepted -= 1
         self._in_flight[stream].charge.cancel(self._monotonic())
-        self.end(stream)
+        self.stop_counting(stream)
 
-    def begin(self, stream: ResponseStream, kind: MessageKind, line: Line, charge: Charge) -> None:
+    def count_in_flight(
+        self, stream: ResponseStream, kind: MessageKind, line: Line, charge: Charge
+    ) -> None:
         """Count a message in flight. Conversations count their own."""
         limiting = None if kind.limited_as is None else self.limiting(stream.channel, kind)
         self._in_flight[stream] = _InFlight(kind, line, charge)
@@ -142,8 +143,8 @@ class Workload:
         if limiting is not None:
             limiting.in_flight += 1
 
-    def end(self, stream: ResponseStream) -> None:
-        """Count a message no more. A second call changes nothing."""
+    def stop_counting(self, stream: ResponseStream) -> None:
+        """Stop counting a message. A second call changes nothing."""
         if stream not in self._in_flight:
             return
         kind, line, charge = self._in_flight.pop(stream)
@@ -155,10 +156,12 @@ class Workload:
             del self._in_flight_of_tenant[line.tenant]
 
     @contextmanager
-    def beginning(self, stream: ResponseStream, conversation: Conversation) -> Iterator[None]:
-        """Begin the generation of a response that is on record. If the block fails, it has ended.
+    def ended_on_failure(
+        self, stream: ResponseStream, conversation: Conversation
+    ) -> Iterator[None]:
+        """End a stored response with an error if the block, which begins its generation, fails.
 
-        Its reader is told so, and nothing is counted in flight.
+        Its reader receives the error, and nothing is counted in flight.
         """
         in_flight = conversation.in_flight
         try:
@@ -166,7 +169,7 @@ class Workload:
         except BaseException:
             self._in_flight[stream].charge.cancel(self._monotonic())
             self._end_with(internal_error(), stream)
-            self.end(stream)
+            self.stop_counting(stream)
             conversation.in_flight = in_flight
             conversation.stale = True
             raise
@@ -174,12 +177,12 @@ class Workload:
     def _end_with(self, error: EvenflowError, stream: ResponseStream) -> None:
         generation = self.generations.of(stream.response_id)
         if generation is not None and generation.stream is stream:
-            generation.interrupt(error)
+            generation.fail(error)
             return
         self.request_memory.end(stream)
         if not stream.log.closed:
             stream.fail(error.to_object())
-        if self.responses.held(stream.response_id) is stream:
+        if self.responses.of_any_session(stream.response_id) is stream:
             self.responses.ended(stream)
 
     def limiting(self, channel: Channel, kind: MessageKind) -> Conversation:
@@ -189,7 +192,7 @@ class Workload:
         return self.conversations.open(channel, self._monotonic(), kind)
 
     def lose(self, stream: ResponseStream) -> None:
-        """Give a response up to another task. Its readers follow it there."""
+        """Drop a response that another node owns now. Its readers continue there."""
         generation = self.generations.of(stream.response_id)
         if generation is not None and generation.stream is stream:
             generation.abandon()
@@ -200,22 +203,22 @@ class Workload:
         stream.lose()
 
     def sweep(self, now: float) -> None:
-        """Forget what is old, and let those that wait have their turn."""
-        self.generations.fill()
+        """Forget what is old, and start waiting generations."""
+        self.generations.fill_slots()
         self.responses.sweep(now)
         self._shortened.value += self.responses.shorten_longest()
         self.conversations.sweep(now)
-        self.generations.tell_places(now)
+        self.generations.publish_positions(now)
         self._divide_deliveries()
 
     def _divide_deliveries(self) -> None:
-        """Find out which tenants are over their share of the deliveries."""
+        """Divide the deliveries among tenants, with fewer for those over their share."""
         intervals, tenants = self._intervals, self._tenants
         if not intervals.several:
             return
         readers = self.responses.readers()
         over = frozenset[str]()
-        # Where nobody needs a key, names of tenants mean nothing.
+        # Where no key is needed, names of tenants mean nothing.
         if not tenants.open_to_all:
             over = over_their_share(
                 readers, lambda tenant: tenants.of(tenant).weight, intervals.over
@@ -223,9 +226,9 @@ class Workload:
         intervals.divide(readers, over)
 
     def _release(self, generation: Generation) -> None:
-        """Take back the counts of a generation that has ended or was abandoned."""
+        """Release what a generation counts for, once it has ended or was abandoned."""
         stream, kind = generation.stream, generation.kind
-        self.end(stream)
+        self.stop_counting(stream)
         self.request_memory.end(stream)
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
@@ -234,16 +237,16 @@ class Workload:
             conversation.stale |= not stream.state.terminal
             if not kind.repeatable:
                 self.conversations.forget(stream.channel)
-        # Another copy may be in its place.
-        if stream.state.terminal and self.responses.held(stream.response_id) is stream:
+        # A replica may be in its place.
+        if stream.state.terminal and self.responses.of_any_session(stream.response_id) is stream:
             self.responses.ended(stream)
 
 
 def _settle(charge: Charge, stream: ResponseStream, now: float) -> None:
-    """Correct what was charged for an answer that is over here."""
+    """Correct the charge of an answer that is over on this node."""
     usage = charged_usage(stream)
     if not stream.state.terminal:
-        charge.release()  # another task goes on with it
+        charge.release()  # another node continues it
     elif usage is not None:
         charge.settle(usage.prompt_tokens, usage.completion_tokens, now)
     else:

@@ -22,7 +22,6 @@ from evenflow.fargate_handler.token_sources.chunk_fields import (
     whole_characters,
     word_in,
 )
-from evenflow.fargate_handler.token_sources.counted_calls import CountedCalls, OpenCall, WaitingCall
 from evenflow.fargate_handler.token_sources.finish_reasons import is_failure, model_end
 from evenflow.fargate_handler.token_sources.port import TokenSink
 from evenflow.fargate_handler.token_sources.server_fields import (
@@ -30,6 +29,11 @@ from evenflow.fargate_handler.token_sources.server_fields import (
     ServerFields,
     call_fields,
     without_thought_mark,
+)
+from evenflow.fargate_handler.token_sources.tool_call_numbers import (
+    OpenCall,
+    ToolCallNumbers,
+    WaitingCall,
 )
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
@@ -91,7 +95,7 @@ class AnswerParts:
         self.left_out = set[str]()
         """The fields that the server sent and that no protocol here can deliver."""
         self._sink = sink
-        self._calls = defaultdict[int, CountedCalls](CountedCalls)
+        self._calls = defaultdict[int, ToolCallNumbers](ToolCallNumbers)
         # By choice and number, or choice and the server's index.
         self._open_calls: dict[tuple[int, int], OpenCall] = {}
         self._waiting_calls: dict[tuple[int, int], WaitingCall] = {}

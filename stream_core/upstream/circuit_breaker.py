@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-Sender = tuple[str, ...]
+SenderKey = tuple[str, ...]
 """The sender of a call, by names from the widest group to the narrowest: tenant, address, user."""
 
 # When to ask again while a probe is under way.
@@ -158,7 +158,7 @@ class CircuitBreaker:
     def __init__(self, failures: int, open_seconds: float) -> None:
         self._failures = failures
         self._open_seconds = open_seconds
-        self._by_length = defaultdict[int, dict[Sender, _Breaker]](dict)
+        self._by_length = defaultdict[int, dict[SenderKey, _Breaker]](dict)
         self._number = self._answered = 0
 
     @property
@@ -170,7 +170,7 @@ class CircuitBreaker:
             for breaker in breakers.values()
         )
 
-    def refuses_for(self, sender: Sender, now: float) -> float:
+    def refuses_for(self, sender: SenderKey, now: float) -> float:
         """For how many seconds a sender's calls are rejected. 0 if one may go out."""
         seconds = (
             breaker.refuses_for(member, now)
@@ -179,7 +179,7 @@ class CircuitBreaker:
         )
         return max(seconds, default=0.0)
 
-    def call(self, sender: Sender, now: float) -> UpstreamCall:
+    def call(self, sender: SenderKey, now: float) -> UpstreamCall:
         """Begin a call.
 
         Raises:
@@ -220,10 +220,10 @@ class CircuitBreaker:
             if breaker := self._known(group):
                 breaker.withdrawn(state, now)
 
-    def _known(self, group: Sender) -> _Breaker | None:
+    def _known(self, group: SenderKey) -> _Breaker | None:
         return self._by_length[len(group)].get(group)
 
-    def _new(self, group: Sender) -> _Breaker:
+    def _new(self, group: SenderKey) -> _Breaker:
         breakers = self._by_length[len(group)]
         if len(breakers) >= _MOST_OF_A_LENGTH:
             del breakers[next(iter(breakers))]
@@ -231,7 +231,7 @@ class CircuitBreaker:
         return breaker
 
 
-def _groups(sender: Sender) -> Iterator[tuple[Sender, str | None]]:
+def _groups(sender: SenderKey) -> Iterator[tuple[SenderKey, str | None]]:
     """The groups of a sender, each with the member to which the sender belongs.
 
     The first has all senders. The last is the sender alone.
@@ -251,7 +251,7 @@ class UpstreamCall:
     __slots__ = ("_breaker", "number", "sender", "states")
 
     def __init__(
-        self, breaker: CircuitBreaker, sender: Sender, number: int, states: dict[Sender, int]
+        self, breaker: CircuitBreaker, sender: SenderKey, number: int, states: dict[SenderKey, int]
     ) -> None:
         self._breaker = breaker
         self.sender = sender

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from evenflow.fargate_handler.adapters import Adapters, Stores, memory_stores
-from evenflow.fargate_handler.cluster import Cluster
+from evenflow.fargate_handler.cluster import ClusterMember
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
@@ -46,7 +46,7 @@ class MessageNode:
         self.task = task or HandlerTask()
         self.clock = HandTurnedClock()
         monotonic = self.clock.monotonic
-        self._cluster = Cluster(
+        self._cluster = ClusterMember(
             NodeContext(limits, self.clock.delivery, self.task.metrics, monotonic, monotonic),
             stores or memory_stores(),
             ServedModel(source, AgentRequests(), ""),

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 
 from evenflow.fargate_handler.adapters import memory_stores
-from evenflow.fargate_handler.cluster import Cluster
+from evenflow.fargate_handler.cluster import ClusterMember
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
@@ -396,7 +396,7 @@ async def _minute_of_answers(
 ) -> None:
     """What a handler does with three messages, with the limits that it has by default."""
     clock = HandTurnedClock()
-    cluster = Cluster(
+    cluster = ClusterMember(
         NodeContext(Limits(), clock.delivery, task.metrics, clock.monotonic, clock.monotonic),
         memory_stores(),
         ServedModel(source, AgentRequests(), fallback_text),

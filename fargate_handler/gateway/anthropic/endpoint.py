@@ -13,7 +13,7 @@ from evenflow.fargate_handler.gateway.http.error_shapes import (
     ANTHROPIC_REQUEST_ID,
     anthropic_error_answer,
 )
-from evenflow.fargate_handler.gateway.http.senders import note_user, sender_of
+from evenflow.fargate_handler.gateway.http.senders import record_user, sender_of
 from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
 from evenflow.fargate_handler.gateway.requests.resuming import last_event, resume_appending
 from evenflow.fargate_handler.gateway.requests.submission import (
@@ -81,7 +81,7 @@ class MessagesEndpoint:
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.request_memory.reading() as reading:
             call = await read_request(request, sender, context, reading, read_call)
-            note_user(request, sender, call.terms.user)
+            record_user(request, sender, call.terms.user)
             model = chosen_model(call.model, context, sender.tenant, sender.session)
             call = call.of_model(model)
             deadline = Deadline(timeout_ms(request), context.monotonic)

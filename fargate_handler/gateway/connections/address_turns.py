@@ -25,7 +25,7 @@ class AddressTurns:
 
     Where one address sends many at once, requests of others come between them, and of the same
     address those with other credentials: behind a proxy all have one address. Where no other
-    address asks, the next turn follows at once.
+    address has a request, the next turn follows at once.
     """
 
     def __init__(self) -> None:
@@ -33,48 +33,48 @@ class AddressTurns:
         self._waiting: dict[str, _Lines] = {}
 
     async def wait(self, address: str, credentials: str = "") -> None:
-        """Return in a turn in which a request of this address may go on.
+        """Wait for a turn in which a request of this address may start.
 
         Args:
             credentials: as they were sent, not checked yet.
         """
         turn = asyncio.Event()
 
-        def go_on() -> float:
+        def start() -> float:
             turn.set()
             return _TURN_SECONDS
 
-        self._go_on(address, credentials, go_on)
+        self._start_or_queue(address, credentials, start)
         await turn.wait()
 
     def call(self, address: str, handshake: Callable[[], None]) -> None:
-        """Call `handshake`, which must not raise: now, or in a turn in which this address may go
-        on.
+        """Call `handshake`, which must not raise: now, or in a turn in which this address may
+        start one.
         """
 
-        def go_on() -> float:
+        def start() -> float:
             started = perf_counter()
             handshake()
             return max(_HANDSHAKE_SECONDS, perf_counter() - started)
 
-        self._go_on(address, "", go_on)
+        self._start_or_queue(address, "", start)
 
-    def _go_on(self, address: str, credentials: str, go_on: Callable[[], float]) -> None:
-        """Call `go_on` now, unless others wait or the address has used its part of this turn."""
+    def _start_or_queue(self, address: str, credentials: str, start: Callable[[], float]) -> None:
+        """Call `start` now, unless others wait or the address has used its part of this turn."""
         if address not in self._waiting and self._has_time(address):
-            self._call(address, go_on)
+            self._call(address, start)
         else:
             lines = self._waiting.setdefault(address, OrderedDict())
-            lines.setdefault(credentials, deque()).append(go_on)
+            lines.setdefault(credentials, deque()).append(start)
 
     def _has_time(self, address: str) -> bool:
         return self._used_seconds.get(address, 0.0) < _TURN_SECONDS
 
-    def _call(self, address: str, go_on: Callable[[], float]) -> None:
+    def _call(self, address: str, start: Callable[[], float]) -> None:
         if not self._used_seconds:
             asyncio.get_running_loop().call_soon(self._next_turn)
         used_seconds = self._used_seconds.setdefault(address, 0.0)
-        self._used_seconds[address] = used_seconds + go_on()
+        self._used_seconds[address] = used_seconds + start()
 
     def _next_turn(self) -> None:
         self._used_seconds.clear()
@@ -88,7 +88,7 @@ class AddressTurns:
 def _next_of(lines: _Lines) -> Callable[[], float]:
     """Remove and return the first of a line, which is the last one then."""
     credentials, line = lines.popitem(last=False)
-    go_on = line.popleft()
+    start = line.popleft()
     if line:
         lines[credentials] = line
-    return go_on
+    return start

@@ -30,7 +30,7 @@ class Blocked(Protocol):
     def unsent_bytes(self) -> int:
         """The bytes that it has not sent yet."""
 
-    def let_go(self) -> None:
+    def close_for_memory(self) -> None:
         """Close it: the node has no memory for its unsent bytes. Its client may resume."""
 
 
@@ -164,7 +164,7 @@ class ConnectionRegistry:
         """The bytes that sockets have not taken yet."""
         return sum(each.unsent_bytes for each in self.blocked)
 
-    def let_go_of_unsent(self, memory: MemoryPart) -> int:
+    def limit_unsent_bytes(self, memory: MemoryPart) -> int:
         """Count the unsent bytes. Over the limit, close connections, the most unsent bytes first.
 
         An eighth of the limit is kept free for other connections.
@@ -183,7 +183,7 @@ class ConnectionRegistry:
             each = largest_first[closed]
             memory.bytes -= unsent[each]
             self.blocked.discard(each)
-            each.let_go()
+            each.close_for_memory()
             closed += 1
         return closed
 

@@ -81,7 +81,7 @@ def listening_socket(
     return listening
 
 
-class ProcessPlace(BaseModel):
+class ProcessIdentity(BaseModel):
     """Which of several processes this one is.
 
     Args:
@@ -227,13 +227,13 @@ class Siblings:
         page: reads the metrics of the process at an address.
     """
 
-    def __init__(self, place: ProcessPlace, page: Callable[[str], Awaitable[bytes]]) -> None:
-        self._place = place
+    def __init__(self, process: ProcessIdentity, page: Callable[[str], Awaitable[bytes]]) -> None:
+        self._process = process
         self._page = page
 
     def is_own_address(self, address: tuple[str, int]) -> bool:
         """Whether an address, a host and a port, is that of this process alone."""
-        return address[1] == self._place.own_port
+        return address[1] == self._process.own_port
 
     async def metrics_page(self, own_page: bytes) -> bytes:
         """The metrics of all processes. A process that does not answer is left out.
@@ -241,7 +241,7 @@ class Siblings:
         Args:
             own_page: the metrics of this process.
         """
-        pages = await asyncio.gather(*map(self._read, self._place.siblings))
+        pages = await asyncio.gather(*map(self._read, self._process.siblings))
         return joined_pages([own_page, *pages])
 
     async def _read(self, address: str) -> bytes:

@@ -41,14 +41,14 @@ class Resumption(NamedTuple):
 
 
 class WakingReader:
-    """A reader that only wakes a request, which reads the log itself. It can switch copies.
+    """A reader that only wakes a request, which reads the log itself. It can switch replicas.
 
     Attributes:
-        stream: the copy that is read now.
+        stream: the replica that is read now.
         transport: by which the client reads.
         user: the user who reads. None: the node itself waits.
         next_index: 0, since it delivers nothing itself.
-        left_behind: whether that copy has ended, and another one has the rest.
+        left_behind: whether that replica has ended, and another one has the rest.
         only_end: whether deltas are no news, only the response's end is.
     """
 
@@ -72,7 +72,7 @@ class WakingReader:
         return False
 
     def deliver(self, now: float, jitter: float | None) -> None:
-        """There is news."""
+        """Wake the request: there is news."""
         if not self.only_end or self.stream.log.closed:
             self._news.set()
 
@@ -83,7 +83,7 @@ class WakingReader:
         """Nothing: the answer of a request has no beginning of its own."""
 
     def lost(self) -> None:
-        """This copy has ended: another one has the rest."""
+        """This replica has ended: another one has the rest."""
         self.left_behind = True
         self._news.set()
 
@@ -101,11 +101,11 @@ class WakingReader:
         self._news.clear()
         return True
 
-    async def go_on(self, context: ClientContext, progress: Progress) -> ResumePoint:
-        """Switch to another copy of the response. Returns where to resume in it.
+    async def switch_replica(self, context: ClientContext, progress: Progress) -> ResumePoint:
+        """Switch to another replica of the response. Returns where to resume in it.
 
         Raises:
-            EvenflowError: as for `resume`, or the copy has as many readers as allowed.
+            EvenflowError: as for `resume`, or the replica has as many readers as allowed.
         """
         self.detach()
         stream, point = await resume(
@@ -193,7 +193,7 @@ async def resume(
 async def _look_again(
     context: ClientContext, stream: ResponseStream, epoch: int, param: str
 ) -> None:
-    """Drop this copy, since the client knows a later owner: then another one is found."""
+    """Drop this replica, since the client knows a later owner: then another one is found."""
     if await context.orchestrator.epoch_on_record(stream) < epoch:
         raise InvalidRequest(
             f"`{param}` has an epoch that this response never had; nothing was changed",
@@ -213,7 +213,7 @@ async def _look_again(
 async def _point(
     context: ClientContext, stream: ResponseStream, progress: Progress, give_up_at: float
 ) -> ResumePoint | None:
-    """Where the reader resumes, once this copy has it. None if it ends, or is not there in time."""
+    """The resume point, once this replica has it. None if it ends, or is not there in time."""
     after, epoch, _ = progress
     point = resume_point(stream.log, after, epoch)
     if point is not None or stream.via == "owner":

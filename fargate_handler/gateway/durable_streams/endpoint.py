@@ -142,7 +142,7 @@ class StreamsEndpoint:
                 stream.log.next_index > point.next_index
                 or point.restarted
                 or stream.log.closed
-                or reader.left_behind  # the next poll finds the copy that has the rest
+                or reader.left_behind  # the next poll finds the replica that has the rest
             ):
                 if not await reader.wait(give_up_at - context.monotonic()):
                     return

@@ -83,7 +83,7 @@ def check_admission(
         RateLimited: the session, its tenant, key or user has as many connections as allowed, or
             the caller's calls come too fast.
     """
-    context.calls.charge(connection.caller, WEBSOCKET.terms.cost, context.monotonic())
+    context.calls.charge(connection.rate_keys, WEBSOCKET.terms.cost, context.monotonic())
     session = None if connection.watches else connection.counted_as
     try:
         if context.orchestrator.draining:

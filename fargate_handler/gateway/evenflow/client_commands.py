@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from evenflow.fargate_handler.gateway.bodies.reading_work import VALUE_BYTES
-from evenflow.fargate_handler.gateway.connections.callers import pace
+from evenflow.fargate_handler.gateway.connections.rate_keys import throttle
 from evenflow.fargate_handler.gateway.connections.resumption import Progress, Resumption, resume
 from evenflow.fargate_handler.gateway.evenflow.client_reader import (
     ClientReader,
@@ -16,7 +16,7 @@ from evenflow.fargate_handler.gateway.evenflow.client_reader import (
     start_frame,
 )
 from evenflow.fargate_handler.gateway.evenflow.client_readers import ClientReaders
-from evenflow.fargate_handler.gateway.evenflow.other_connections import tell_others
+from evenflow.fargate_handler.gateway.evenflow.other_connections import notify_others
 from evenflow.fargate_handler.gateway.requests.payload_conversation import conversation_in
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.runtime.event_log import log_event
@@ -81,7 +81,7 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
                 _in_background(client, _change(client, message), message)
             case ResponseResume():
                 # Earlier replays may have left a debt.
-                if client.context.calls.charge(client.caller, 0.0, now):
+                if client.context.calls.charge(client.rate_keys, 0.0, now):
                     _in_background(client, _resume_later(client, message), message)
                 else:
                     _resume(client, message, now)
@@ -94,13 +94,13 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
             case ResponseAck():
                 _acknowledge(client, message)
             case PresenceSubscribe() | PresenceUnsubscribe():
-                _listen_or_stop(client, message)
+                _change_presence_listening(client, message)
     except EvenflowError as error:
         _reject(client, error, message)
 
 
-def find_again(client: CommandingClient, reader: ClientReader) -> None:
-    """Resume at another copy of the response: that of the reader has ended."""
+def find_replica(client: CommandingClient, reader: ClientReader) -> None:
+    """Resume at another replica of the response: that of the reader has ended."""
     if client.readers.get(reader.stream.response_id) is not reader:
         return
     message = ResponseResume(
@@ -109,24 +109,24 @@ def find_again(client: CommandingClient, reader: ClientReader) -> None:
         after=reader.next_index - 1,
         epoch=reader.epoch,
     )
-    client.context.background.run(_find_again(client, message))
+    client.context.background.run(_find_replica(client, message))
 
 
-async def _find_again(client: CommandingClient, message: ResponseResume) -> None:
+async def _find_replica(client: CommandingClient, message: ResponseResume) -> None:
     try:
-        await _find_and_resume(client, message, client.context.monotonic(), keeps_pace=True)
+        await _find_and_resume(client, message, client.context.monotonic(), keeps_flow_state=True)
     except Exception as error:
         if not isinstance(error, EvenflowError):
             _logger.exception(
-                "response %s could not be resumed at another copy", message.response_id
+                "response %s could not be resumed at another replica", message.response_id
             )
         client.close(
             CloseCode.GOING_AWAY, "a response has changed owners; connect again and resume it"
         )
 
 
-def listen_again(client: CommandingClient, response_id: str) -> None:
-    """Subscribe to the readers at another copy of the response: the current one has ended."""
+def listen_at_replica(client: CommandingClient, response_id: str) -> None:
+    """Subscribe to the readers at another replica of the response: the current one has ended."""
     message = PresenceSubscribe(type="presence.subscribe", response_id=response_id)
     _in_background(client, _listen(client, response_id), message)
 
@@ -170,7 +170,7 @@ async def _answered(
 
 def _reject(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
     log_event(RefusalRecord.of(error, client.transport.name, message.type, client.channel.tenant))
-    client.tell(refusal_frame(error, *ids_of(message)))
+    client.send_frame(refusal_frame(error, *ids_of(message)))
 
 
 # -- messages and responses ------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def _change(
 async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     context, readers, line = client.context, client.readers, Line(*client.sender)
     caller = Caller(line.tenant, address=line.address)
-    await pace(context, client.caller, 0.0)  # a repeated message replays its answer
+    await throttle(context, client.rate_keys, 0.0)  # a repeated message replays its answer
     context.work.check(line)
     conversation = conversation_in(message.payload)
     if conversation is not None:
@@ -204,13 +204,15 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     event = IncomingMessage.of_chat(client.session.claims, message, caller, brought=conversation)
     stream, duplicate = await context.orchestrator.submit(event)
     if not duplicate:
-        tell_others(context.registry, event, stream.response_id, client)
+        notify_others(context.registry, event, stream.response_id, client)
         _send_near_limits(client, event.payer)
     if client.session.over:
         return  # the client disconnected during the acceptance: it may resume the response
     reader = readers.get(stream.response_id)
     if reader is not None:
-        client.tell(start_frame(stream, reader.next_index, reader.number, duplicate=duplicate))
+        client.send_frame(
+            start_frame(stream, reader.next_index, reader.number, duplicate=duplicate)
+        )
     else:
         readers.read(
             client, stream, ResumePoint(0), Pace(credit=message.credit), duplicate=duplicate
@@ -221,7 +223,7 @@ def _send_near_limits(client: CommandingClient, payer: Caller) -> None:
     """Send the client each of its limits that is nearly used up."""
     context = client.context
     for state in context.quotas.hints(payer, context.monotonic()):
-        client.tell(
+        client.send_frame(
             NearLimit(
                 type="near_limit",
                 limit=state.limit,
@@ -233,7 +235,7 @@ def _send_near_limits(client: CommandingClient, payer: Caller) -> None:
 
 
 def _resume(client: CommandingClient, message: ResponseResume, now: float) -> None:
-    stream = client.context.orchestrator.responses.here(message.response_id, client.channel)
+    stream = client.context.orchestrator.responses.of_session(message.response_id, client.channel)
     point = resume_point(stream.log, message.after, message.epoch) if stream is not None else None
     if stream is None or point is None:
         _in_background(client, _find_and_resume(client, message, now), message)
@@ -242,28 +244,30 @@ def _resume(client: CommandingClient, message: ResponseResume, now: float) -> No
 
 
 async def _resume_later(client: CommandingClient, message: ResponseResume) -> None:
-    await pace(client.context, client.caller, 0.0)
+    await throttle(client.context, client.rate_keys, 0.0)
     await _find_and_resume(client, message, client.context.monotonic())
 
 
 async def _find_and_resume(
-    client: CommandingClient, message: ResponseResume, now: float, *, keeps_pace: bool = False
+    client: CommandingClient, message: ResponseResume, now: float, *, keeps_flow_state: bool = False
 ) -> None:
     progress = Progress(message.after, message.epoch, "after")
     resumption = await resume(client.context, message.response_id, client.channel, progress)
     if not client.session.over:
         earlier = client.readers.get(resumption.stream.response_id)
-        new_pace = Pace(credit=message.credit)
-        kept_pace = earlier.pace if keeps_pace and earlier is not None else new_pace
-        _resume_at(client, resumption, now, kept_pace)
+        new_state = Pace(credit=message.credit)
+        flow_state = earlier.flow_state if keeps_flow_state and earlier is not None else new_state
+        _resume_at(client, resumption, now, flow_state)
 
 
-def _resume_at(client: CommandingClient, resumption: Resumption, now: float, pace: Pace) -> None:
+def _resume_at(
+    client: CommandingClient, resumption: Resumption, now: float, flow_state: Pace
+) -> None:
     context, readers = client.context, client.readers
     earlier = readers.get(resumption.stream.response_id)
     if earlier is not None:
-        readers.leave(earlier)
-    readers.read(client, resumption.stream, resumption.point, pace, duplicate=True)
+        readers.remove(earlier)
+    readers.read(client, resumption.stream, resumption.point, flow_state, duplicate=True)
     resumed = context.monotonic() - now
     context.metrics.distribution(catalogue.RESUME).record(resumed * 1000)
 
@@ -274,7 +278,7 @@ async def _cancel(client: CommandingClient, message: ResponseCancel) -> None:
     reader = client.readers.get(message.response_id)
     if reader is not None:
         # A client that pauses or grants no credit, and then cancels, still wants the end.
-        reader.let_go(client.context.monotonic())
+        reader.lift_limits(client.context.monotonic())
 
 
 async def _take_result(
@@ -288,7 +292,7 @@ async def _take_result(
 # -- presence --------------------------------------------------------------------------------------
 
 
-def _listen_or_stop(
+def _change_presence_listening(
     client: CommandingClient, message: PresenceSubscribe | PresenceUnsubscribe
 ) -> None:
     if isinstance(message, PresenceSubscribe):

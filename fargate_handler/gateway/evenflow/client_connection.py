@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterable
 
 from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
-from evenflow.fargate_handler.gateway.connections.callers import token_caller
 from evenflow.fargate_handler.gateway.connections.context import ClientContext
+from evenflow.fargate_handler.gateway.connections.rate_keys import token_rate_keys
 from evenflow.fargate_handler.gateway.evenflow import client_commands
 from evenflow.fargate_handler.gateway.evenflow.client_reader import ClientReader
 from evenflow.fargate_handler.gateway.evenflow.client_readers import ClientReaders
@@ -31,7 +31,7 @@ from evenflow.stream_core.tenants.charges import Caller
 class ClientConnection(SocketConnection):
     """The connection of a session's client, or of a client that only reads or watches it."""
 
-    __slots__ = ("caller", "readers")
+    __slots__ = ("rate_keys", "readers")
 
     session: ClientSession
 
@@ -43,7 +43,7 @@ class ClientConnection(SocketConnection):
         sender: tuple[str, str],
     ) -> None:
         super().__init__(context, session, asked_at, sender)
-        self.caller = token_caller(session.claims, sender[1], context)
+        self.rate_keys = token_rate_keys(session.claims, sender[1], context)
         """The caller that its handshake and its replays are charged to."""
         self.readers = ClientReaders()
 
@@ -102,7 +102,7 @@ class ClientConnection(SocketConnection):
         """Notify readers that lag, and close the connection if one lags too far."""
         self.readers.look(self, now)
 
-    def let_go(self) -> None:
+    def close_for_memory(self) -> None:
         """Close the connection: the node has no memory for its unsent bytes."""
         self.close(CloseCode.TOO_SLOW, self.readers.why_too_slow())
 
@@ -116,7 +116,7 @@ class ClientConnection(SocketConnection):
 
     # -- called by its readers and commands --------------------------------------------------------
 
-    def tell(self, message: ServerMessage) -> None:
+    def send_frame(self, message: ServerMessage) -> None:
         """Send any frame but a delta. Ignored once the connection is closing."""
         self._do(self.session.tell(message))
 
@@ -127,16 +127,16 @@ class ClientConnection(SocketConnection):
         self.notify(notice)
 
     def presence_lost(self, response_id: str) -> None:
-        """Subscribe to the readers of another copy: the current one has ended."""
-        client_commands.listen_again(self, response_id)
+        """Subscribe to the readers of another replica: the current one has ended."""
+        client_commands.listen_at_replica(self, response_id)
 
-    def leave(self, reader: ClientReader) -> None:
+    def remove_reader(self, reader: ClientReader) -> None:
         """Remove a reader that has delivered everything."""
-        self.readers.leave(reader)
+        self.readers.remove(reader)
 
-    def find_again(self, reader: ClientReader) -> None:
-        """Resume at another copy of the response: that of the reader has ended."""
-        client_commands.find_again(self, reader)
+    def find_replica(self, reader: ClientReader) -> None:
+        """Resume at another replica of the response: that of the reader has ended."""
+        client_commands.find_replica(self, reader)
 
     # -- outputs of its session --------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class ClientConnection(SocketConnection):
             client_commands.act(self, received.message)
 
     def _stop(self) -> None:
-        self.readers.leave_all()
+        self.readers.remove_all()
         orchestrator = self.context.orchestrator
         for stream in orchestrator.responses.of(self.channel):
             orchestrator.presence.leave(stream, self)

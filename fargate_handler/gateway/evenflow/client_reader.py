@@ -6,7 +6,7 @@ from typing import Protocol
 
 from evenflow.fargate_handler.gateway.connections.connection_registry import OpenConnection
 from evenflow.fargate_handler.gateway.connections.context import ClientContext
-from evenflow.fargate_handler.gateway.sse.live_reader import LiveReader
+from evenflow.fargate_handler.gateway.connections.live_reader import LiveReader
 from evenflow.fargate_handler.gateway.websocket.client_transport import ClientTransport
 from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.channel import Channel
@@ -29,7 +29,7 @@ from evenflow.stream_core.protocols.evenflow.messages import LagNotice, Response
 class ReadingClient(OpenConnection, Protocol):
     """A client's connection, as its readers see it."""
 
-    caller: RateKeys
+    rate_keys: RateKeys
     context: ClientContext
     session: ClientSession
     transport: ClientTransport
@@ -38,14 +38,14 @@ class ReadingClient(OpenConnection, Protocol):
     def channel(self) -> Channel:
         """The session's channel."""
 
-    def tell(self, message: ServerMessage) -> None:
+    def send_frame(self, message: ServerMessage) -> None:
         """Send any frame but a delta. Ignored once the connection is closing."""
 
-    def leave(self, reader: ClientReader) -> None:
+    def remove_reader(self, reader: ClientReader) -> None:
         """Remove a reader that has delivered everything."""
 
-    def find_again(self, reader: ClientReader) -> None:
-        """Resume at another copy of the response: that of the reader has ended."""
+    def find_replica(self, reader: ClientReader) -> None:
+        """Resume at another replica of the response: that of the reader has ended."""
 
 
 class ClientReader(LiveReader):
@@ -56,16 +56,16 @@ class ClientReader(LiveReader):
     Args:
         next_index: the first index to deliver.
         number: replaces the ids in the compact subprotocol.
-        pace: the client's pause and credit.
+        flow_state: the client's pause and credit.
 
     Raises:
         InvalidRequest: more credit than may be granted.
     """
 
     __slots__ = (
-        "_asked_to_pause",
         "_client",
         "_encoder",
+        "_is_paused_by_client",
         "_paced",
         "_send",
         "_session",
@@ -80,14 +80,14 @@ class ClientReader(LiveReader):
         next_index: int,
         encoder: EntryEncoder,
         number: int | None,
-        pace: Pace,
+        flow_state: Pace,
     ) -> None:
         limits = client.context.limits
         self._paced = PacedCursor(
             stream.log,
             next_index,
             limits.frame_characters,
-            credit=pace.credit,
+            credit=flow_state.credit,
             most_credit=limits.credit_window,
         )
         super().__init__(
@@ -102,8 +102,8 @@ class ClientReader(LiveReader):
         self._send = client.transport.send_text
         self._encoder = encoder
         self.number = number
-        self._flows = not client.session.blocked and pace.credit is None
-        self._asked_to_pause = False
+        self._can_send = not client.session.blocked and flow_state.credit is None
+        self._is_paused_by_client = False
         # The last index that was sent at a moment, and that moment, until it is acknowledged.
         self._unacknowledged: tuple[int, float] | None = None
 
@@ -124,7 +124,7 @@ class ClientReader(LiveReader):
 
     def deliver(self, now: float, jitter: float | None) -> None:
         """Deliver what is new. Called up to 100,000 times a second, so it avoids calls."""
-        if not self._flows:
+        if not self._can_send:
             self._deliver_late(now)
             return
         entries, cursor = self._entries, self._cursor
@@ -142,8 +142,8 @@ class ClientReader(LiveReader):
                 if len(outbox) == 1:
                     outbox.flush_soon()
             else:
-                self._give_joined()
-                if self._waits:
+                self._send_joined()
+                if self._lacks_entries:
                     self._fell_behind(now)
                     return
         if self._log.state is not None:
@@ -151,12 +151,12 @@ class ClientReader(LiveReader):
 
     def block(self) -> None:
         """Stop delivering: the transport is full."""
-        self._flows = False
+        self._can_send = False
 
     @property
-    def pace(self) -> Pace:
+    def flow_state(self) -> Pace:
         """The client's pause and credit."""
-        return Pace(self._asked_to_pause, self._paced.credit)
+        return Pace(self._is_paused_by_client, self._paced.credit)
 
     @property
     def epoch(self) -> int:
@@ -178,28 +178,30 @@ class ClientReader(LiveReader):
         return None if awaited is None else now - awaited[1]
 
     def lost(self) -> None:
-        """This copy of the response has ended: find another one."""
-        self._flows = False
+        """Find another replica of the response: this one has ended."""
+        self._can_send = False
         self._lost = True
-        self._client.find_again(self)
+        self._client.find_replica(self)
 
     def queued(self, place: QueuePlace) -> None:
-        """Send the client the response's place in the queue."""
-        self._client.tell(queued_frame(self.stream, place))
+        """Send the client the response's position in the queue."""
+        self._client.send_frame(queued_frame(self.stream, place))
 
     def announce_start(self) -> None:
         """Send the start frame again."""
-        self._client.tell(start_frame(self.stream, self.next_index, self.number, duplicate=False))
+        self._client.send_frame(
+            start_frame(self.stream, self.next_index, self.number, duplicate=False)
+        )
 
     def pause(self, now: float) -> None:
         """Pause the delivery to this reader."""
-        self._asked_to_pause = True
-        self._hold(now)
+        self._is_paused_by_client = True
+        self._pause_delivery(now)
 
     def resume(self, now: float) -> None:
-        """End the pause. The delivery goes on as far as the credit reaches."""
-        self._asked_to_pause = False
-        self._go_on(now)
+        """End the pause. The delivery continues as far as the credit reaches."""
+        self._is_paused_by_client = False
+        self._resume_delivery(now)
 
     def add_credit(self, credit: int, now: float) -> None:
         """Let `credit` more entries be delivered.
@@ -208,23 +210,23 @@ class ClientReader(LiveReader):
             InvalidRequest: that is more than may be granted ahead. Nothing was changed.
         """
         self._paced.grant(credit)
-        self._flows = False
-        self._go_on(now)
+        self._can_send = False
+        self._resume_delivery(now)
 
-    def let_go(self, now: float) -> None:
+    def lift_limits(self, now: float) -> None:
         """Deliver everything from now on, without pause and credit."""
         self._paced.lift()
         self.resume(now)
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Stop reading this response."""
         self._end_pause()
-        super().leave()
+        super().detach()
 
     def look(self, now: float) -> FlowEvent | None:
         """Notify a lagging client. Returns EXCEED if it must be closed, also after a long pause."""
         if self._flow.end_long_pause(now, self.stream.backpressure.parked_at):
-            self._stop_holding()
+            self._end_reader_pause()
             self._exceeded()
             return FlowEvent.EXCEED
         return super().look(now)
@@ -233,8 +235,8 @@ class ClientReader(LiveReader):
     def _blocked(self) -> bool:
         return self._session.blocked
 
-    def _tell_lag(self, lag: Lag) -> None:
-        self._client.tell(
+    def _send_lag_notice(self, lag: Lag) -> None:
+        self._client.send_frame(
             LagNotice(
                 type="lag",
                 session_id=self.stream.channel.session,
@@ -245,7 +247,7 @@ class ClientReader(LiveReader):
             )
         )
 
-    def _give_all(self) -> None:
+    def _send_all(self) -> None:
         self._outbox.flush()
         cursor = self._paced
         while (entry := cursor.next_entry()) is not None:
@@ -266,29 +268,29 @@ class ClientReader(LiveReader):
         if self._lost or not self._flow.may_send:
             self._finish_without_credit()
             return
-        self._give_late()
+        self._send_late()
         if self._paced.starved and not self._paced.at_end:
-            self._hold(now)
+            self._pause_delivery(now)
             return
-        self._settle(now)
-        self._flows = self._flows and self._paced.credit is None
+        self._update_flow(now)
+        self._can_send = self._can_send and self._paced.credit is None
 
     def _watch(self) -> None:
         self._context.registry.slow.add(self._client)
 
-    def _hold(self, now: float) -> None:
+    def _pause_delivery(self, now: float) -> None:
         # With credit, the pause window counts from the reader's position: each grant may start
         # another pause.
         unread = 0 if self._paced.credit is None else self._paced.unread_bytes
         if self._flow.pause(now, self._log.text_bytes - unread):
-            self._flows = False
+            self._can_send = False
             self.stream.backpressure.pause_reader()
             self._watch()
 
-    def _go_on(self, now: float) -> None:
+    def _resume_delivery(self, now: float) -> None:
         if self._paced.starved:
             self._finish_without_credit()
-        elif not self._asked_to_pause and self._end_pause():
+        elif not self._is_paused_by_client and self._end_pause():
             self.deliver(now, None)
 
     def _finish_without_credit(self) -> None:
@@ -296,22 +298,22 @@ class ClientReader(LiveReader):
         if (
             self._flow.state is FlowState.PAUSED
             and self._paced.at_end
-            and not (self._lost or self._asked_to_pause)
+            and not (self._lost or self._is_paused_by_client)
         ):
             self._finish()
 
     def _end_pause(self) -> bool:
         if not self._flow.resume():
             return False
-        self._stop_holding()
+        self._end_reader_pause()
         return True
 
-    def _stop_holding(self) -> None:
+    def _end_reader_pause(self) -> None:
         self.stream.backpressure.resume_reader()
 
     def _finish(self) -> None:
-        self._client.tell(terminal_frame(self.stream))
-        self._client.leave(self)
+        self._client.send_frame(terminal_frame(self.stream))
+        self._client.remove_reader(self)
 
 
 def start_frame(

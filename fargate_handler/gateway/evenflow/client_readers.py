@@ -32,7 +32,7 @@ class ClientReaders(dict[str, ClientReader]):
         client: ReadingClient,
         stream: ResponseStream,
         point: ResumePoint,
-        pace: Pace,
+        flow_state: Pace,
         *,
         duplicate: bool,
     ) -> None:
@@ -43,7 +43,7 @@ class ClientReaders(dict[str, ClientReader]):
         """
         stream.readers.check_limit(shared=client.session.claims.shared)
         replay = cost_of_answer(stream.log.bytes_from(point.next_index))
-        client.context.calls.add(client.caller, replay, client.context.monotonic())
+        client.context.calls.add(client.rate_keys, replay, client.context.monotonic())
         dialect, channel = client.session.dialect, client.channel
         numbered = self._numbered
         number = numbered if dialect.numbers_responses else None
@@ -52,27 +52,27 @@ class ClientReaders(dict[str, ClientReader]):
             lambda: dialect.encoder(channel.session, stream.response_id, numbered),
         )
         self._numbered += 1
-        client.tell(start_frame(stream, point.next_index, number, duplicate=duplicate))
+        client.send_frame(start_frame(stream, point.next_index, number, duplicate=duplicate))
         if point.restarted is not None:
-            client.tell(restart_frame(stream, point.restarted, EVERYTHING))
+            client.send_frame(restart_frame(stream, point.restarted, EVERYTHING))
         if client.session.over:
             return  # the client doesn't read, and that frame was one too many
-        reader = ClientReader(client, stream, point.next_index, encoder, number, pace)
+        reader = ClientReader(client, stream, point.next_index, encoder, number, flow_state)
         self[stream.response_id] = reader
-        if pace.paused:
+        if flow_state.paused:
             reader.pause(client.context.monotonic())
         stream.attach(reader)
 
-    def leave(self, reader: ClientReader) -> None:
+    def remove(self, reader: ClientReader) -> None:
         """Remove a reader that has delivered everything, or is replaced."""
         if self.get(reader.stream.response_id) is reader:
             del self[reader.stream.response_id]
-        reader.leave()
+        reader.detach()
 
-    def leave_all(self) -> None:
+    def remove_all(self) -> None:
         """Remove all readers: the client has disconnected."""
         for reader in tuple(self.values()):
-            self.leave(reader)
+            self.remove(reader)
 
     def block(self) -> None:
         """Stop all readers: the transport is full."""

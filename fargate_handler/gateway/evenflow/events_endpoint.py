@@ -47,12 +47,12 @@ class EventsEndpoint:
             encoder,
             headers,
             at_once=True,
-            for_task=not joined,
+            for_node=not joined,
             start=_start_event if joined else None,
             payer=payer_of(request, context.access) if joined else None,
         )
-        copied_at = None if joined else request.query.get("task")
-        with context.orchestrator.presence.copied(stream.response_id, copied_at):
+        replicated_at = None if joined else request.query.get("task")
+        with context.orchestrator.presence.replicated(stream.response_id, replicated_at):
             return await answer.write(stream)
 
 

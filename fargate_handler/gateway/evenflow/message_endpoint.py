@@ -9,7 +9,7 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.resumption import Progress, reading
-from evenflow.fargate_handler.gateway.evenflow.other_connections import tell_others
+from evenflow.fargate_handler.gateway.evenflow.other_connections import notify_others
 from evenflow.fargate_handler.gateway.http.answers import (
     VIA_HEADER,
     address_of,
@@ -100,7 +100,7 @@ class MessageEndpoint:
     async def _submit(self, event: IncomingMessage) -> ResponseStream:
         stream, duplicate = await self._context.orchestrator.submit(event)
         if not duplicate:
-            tell_others(self._context.registry, event, stream.response_id)
+            notify_others(self._context.registry, event, stream.response_id)
         return stream
 
     async def cancel(self, request: web.Request) -> web.Response:

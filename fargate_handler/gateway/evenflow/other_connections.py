@@ -10,7 +10,7 @@ from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessa
 from evenflow.stream_core.protocols.evenflow.messages import SessionMessage
 
 
-def tell_others(
+def notify_others(
     registry: ConnectionRegistry,
     event: IncomingMessage,
     response_id: str,

@@ -33,7 +33,7 @@ class PresenceEndpoint:
         context = self._context
         is_task = READERS_OF_TASK in request.query
         stream = (
-            self._for_task(request)
+            self._for_node(request)
             if is_task
             else await context.orchestrator.find(
                 request.match_info["response_id"], claims_of(request).channel
@@ -56,8 +56,8 @@ class PresenceEndpoint:
                 context.measures.event_streams -= 1
         return answer
 
-    def _for_task(self, request: web.Request) -> ResponseStream:
-        """The response that another node copies.
+    def _for_node(self, request: web.Request) -> ResponseStream:
+        """The response of which another node has a replica.
 
         Raises:
             NotFound, Gone: it is not here.
@@ -83,7 +83,7 @@ class PresenceEndpoint:
             stream.readers.listen(stream.response_id, listener)
         else:
             shared = claims_of(request).shared
-            presence.listen(stream, listener, for_task=scope is not None, shared=shared)
+            presence.listen(stream, listener, for_node=scope is not None, shared=shared)
         try:
             yield listener
         finally:
@@ -101,7 +101,7 @@ class PresenceEndpoint:
     ) -> None:
         """Write each change, as fast as the client takes it. A slow client skips changes.
 
-        Ends with the response or its copy here. The client may reconnect.
+        Ends with the response or its replica here. The client may reconnect.
 
         Raises:
             EvenflowError: the client's credential is no longer valid.
@@ -117,10 +117,10 @@ class PresenceEndpoint:
             if present is not None:
                 notice = presence_notice(context, channel, response_id, present, sees_names)
                 await answer.write(b"event: presence\ndata: %b\n\n" % notice.to_json())
-            elif responses.held(stream.response_id) is stream:
+            elif responses.of_any_session(stream.response_id) is stream:
                 await answer.write(STILL_HERE)
             else:
-                return  # it has no reader here any more, so it is no longer copied
+                return  # it has no reader here any more, so it is no longer replicated
 
 
 class _PresenceQueue:
@@ -137,7 +137,7 @@ class _PresenceQueue:
         self._news.set()
 
     def presence_lost(self, _response_id: str) -> None:
-        """This copy has ended."""
+        """This replica has ended."""
         self.is_over = True
         self._news.set()
 

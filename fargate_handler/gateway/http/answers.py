@@ -58,11 +58,11 @@ PAYER = web.RequestKey("payer", Caller)
 CLAIMS = web.RequestKey("claims", SessionClaims)
 """The content of its session token, likewise."""
 GRANT = web.RequestKey("grant", AccessGrant)
-"""Its verified credential, likewise. Another task has none."""
+"""Its verified credential, likewise. Another node has none."""
 READER = web.RequestKey("reader", str)
 """The user that its session token or share names."""
 ERROR_CODE = web.ResponseKey("error_code", str)
-"""The code of the error that an answer tells."""
+"""The code of the error in an answer."""
 
 
 def kept_by_caches(context: GatewayContext, stream: ResponseStream) -> dict[str, str]:
@@ -93,13 +93,13 @@ def check_room_for_text(context: GatewayContext, stream: ResponseStream) -> None
     A small text needs no look.
 
     Raises:
-        Overloaded: there isn't. Within a second those are let go that take the least of theirs.
+        Overloaded: there is none. Within a second the slowest readers are disconnected.
     """
     check_room(context, _TEXTS_IN_ANSWER * stream.log.text_bytes)
 
 
 def check_room(context: GatewayContext, size: int) -> None:
-    """Check that there is room for an answer with so many bytes of text, unless it is small.
+    """Check that there is room for an answer of `size` bytes of text, unless it is small.
 
     Raises:
         Overloaded: as for `check_room_for_text`.
@@ -128,29 +128,29 @@ def heartbeat_bytes(request: web.Request) -> int:
 
 
 def protocol_of(request: web.Request) -> str:
-    """Whose API a request is of."""
+    """The protocol of a request."""
     known: str = request.get(PROTOCOL, EVENFLOW.name)
     return known
 
 
 def user_of(request: web.Request) -> str:
-    """Who reads, as the request's token says. Empty where it says nothing."""
+    """The user of a request's token. Empty: it names none."""
     payer: Caller | None = request.get(PAYER)
     reader: str = request.get(READER, "")
     return reader or ("" if payer is None else payer.user)
 
 
 def retry_headers(error: EvenflowError) -> dict[str, str]:
-    """What tells OpenAI's and Anthropic's clients not to repeat a request by themselves.
+    """The headers with which OpenAI's and Anthropic's clients do not retry by themselves.
 
-    That is useless after the client's own timeout, and for lasting errors.
+    A retry is useless after the client's own timeout, and for lasting errors.
     """
     lasting = isinstance(error, TimedOut) or not is_worth_repeating(error)
     return {"x-should-retry": "false"} if lasting else {}
 
 
 VIA_HEADER = "Evenflow-Via"
-"""The header that says where this task has a response from: `owner`, `peer` or `store`."""
+"""The header with the source from which this node has a response: `owner`, `peer` or `store`."""
 
 
 def epoch_of_query(request: web.Request) -> int | None:
@@ -186,7 +186,7 @@ def verified_claims(request: web.Request, access: AccessControl, right: Right) -
     """
     token = bearer(request.headers.get("Authorization"))
     claims = access.tokens.verify_for(right, token, access.wall_time())
-    return note_tenant(request, claims, access)
+    return record_tenant(request, claims, access)
 
 
 def client_of(request: web.Request, site: Site) -> Client:
@@ -231,13 +231,13 @@ def reader_claims(
         claims = access.tokens.verify(cookie, now, only_for=response_id)
     else:
         claims = access.tokens.verify_for(right, bearer(header), now, response_id)
-    return note_tenant(request, claims, access)
+    return record_tenant(request, claims, access)
 
 
-def note_tenant(
+def record_tenant(
     request: web.Request, claims: SessionClaims, access: AccessControl
 ) -> SessionClaims:
-    """Note the tenant, user and credential of a request. Returns the claims.
+    """Record the tenant, user and credential of a request. Returns the claims.
 
     Raises:
         AuthenticationFailed: the key that opened the session is no longer valid.
@@ -256,7 +256,7 @@ def note_tenant(
 
 
 def peer_claims(request: web.Request, access: AccessControl) -> SessionClaims:
-    """Verify the token of another task, which copies the response in the path.
+    """Verify the token of another node, which replicates the response in the path.
 
     Raises:
         AuthenticationFailed: there is no such token, or it is not valid.
@@ -266,7 +266,7 @@ def peer_claims(request: web.Request, access: AccessControl) -> SessionClaims:
         access.wall_time(),
         only_for=for_peers(request.match_info["response_id"]),
     )
-    return note_tenant(request, claims, access)
+    return record_tenant(request, claims, access)
 
 
 def payer_of(request: web.Request, access: AccessControl) -> Caller | None:
@@ -287,7 +287,9 @@ async def requested_stream(request: web.Request, context: GatewayContext) -> Res
     """
     claims = claims_of(request)
     response_id = request.match_info["response_id"]
-    return await context.orchestrator.find(response_id, claims.channel, for_task=claims.of_task)
+    return await context.orchestrator.find(
+        response_id, claims.channel, check_ended=not claims.of_task
+    )
 
 
 async def requested_resumption(

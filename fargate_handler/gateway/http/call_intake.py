@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.connections.callers import (
-    CALLER,
-    anonymous_caller,
-    charge_answer,
-    pace,
-    token_caller,
-)
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.rate_keys import (
+    RATE_KEYS,
+    anonymous_rate_keys,
+    charge_answer,
+    throttle,
+    token_rate_keys,
+)
 from evenflow.fargate_handler.gateway.http.answers import (
     API_KEY,
     CLAIMS,
@@ -29,7 +29,7 @@ from evenflow.fargate_handler.gateway.http.answers import (
 from evenflow.fargate_handler.gateway.http.cookies import EVENTS_COOKIE
 from evenflow.fargate_handler.gateway.http.senders import (
     SENDER,
-    caller_of,
+    rate_keys_of,
     verified_sender,
 )
 from evenflow.fargate_handler.orchestrator.acceptance import Rejection
@@ -48,7 +48,7 @@ from evenflow.stream_core.protocols.evenflow.session_init import bearer
 
 READERS_OF_TASK = "readers"
 """The query parameter of another node's call for readers: `all` at the owner of a response, `here`
-at a node that copies it.
+at a node with a replica of it.
 """
 
 _UNKNOWN_PATH_COST = 1
@@ -73,7 +73,7 @@ CALL_REJECTIONS: Sequence[Rejection] = (
     Rejection("array_above_max_length", 400, "`EVENFLOW_MESSAGES_PER_REQUEST`"),
     Rejection("node_memory", 503, "`EVENFLOW_REQUESTS_HELD_BYTES`", "1 s"),
 )
-"""Why a call that brings a message is rejected before the message is checked."""
+"""The limits by which a call that brings a message is rejected before the message is checked."""
 
 
 class CallIntake:
@@ -86,15 +86,15 @@ class CallIntake:
         """The endpoint of a route, called only for admitted calls."""
         terms = route.terms
         if terms.bound is Bound.MACHINE:
-            return self.paced(endpoint)
+            return self._throttled(endpoint)
         requests = self._context.metrics.labelled(HTTP_REQUESTS)
 
         async def answer(request: web.Request) -> web.StreamResponse:
             requests.count(route.protocol.name)
             request[PROTOCOL] = route.protocol.name
-            caller = request[CALLER] = await self._identify(request, route)
-            await pace(self._context, caller, terms.cost)
-            with self._stream_slot(caller, terms):
+            rate_keys = request[RATE_KEYS] = await self._identify(request, route)
+            await throttle(self._context, rate_keys, terms.cost)
+            with self._stream_slot(rate_keys, terms):
                 response = await endpoint(request)
             if isinstance(response, web.Response) and isinstance(response.body, bytes):
                 charge_answer(request, self._context, len(response.body))
@@ -102,57 +102,58 @@ class CallIntake:
 
         return answer
 
-    def paced(self, endpoint: RequestHandler) -> RequestHandler:
-        """An endpoint of this machine, for which a call is charged to its address alone."""
+    def _throttled(self, endpoint: RequestHandler) -> RequestHandler:
+        """An endpoint of this machine, whose calls are charged to their address alone."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
-            await self.pace_anonymous(request)
+            await self.throttle_anonymous(request)
             return await endpoint(request)
 
         return answer
 
-    async def pace_anonymous(self, request: web.Request) -> None:
+    async def throttle_anonymous(self, request: web.Request) -> None:
         """Charge a call to its address alone, such as one of an unknown path.
 
         Raises:
             RateLimited: it would have to wait too long.
         """
-        await pace(self._context, self._anonymous(request), _UNKNOWN_PATH_COST)
+        await throttle(self._context, self._anonymous(request), _UNKNOWN_PATH_COST)
 
     async def _identify(self, request: web.Request, route: Route) -> RateKeys:
-        """Identify the caller.
+        """Find the rate keys of the caller.
 
         Raises:
             AuthenticationFailed: the request has no valid credential.
             NotPermitted: the credential lacks the right, or is for something else.
-            RateLimited: as for `pace_anonymous`. A rejected call is charged to its address.
+            RateLimited: as for `throttle_anonymous`. A rejected call is charged to its address.
         """
         try:
             return await self._verify(request, route)
         except EvenflowError:
-            await self.pace_anonymous(request)
+            await self.throttle_anonymous(request)
             raise
 
     async def _verify(self, request: web.Request, route: Route) -> RateKeys:
         context, terms = self._context, route.terms
         if terms.right is None or terms.bound is Bound.SOCKET:
-            return self._key_caller(request)  # a plain request to a WebSocket path is rejected
+            # A plain request to a WebSocket path is rejected.
+            return self._rate_keys_by_key(request)
         if terms.credential is Credential.SENDER:
             sender = request[SENDER] = await verified_sender(request, context, terms.right)
-            return caller_of(sender, context)
+            return rate_keys_of(sender, context)
         if terms.credential is Credential.SESSION:
             claims = verified_claims(request, context.access, terms.right)
-        elif _is_by_task(request, route):
+        elif _is_from_replica(request, route):
             request[CLAIMS] = peer_claims(request, context.access)
             return RateKeys()
         else:
             cookie = request.cookies.get(EVENTS_COOKIE) if route is EVENTS else None
             claims = reader_claims(request, context.access, terms.right, cookie)
         request[CLAIMS] = claims
-        return token_caller(claims, address_of(request, context.site), context)
+        return token_rate_keys(claims, address_of(request, context.site), context)
 
-    def _key_caller(self, request: web.Request) -> RateKeys:
-        """The caller of a route that needs no right, by its key if it has one."""
+    def _rate_keys_by_key(self, request: web.Request) -> RateKeys:
+        """The rate keys of a caller of a route that needs no right, by its key if it has one."""
         context, headers = self._context, request.headers
         credential = bearer(headers.get("Authorization")) or headers.get(API_KEY)
         known = context.tenants.with_key(credential, context.wall_time())
@@ -161,16 +162,16 @@ class CallIntake:
         return RateKeys(account=(known.tenant.id, known.key.id))
 
     def _anonymous(self, request: web.Request) -> RateKeys:
-        return anonymous_caller(address_of(request, self._context.site))
+        return anonymous_rate_keys(address_of(request, self._context.site))
 
-    def _stream_slot(self, caller: RateKeys, terms: Terms) -> AbstractContextManager[None]:
+    def _stream_slot(self, rate_keys: RateKeys, terms: Terms) -> AbstractContextManager[None]:
         if terms.bound is Bound.STREAM:
-            return self._context.calls.streaming(caller)
+            return self._context.calls.streaming(rate_keys)
         return nullcontext()
 
 
-def _is_by_task(request: web.Request, route: Route) -> bool:
-    """Whether another node calls that copies the response."""
+def _is_from_replica(request: web.Request, route: Route) -> bool:
+    """Whether the request comes from a replica on another node."""
     if route is EVENTS:
         return number_of_query(request, "joined", 1) == 0
     return route is PRESENCE and READERS_OF_TASK in request.query

@@ -27,7 +27,7 @@ _LONGEST_HEADER = 16_384
 identity provider that names 200 groups has 11,000.
 """
 
-# A proxy that nobody has named still says so. Whoever makes it up gets a longer idle time only.
+# The header of a proxy that is not configured counts, too: a forged one only gives more idle time.
 _SAYS_PROXY = re.compile(rb"\n(?:x-forwarded-for|forwarded|via):", re.IGNORECASE)
 # Bytes of a head that are enough to see which API is called.
 _BEGINNING_BYTES = 64
@@ -99,7 +99,7 @@ class HttpConnection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = loop.call_at(head_by, self._head_is_late)
 
     def release(self) -> asyncio.Transport:
-        """Let go of the transport, which somebody else has from now on. It must be open."""
+        """Detach the transport, which has another owner from now on. It must be open."""
         released, self._socket, self.transport = self._socket, None, None
         return cast("asyncio.Transport", released)
 
@@ -195,7 +195,7 @@ class HttpConnection(web.RequestHandler):
 
     def _end(self, transport: asyncio.Transport) -> None:
         if transport.get_write_buffer_size():
-            # A client that doesn't read would keep the buffer and its reader for ever.
+            # A client that doesn't read would keep the buffer and its reader forever.
             if self._task_handler is not None:
                 self._task_handler.cancel()
             self._clock.put_after(ClockTimer(transport.abort), CLOSE_SECONDS)
@@ -207,7 +207,7 @@ class HttpConnection(web.RequestHandler):
         """What the kernel has not taken."""
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
-    def let_go(self) -> None:
+    def close_for_memory(self) -> None:
         """End the answer, since the node has no memory for what the client doesn't take."""
         if self.end_stream is not None:
             self.end_stream()

@@ -1,4 +1,4 @@
-"""The cookies that a task sets: one for load balancers, one for the events of a response.
+"""The cookies that a node sets: one for load balancers, one for the events of a response.
 
 `EventSource` needs the second one, since it can't send a token in a header.
 """
@@ -36,7 +36,7 @@ def _sticky_cookie(node_id: str, now: int, secure: bool) -> str:
 
 
 def released_cookie(site: Site) -> str:
-    """The `Set-Cookie` that releases a client: its next try may reach any task."""
+    """The `Set-Cookie` that releases a client: its next try may reach any node."""
     return _cookie(site.cookie_secure, STICKY_COOKIE, "", 0.0, "/", "Lax")
 
 

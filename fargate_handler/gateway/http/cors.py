@@ -38,7 +38,7 @@ class Cors:
         )
         if headers is None or request.path in self._exempt_paths:
             return await handler(request)
-        await self._intake.pace_anonymous(request)
+        await self._intake.throttle_anonymous(request)
         return web.Response(status=204, headers=headers)
 
     @web.middleware

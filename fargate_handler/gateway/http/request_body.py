@@ -18,7 +18,7 @@ _BYTES_PER_TURN = 262_144
 
 
 class ArrivingBody:
-    """The body of a request, as it comes. In each `body_seconds` it brings so much, or it ends."""
+    """The body of a request, as it arrives. It must bring a minimum in each `body_seconds`."""
 
     def __init__(self, request: web.Request, context: GatewayContext) -> None:
         self._content = request.content
@@ -80,9 +80,9 @@ async def read_body(
     """Read the whole body. It is not kept with the request, which lives as long as its answer.
 
     Args:
-        most: bytes that it may have, decoded.
-        encodings: those in which it may come. Only who is known may have something unpacked.
-        grow_to: told how long it gets. It may raise.
+        most: the most bytes, decoded.
+        encodings: the allowed encodings. Only authenticated senders may send compressed bodies.
+        grow_to: called with its growing size. It may raise.
 
     Raises:
         UnsupportedMediaType: it comes in another encoding.

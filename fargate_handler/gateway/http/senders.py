@@ -1,4 +1,4 @@
-"""Verifies who sends a request, by its credential, and finds what it counts for."""
+"""Verifies the sender of a request by its credential, and finds what it counts for."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import NamedTuple
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
-from evenflow.fargate_handler.gateway.connections.callers import anonymous_caller, token_caller
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.rate_keys import (
+    anonymous_rate_keys,
+    token_rate_keys,
+)
 from evenflow.fargate_handler.gateway.http.answers import (
     API_KEY,
     GRANT,
@@ -150,15 +153,15 @@ async def verified_sender(request: web.Request, context: GatewayContext, right: 
     )
 
 
-def caller_of(sender: Sender, context: GatewayContext) -> RateKeys:
-    """The rates that a sender's calls are charged to."""
+def rate_keys_of(sender: Sender, context: GatewayContext) -> RateKeys:
+    """The rate keys to which a sender's calls are charged."""
     if sender.claims is not None:
-        return token_caller(sender.claims, sender.address, context)
+        return token_rate_keys(sender.claims, sender.address, context)
     if sender.key:
         return RateKeys(account=(sender.tenant, sender.key))
     if sender.identified:
         return RateKeys((sender.tenant, sender.user))
-    return anonymous_caller(sender.address)
+    return anonymous_rate_keys(sender.address)
 
 
 def _retries(headers: Mapping[str, str]) -> bool:
@@ -167,7 +170,7 @@ def _retries(headers: Mapping[str, str]) -> bool:
     return known or any(name in headers for name in _RETRYING_HEADERS)
 
 
-def note_user(request: web.Request, sender: Sender, named: str) -> None:
+def record_user(request: web.Request, sender: Sender, named: str) -> None:
     """Count a request for the user that it names."""
     request[PAYER] = request[PAYER]._replace(user=sender.user_or(named))
 

@@ -7,7 +7,7 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.deadline import Deadline
 from evenflow.fargate_handler.gateway.http.answers import error_answer
-from evenflow.fargate_handler.gateway.http.senders import note_user, sender_of
+from evenflow.fargate_handler.gateway.http.senders import record_user, sender_of
 from evenflow.fargate_handler.gateway.openai_chat.request import CompletionCall, read_call
 from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
 from evenflow.fargate_handler.gateway.requests.resuming import last_event, resume_appending
@@ -44,7 +44,7 @@ class ChatCompletionsEndpoint:
         last = last_event(request.headers.get(LAST_EVENT_ID), has_key=key is not None)
         with context.orchestrator.request_memory.reading() as reading:
             call = await read_request(request, sender, context, reading, read_call)
-            note_user(request, sender, call.terms.user)
+            record_user(request, sender, call.terms.user)
             model = chosen_model(call.model, context, sender.tenant, sender.session)
             call = call.of_model(model)
             deadline = Deadline(timeout_ms(request, call.timeout_ms), context.monotonic)

@@ -17,7 +17,7 @@ from evenflow.fargate_handler.gateway.http.answers import (
     error_answer,
     json_answer,
 )
-from evenflow.fargate_handler.gateway.http.senders import note_user, sender_of
+from evenflow.fargate_handler.gateway.http.senders import record_user, sender_of
 from evenflow.fargate_handler.gateway.openai_responses.known_responses import (
     EarlierResponses,
     KnownResponse,
@@ -93,7 +93,7 @@ async def resumed_after(context: GatewayContext, stream: ResponseStream, number:
         EvenflowError: as for `resume`.
     """
     resume_index = resume_index_of(number)
-    # If the entry has begun, its task may be lost before it is stored. Then it may differ.
+    # If the entry has begun, its node may be lost before it is stored. Then it may differ.
     last = resume_index.last_index + resume_index.has_begun_next
     progress = Progress(last, resume_index.epoch, STARTING_AFTER)
     try:
@@ -146,7 +146,7 @@ class ResponsesEndpoint:
         check_can_resume(request, has_key=key is not None)
         with context.orchestrator.request_memory.reading() as request_memory:
             call = await read_request(request, sender, context, request_memory, read_call)
-            note_user(request, sender, call.terms.user)
+            record_user(request, sender, call.terms.user)
             deadline = Deadline(timeout_ms(request, call.request.timeout_ms), context.monotonic)
             earlier = EarlierResponses(context, sender, request_memory)
             response, stays = await submit(context, sender, call, earlier, key)
@@ -241,7 +241,7 @@ class ResponsesEndpoint:
 
 
 async def _end_of(context: GatewayContext, stream: ResponseStream) -> None:
-    """Wait until a copy of a cancelled response has its end, but not for long."""
+    """Wait until a replica of a cancelled response has its end, but not for long."""
     give_up_at = context.monotonic() + _CANCEL_SECONDS
     with reading(stream, "http") as reader:
         in_time = True

@@ -14,10 +14,10 @@ import orjson
 
 from evenflow.fargate_handler.gateway.bodies.json_values import check_json
 from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
-from evenflow.fargate_handler.gateway.connections.callers import pace
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.rate_keys import throttle
 from evenflow.fargate_handler.gateway.connections.resumption import Progress, WakingReader, reading
-from evenflow.fargate_handler.gateway.http.senders import Sender, caller_of, reading_line
+from evenflow.fargate_handler.gateway.http.senders import Sender, rate_keys_of, reading_line
 from evenflow.fargate_handler.gateway.openai_responses.endpoint import about_response
 from evenflow.fargate_handler.gateway.openai_responses.known_responses import (
     EarlierResponses,
@@ -81,7 +81,7 @@ class ResponsesSocket(SocketConnection):
         "_serving",
         "_unstored",
         "_writable",
-        "caller",
+        "rate_keys",
     )
 
     context: GatewayContext
@@ -93,7 +93,7 @@ class ResponsesSocket(SocketConnection):
         sender_key = context.access.sender(sender.tenant, sender.address)
         super().__init__(context, session, asked_at, sender_key)
         self._sender = sender
-        self.caller = caller_of(sender, context)
+        self.rate_keys = rate_keys_of(sender, context)
         """The caller that its handshake and its messages are charged to."""
         self._message_queue: asyncio.Queue[tuple[bytes, Reading]] = asyncio.Queue(_MAX_WAITING)
         # The ids of responses that are not stored, by their public ids, oldest first.
@@ -156,7 +156,7 @@ class ResponsesSocket(SocketConnection):
     def look_at_readers(self, now: float) -> None:
         """Do nothing: a slow reader gets joined deltas, and nothing is buffered for it."""
 
-    def let_go(self) -> None:
+    def close_for_memory(self) -> None:
         """Close the connection: the node has no memory for what the client does not take."""
         self.close(CloseCode.TOO_SLOW, "too slow; GET the response with starting_after")
 
@@ -237,7 +237,7 @@ class ResponsesSocket(SocketConnection):
         context.metrics.labelled(HTTP_REQUESTS).count(_PROTOCOL)
         self._is_submitting = True
         try:
-            await pace(context, self.caller, RESPONSES_WEBSOCKET.terms.cost)
+            await throttle(context, self.rate_keys, RESPONSES_WEBSOCKET.terms.cost)
             context.access.check_grant(self.grant)
             line = reading_line(context, self._sender)
             context.work.check(line)
@@ -255,7 +255,7 @@ class ResponsesSocket(SocketConnection):
         return response
 
     def _forget(self, response_id: str) -> None:
-        stream = self.context.orchestrator.responses.held(response_id)
+        stream = self.context.orchestrator.responses.of_any_session(response_id)
         if stream is not None:
             leave_response(self.context, stream)
 
@@ -289,7 +289,7 @@ class ResponsesSocket(SocketConnection):
                 opening = b""
             elif reader.left_behind:
                 progress = Progress(encoder.cursor.after, encoder.epoch)
-                encoder.go_on(reader.stream, await reader.go_on(context, progress))
+                encoder.go_on(reader.stream, await reader.switch_replica(context, progress))
             else:
                 await reader.wait(context.limits.heartbeat_seconds)
 

@@ -83,7 +83,7 @@ async def submit_request(
     context: GatewayContext,
     sender: Sender,
     key: str | None,
-    asked: WholeRequest,
+    whole: WholeRequest,
     terms: MessageTerms,
     size: int,
 ) -> ResponseStream:
@@ -99,7 +99,7 @@ async def submit_request(
         Overloaded: this node is leaving, or the ledger can't be written.
     """
     line = reading_line(context, sender)
-    event = await context.work.run(line, size, _event_of, context, sender, key, asked, terms)
+    event = await context.work.run(line, size, _event_of, context, sender, key, whole, terms)
     return await submit_event(context, sender, event, stays=key is not None)
 
 
@@ -207,14 +207,14 @@ def _event_of(
     context: GatewayContext,
     sender: Sender,
     key: str | None,
-    asked: WholeRequest,
+    whole: WholeRequest,
     terms: MessageTerms,
 ) -> IncomingMessage:
     if key is None:
         channel = single_channel(sender.tenant, secrets.token_hex(16), sender.session)
-        return event_of(context, sender, channel, COMPLETION, asked, terms)
+        return event_of(context, sender, channel, COMPLETION, whole, terms)
     channel = repeatable_channel(sender.tenant, digest_of(key, sender), sender.session)
-    return event_of(context, sender, channel, KEYED_COMPLETION, asked, terms)
+    return event_of(context, sender, channel, KEYED_COMPLETION, whole, terms)
 
 
 def event_of(
@@ -222,14 +222,14 @@ def event_of(
     sender: Sender,
     channel: Channel,
     kind: MessageKind,
-    asked: WholeRequest,
+    whole: WholeRequest,
     terms: MessageTerms,
 ) -> IncomingMessage:
     """The message of a request, the only one of its channel."""
     kind = kind.sent_with(sender.session)
     if sender.retries and kind.is_told_at_once:
         kind = kind.model_copy(update={"client_retries": True})
-    request = ReceivedRequest.of(asked)
+    request = ReceivedRequest.of(whole)
     return IncomingMessage.of_request(
         channel,
         request.digest(terms.model),

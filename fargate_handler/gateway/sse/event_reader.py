@@ -8,7 +8,7 @@ from typing import Protocol
 
 from evenflow.fargate_handler.gateway.connections.context import ClientContext
 from evenflow.fargate_handler.gateway.connections.deadline import ClockTimer, Deadline, TimedOut
-from evenflow.fargate_handler.gateway.sse.live_reader import LiveReader
+from evenflow.fargate_handler.gateway.connections.live_reader import LiveReader
 from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.errors import EvenflowError, TooSlow
 from evenflow.stream_core.base.queue_place import QueuePlace
@@ -46,22 +46,22 @@ class EventSocket(Protocol):
 
 
 class EventReader(LiveReader):
-    """Delivers one copy of a response into the socket of a request.
+    """Delivers one replica of a response into the socket of a request.
 
     The request waits in `woken`, and does what cannot be done in a turn of the clock: it sends the
-    head, finds another copy, and ends the answer.
+    head, finds another replica, and ends the answer.
 
     Args:
         encoder: reads `stream`.
         deadline: of the response's end.
         heartbeat: sent after an interval without events.
         protocol: its name in the log.
-        user: the user who reads. None: another node copies.
+        user: the user who reads. None: another node reads for a replica.
         start: encodes the answer's start event. None: the protocol has none.
 
     Attributes:
         over: whether the socket has taken everything, to the end of the response.
-        left_behind: whether this copy has ended, and another one has the rest.
+        left_behind: whether this replica has ended, and another one has the rest.
         error: why the rest can't be delivered.
     """
 
@@ -135,18 +135,18 @@ class EventReader(LiveReader):
         """
         return self._encoder.take() or (self._heartbeat if self._beat_due else b"")
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Stop reading."""
-        self._flows = False
+        self._can_send = False
         self._timer.stop()
         self._context.registry.slow.discard(self)
-        super().leave()
+        super().detach()
 
     # -- what its socket calls ---------------------------------------------------------------------
 
     def block(self) -> None:
         """Stop delivering: the socket is full."""
-        self._flows = False
+        self._can_send = False
 
     def unblock(self) -> None:
         """Deliver what was missed, joined: the socket takes events, for the first time or again."""
@@ -156,7 +156,7 @@ class EventReader(LiveReader):
 
     @property
     def user(self) -> str | None:
-        """The user who reads. None: another node copies."""
+        """The user who reads. None: another node reads for a replica."""
         return self._user
 
     @property
@@ -171,12 +171,12 @@ class EventReader(LiveReader):
 
     @property
     def left_behind(self) -> bool:
-        """Whether this copy has ended, and another one has the rest."""
+        """Whether this replica has ended, and another one has the rest."""
         return self._lost
 
     def deliver(self, now: float, jitter: float | None) -> None:
         """Deliver what is new. Called up to 100,000 times a second, so it avoids calls."""
-        if not self._flows:
+        if not self._can_send:
             self._deliver_late(now)
             return
         missing = len(self._entries) - self._cursor.next_index
@@ -198,12 +198,12 @@ class EventReader(LiveReader):
                 if len(outbox) == 1:
                     outbox.flush_soon()
         elif missing or self._log.state is not None:
-            self._give_joined()
-            self._settle(now)
+            self._send_joined()
+            self._update_flow(now)
 
     def lost(self) -> None:
-        """This copy has ended: another one has the rest."""
-        self._flows = False
+        """This replica has ended: another one has the rest."""
+        self._can_send = False
         self._lost = True
         self._call.set()
 
@@ -234,7 +234,7 @@ class EventReader(LiveReader):
         """End the stream, since its credential is no longer valid."""
         self._fail(error)
 
-    def let_go(self) -> None:
+    def close_for_memory(self) -> None:
         """End the stream, since the node has no memory for its unsent bytes."""
         self._fail(self._too_slow("of what waits for it, and this node needs the memory"))
 
@@ -251,7 +251,7 @@ class EventReader(LiveReader):
         return self._socket.blocked
 
     @property
-    def _waits(self) -> bool:
+    def _lacks_entries(self) -> bool:
         if self._cursor.next_index < len(self._entries):
             return True
         # The socket must have taken the end, too.
@@ -265,11 +265,11 @@ class EventReader(LiveReader):
         if not self._socket.open:
             self._call.set()
             return
-        self._give_late()
+        self._send_late()
         if self.error is None:
-            self._settle(now)
+            self._update_flow(now)
 
-    def _give_all(self) -> None:
+    def _send_all(self) -> None:
         self._outbox.flush()
         try:
             while not self._socket.blocked and (events := self._encoder.take()):
@@ -280,12 +280,12 @@ class EventReader(LiveReader):
             self._fail(error)
 
     def _finish(self) -> None:
-        self._flows = False
+        self._can_send = False
         self.over = True
         self._call.set()
 
     def _fail(self, error: EvenflowError) -> None:
-        self._flows = False
+        self._can_send = False
         self.error = self.error or error
         self._call.set()
 
@@ -303,7 +303,7 @@ class EventReader(LiveReader):
             retry_after_ms=1000,
         )
 
-    def _tell_lag(self, lag: Lag) -> None:
+    def _send_lag_notice(self, lag: Lag) -> None:
         """Nothing: these protocols have no lag notice."""
 
     def _watch(self) -> None:

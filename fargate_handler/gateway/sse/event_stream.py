@@ -9,9 +9,9 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
 from evenflow.fargate_handler.gateway.connections.access_control import AccessGrant
-from evenflow.fargate_handler.gateway.connections.callers import charge_answer
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.deadline import ClockTimer, Deadline
+from evenflow.fargate_handler.gateway.connections.rate_keys import charge_answer
 from evenflow.fargate_handler.gateway.connections.resumption import Progress, resume
 from evenflow.fargate_handler.gateway.http.answers import (
     GRANT,
@@ -51,8 +51,8 @@ class EventStream:
         headers: further headers of the answer.
         at_once: whether the head is sent at once. Otherwise it waits for the first event or
             heartbeat, so that an earlier error has a status.
-        for_task: whether another node copies the response. It finds the next owner itself, so the
-            stream is cut when this copy ends.
+        for_node: whether another node reads it for a replica, and finds the next owner itself: the
+            stream is cut when this replica ends.
         deadline: of the response's end.
         heartbeat: sent after an interval without events.
         start: encodes the answer's start event. None: the protocol has none.
@@ -68,21 +68,21 @@ class EventStream:
         headers: Mapping[str, str],
         *,
         at_once: bool = False,
-        for_task: bool = False,
+        for_node: bool = False,
         deadline: Deadline | None = None,
         heartbeat: bytes = STILL_HERE,
         start: EncodeStart | None = None,
         payer: Caller | None = None,
     ) -> None:
         self._context = context
-        self.grant: AccessGrant | None = None if for_task else request.get(GRANT)
+        self.grant: AccessGrant | None = None if for_node else request.get(GRANT)
         """The credential of its client. None: another node reads."""
         self._payer = payer
-        self._protocol = _PEER if for_task else protocol_of(request)
-        self._user = None if for_task else user_of(request)
+        self._protocol = _PEER if for_node else protocol_of(request)
+        self._user = None if for_node else user_of(request)
         self._encoder = encoder
         self._at_once = at_once
-        self._for_task = for_task
+        self._for_node = for_node
         self._deadline = deadline or Deadline(None, context.monotonic)
         blank = b" " * heartbeat_bytes(request)
         self._heartbeat = heartbeat if len(blank) == 1 else b":%b\n%b" % (blank, heartbeat)
@@ -93,7 +93,7 @@ class EventStream:
         self._request = request
 
     async def write(self, stream: ResponseStream) -> web.StreamResponse:
-        """Write the response to its end. `stream` is the copy that the encoder reads.
+        """Write the response to its end. `stream` is the replica that the encoder reads.
 
         Raises:
             EvenflowError: before the head was sent. Later errors are written into the stream.
@@ -105,7 +105,7 @@ class EventStream:
         if self._payer is not None:
             quotas.check_connection(self._payer)
             counted = quotas.connect(self._payer, self._context.monotonic())
-        if not self._for_task:
+        if not self._for_node:
             self._context.registry.streams.add(self)
         self._context.measures.event_streams += 1
         try:
@@ -140,7 +140,7 @@ class EventStream:
 
     async def _write(self, stream: ResponseStream) -> None:
         encoder = self._encoder
-        while await self._read(stream) and not self._for_task:
+        while await self._read(stream) and not self._for_node:
             progress = Progress(encoder.cursor.after, encoder.epoch, LAST_EVENT_ID)
             stream, point = await resume(
                 self._context, stream.response_id, stream.channel, progress
@@ -148,7 +148,7 @@ class EventStream:
             encoder.go_on(stream, point)
 
     async def _read(self, stream: ResponseStream) -> bool:
-        """Read one copy. Returns whether another one has the rest."""
+        """Read one replica. Returns whether another one has the rest."""
         reader = EventReader(
             self._context,
             stream,
@@ -175,7 +175,7 @@ class EventStream:
             return not reader.over
         finally:
             self._socket.read_by(None)
-            reader.leave()
+            reader.detach()
 
     async def _open(self, reader: EventReader, first: bytes) -> None:
         self._answer.headers[VIA_HEADER] = reader.stream.via
@@ -187,7 +187,7 @@ class EventStream:
             reader.announce_start()
 
     async def _send_error(self, error: EvenflowError) -> None:
-        """Tell the client why its stream ends, if it still takes that."""
+        """Send the error with which the stream ends, if the client still takes it."""
         if isinstance(error, TooSlow):
             self._answer.force_close()
         self._context.outbox.flush()
@@ -222,7 +222,7 @@ class AnswerSocket:
     def read_by(self, reader: EventReader | None) -> None:
         """Set the reader of this socket."""
         self.reader = reader
-        self._protocol.end_stream = None if reader is None else reader.let_go
+        self._protocol.end_stream = None if reader is None else reader.close_for_memory
         if reader is not None:
             self._protocol.when_half_closed(reader.hurry)
 

@@ -104,7 +104,7 @@ class WholeAnswer:
         return self._answer
 
     async def _completed(self, stream: ResponseStream) -> ResponseStream:
-        """Wait for the end. Returns the response, which may be another copy by then."""
+        """Wait for the end. Returns the response, which may be another replica by then."""
         context = self._context
         if not stream.log.closed:
             with reading(stream, "http", user_of(self._request)) as reader:
@@ -119,7 +119,7 @@ class WholeAnswer:
 
     async def _wait(self, reader: WakingReader) -> None:
         if reader.left_behind:
-            await reader.go_on(self._context, Progress())
+            await reader.switch_replica(self._context, Progress())
             return
         await reader.wait(min(self._deadline.left, self._beat_at - self._context.monotonic()))
         self._deadline.check()

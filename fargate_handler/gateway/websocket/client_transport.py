@@ -8,8 +8,8 @@ from typing import Protocol
 class ClientTransport(Protocol):
     """Carries one client's frames. Its methods never wait or raise. After the end they do nothing.
 
-    `send_text` is the hot path. The transport keeps what doesn't fit into its buffer, and then
-    calls `ClientConnection.block` before the next frame.
+    `send_text` is the hot path. The transport keeps what does not fit into its buffer, and then
+    calls `SocketConnection.block` before the next frame.
     """
 
     @property

@@ -81,7 +81,7 @@ class SocketConnection(ABC):
         "transport",
     )
 
-    caller: RateKeys
+    rate_keys: RateKeys
     context: ClientContext
     session: SocketSession
 
@@ -228,7 +228,7 @@ class SocketConnection(ABC):
         """Notify readers that lag, and close the connection if one lags too far."""
 
     @abstractmethod
-    def let_go(self) -> None:
+    def close_for_memory(self) -> None:
         """Close the connection: the node has no memory for its unsent bytes."""
 
     @abstractmethod

@@ -70,7 +70,7 @@ async def test_only_the_mark_of_its_end_is_left_of_a_deleted_session(
     clock = HandTurnedClock()
     context = NodeContext(limits, clock.delivery, Metrics(), clock.monotonic, lambda: NOW)
     here = Responses(limits, MemoryAccount(limits), clock.monotonic)
-    messages = SessionMessages(context, stores.sessions, kept, here=here, stored=stores.responses)
+    messages = SessionMessages(context, stores.sessions, kept, local=here, stored=stores.responses)
     await messages.delete_answers(await messages.end(channel))
 
     after = await _rows(stores, texts, tmp_path)

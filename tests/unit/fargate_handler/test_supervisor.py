@@ -24,7 +24,7 @@ class ScriptedChild:
         self._serving = asyncio.Event()
         self._status = asyncio.get_running_loop().create_future()
 
-    async def serves(self) -> bool:
+    async def until_serving(self) -> bool:
         serving = asyncio.ensure_future(self._serving.wait())
         await asyncio.wait((serving, self._status), return_when=asyncio.FIRST_COMPLETED)
         serving.cancel()

@@ -16,7 +16,7 @@ async def tasks_end_with_the_test(monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     """Connections and copies are left as they are when a test is over."""
     yield
     # A copy that ends is lost to its readers, and they would have another one made.
-    monkeypatch.setattr(ClientConnection, "find_again", lambda *_: None)
+    monkeypatch.setattr(ClientConnection, "find_replica", lambda *_: None)
     while left := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in left:
             task.cancel()

@@ -245,4 +245,4 @@ class TestByTasks:
         calls, path = here.calls(here.b), f"/chat/message/{here.response_id}/presence"
         answer = await calls.call("GET", f"{path}?readers=here", calls.as_peer(here.response_id))
         assert answer.status == 404
-        assert len(here.b.followed) == 0
+        assert len(here.b.replicas) == 0

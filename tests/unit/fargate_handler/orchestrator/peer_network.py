@@ -161,7 +161,7 @@ class PeerNetwork:
         self._open[reader] = response.address
         presence = self._orchestrators[response.address].presence
         try:
-            with presence.copied(response.response_id, response.reader_at):
+            with presence.replicated(response.response_id, response.reader_at):
                 while response.address not in self._unreachable:
                     waiting += _taken(stream, cursor) + reader.told_place()
                     yield waiting
@@ -182,14 +182,14 @@ class PeerNetwork:
         if response.address in self._unreachable:
             raise PeerUnreachable("no connection")
         orchestrator = self._orchestrators[response.address]
-        stream = orchestrator.responses.here(response.response_id, response.channel)
+        stream = orchestrator.responses.of_session(response.response_id, response.channel)
         if stream is None or (of_all and stream.via != "owner"):
             raise PeerUnreachable("the task answered 404 or 503")
         self.asked_for_presence[response.address] += 1
         hearing = _Hearing()
         self._hearing[hearing] = response.address
         if of_all:
-            orchestrator.presence.listen(stream, hearing, for_task=True)
+            orchestrator.presence.listen(stream, hearing, for_node=True)
         else:
             stream.readers.listen(stream.response_id, hearing)
         try:
@@ -198,7 +198,7 @@ class PeerNetwork:
                     raise PeerGone("it broke")
                 if (present := await hearing.news()) is not None:
                     yield _notice(response, present)
-                elif orchestrator.responses.held(response.response_id) is not stream:
+                elif orchestrator.responses.of_any_session(response.response_id) is not stream:
                     break
         finally:
             del self._hearing[hearing]
@@ -222,7 +222,7 @@ class PeerNetwork:
             raise PeerUnreachable("no connection")
         try:
             stream = await self._orchestrators[response.address].find(
-                response.response_id, response.channel, for_task=True
+                response.response_id, response.channel, check_ended=False
             )
         except EvenflowError as error:
             raise PeerUnreachable(f"the owner answered {error.status}") from error

@@ -8,7 +8,7 @@ from typing import Self
 import pytest
 
 from evenflow.fargate_handler.adapters import Stores
-from evenflow.fargate_handler.cluster import Cluster
+from evenflow.fargate_handler.cluster import ClusterMember
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage, ReceivedRequest
@@ -102,7 +102,7 @@ class Task:
         self.sessions = ScriptedSessionStore(shared.sessions)
         self._node_reports = ScriptedNodeReports(shared.node_reports)
         self.quotas = Quotas(self.tenants)
-        self.cluster = Cluster(
+        self.cluster = ClusterMember(
             NodeContext(
                 limits,
                 self.clock.delivery,
@@ -134,7 +134,7 @@ class Task:
         self.recorder = self.cluster.recorder
         self.keeper = self.cluster.keeper
         self.failover = self.cluster.failover
-        self.followed = self.cluster.followed
+        self.replicas = self.cluster.replicas
         shared.peers.add(self.address, self.orchestrator)
 
     @classmethod
@@ -234,7 +234,7 @@ class Task:
         """End what runs, and see that nothing is left behind."""
         self.shared.sessions.network.release()
         await settle()
-        self.workload.generations.interrupt_all(LEAVING)
+        self.workload.generations.fail_all(LEAVING)
         await settle()
         self.assert_idle()
 

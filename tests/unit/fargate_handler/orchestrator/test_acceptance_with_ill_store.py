@@ -320,7 +320,7 @@ async def test_what_is_accepted_when_the_drain_is_over_ends_with_its_error_in_th
     sending = asyncio.create_task(task.send("m1"))
     await settle()
     task.orchestrator.stop_accepting()
-    task.workload.generations.interrupt_all(LEAVING)
+    task.workload.generations.fail_all(LEAVING)
     task.shared.sessions.network.release()
     await asyncio.gather(sending, return_exceptions=True)
     await settle()

@@ -90,7 +90,7 @@ class Tasks:
             clock.monotonic,
             quotas=quotas,
         )
-        generations: Any = SimpleNamespace(charges=charges, fill=lambda: None)
+        generations: Any = SimpleNamespace(charges=charges, fill_slots=lambda: None)
         NodeExchange(
             context,
             self.store,

@@ -53,11 +53,11 @@ class Waiting:
         self.limiter.acquire("", "busy", "sender", 0.0, None)
 
     def message(
-        self, tenant: str, service: int = 10, tokens: int = 0, held_until: float = 0.0
+        self, tenant: str, service: int = 10, tokens: int = 0, not_before: float = 0.0
     ) -> Any:
         return SimpleNamespace(
             line=SimpleNamespace(tenant=tenant),
-            held_until=held_until,
+            not_before=not_before,
             upstream=self.upstream,
             stream=SimpleNamespace(tokens=tokens),
             meter=SimpleNamespace(input_tokens=service),
@@ -186,5 +186,5 @@ def test_a_tenant_has_its_part_and_one_too_while_another_waits_at_another_task()
 
 def test_a_question_that_its_server_refuses_waits_and_others_begin() -> None:
     waiting = Waiting(ahead=10, may_come=["quiet"], least=("quiet", 5.0))
-    assert not waiting.admits(waiting.message("busy", held_until=1.1))
+    assert not waiting.admits(waiting.message("busy", not_before=1.1))
     assert waiting.admits(waiting.message("busy"))

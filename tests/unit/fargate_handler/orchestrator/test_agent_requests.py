@@ -32,7 +32,7 @@ SESSION = Channel("t", "a", "s")
 
 
 def test_the_agent_says_what_the_message_does_not() -> None:
-    asked = REQUESTS.asked(SESSION, TURNS, MessageTerms())
+    asked = REQUESTS.build(SESSION, TURNS, MessageTerms())
     assert asked.turns == (Turn("system", "Be brief."), *TURNS)
     assert asked.options == ModelOptions(max_tokens=100, temperature=0.5)
     assert asked.model == "org/small"
@@ -40,15 +40,15 @@ def test_the_agent_says_what_the_message_does_not() -> None:
 
 def test_the_message_comes_before_the_agent_but_for_the_longest_answer() -> None:
     params = MessageParams(temperature=0, max_tokens=500, stop=["x"], seed=3)
-    asked = REQUESTS.asked(SESSION, TURNS, MessageTerms(params=params))
+    asked = REQUESTS.build(SESSION, TURNS, MessageTerms(params=params))
     assert asked.options == ModelOptions(max_tokens=100, temperature=0, stop=("x",), seed=3)
-    shorter = REQUESTS.asked(SESSION, TURNS, MessageTerms(params=MessageParams(max_tokens=7)))
+    shorter = REQUESTS.build(SESSION, TURNS, MessageTerms(params=MessageParams(max_tokens=7)))
     assert shorter.options.max_tokens == 7
 
 
 def test_a_request_of_openai_s_api_is_asked_as_it_came_by_the_model_that_it_names() -> None:
     request = WholeRequest(TURNS, ModelOptions(temperature=1))
-    asked = REQUESTS.asked(
+    asked = REQUESTS.build(
         single_channel("t", "u"), (), MessageTerms(model="fast"), COMPLETION, request
     )
     assert (asked.turns, asked.options, asked.model) == (
@@ -56,7 +56,7 @@ def test_a_request_of_openai_s_api_is_asked_as_it_came_by_the_model_that_it_name
         ModelOptions(temperature=1),
         "org/small",
     )
-    own = REQUESTS.asked(
+    own = REQUESTS.build(
         single_channel("t", "u"), (), MessageTerms(model="own"), COMPLETION, request
     )
     assert own.model == ""

@@ -162,7 +162,7 @@ async def test_without_room_nothing_of_an_inheritance_stays() -> None:
     a.read((await a.send("m1")).stream)
     await settle()
     a.cut_off()
-    begun = b.failover._begin
+    begun = b.failover._resume
     refused: list[EvenflowError] = []
 
     def full_when_it_begins(left: object) -> bool:
@@ -175,14 +175,14 @@ async def test_without_room_nothing_of_an_inheritance_stays() -> None:
         finally:
             b.workload.draining = False
 
-    b.failover._begin = full_when_it_begins
+    b.failover._resume = full_when_it_begins
     await b.clock.pass_time(12.0, step=0.05)
     assert refused
     assert b.source.calls == []
     assert len(b.orchestrator.responses) == 0
     assert not b.recorder.busy
     b.assert_idle()
-    b.failover._begin = begun
+    b.failover._resume = begun
     await b.clock.pass_time(1.0)
     assert len(b.source.calls) == 1
 
@@ -362,7 +362,7 @@ async def test_who_comes_back_after_hours_is_given_the_whole_answer(hours: float
     await a.answer("the whole answer")
     a.clock.now += hours * 3_600.0
     a.orchestrator.sweep(a.clock.now)
-    assert a.orchestrator.responses.held(stream.response_id) is None
+    assert a.orchestrator.responses.of_any_session(stream.response_id) is None
     for task in (a, await Task.join(a.shared, "b")):
         found = await task.find(stream.response_id)
         assert (found.state, found.log.text) == (ResponseState.COMPLETED, "the whole answer")
@@ -383,7 +383,7 @@ async def test_what_the_store_does_not_take_is_not_forgotten_here() -> None:
     a.responses.network.failures.clear()
     await a.clock.pass_time(2.0)
     a.orchestrator.sweep(a.clock.now + 301.0)
-    assert a.orchestrator.responses.held(stream.response_id) is None
+    assert a.orchestrator.responses.of_any_session(stream.response_id) is None
     assert (await a.find(stream.response_id)).log.text == "a"
 
 
@@ -402,7 +402,7 @@ async def test_an_answer_for_which_later_ones_of_its_session_took_the_room_is_on
     first = (await task.send("m1")).stream
     await task.answer("first")
     await task.send("m2", "m1")
-    assert task.orchestrator.responses.held(first.response_id) is None
+    assert task.orchestrator.responses.of_any_session(first.response_id) is None
     assert (await task.find(first.response_id)).log.text == "first"
     await task.leave()
 

@@ -192,7 +192,7 @@ async def test_a_copy_that_nobody_reads_is_not_kept_for_who_listens_elsewhere() 
     await here.pass_time(2)
     reader.leave()
     await here.pass_time(13)
-    assert len(here.b.followed) == 0
+    assert len(here.b.replicas) == 0
     assert (listening.users, here.told) == (["ann"], 0)
 
 

@@ -81,7 +81,7 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         stream=stream,
         kind=CHAT,
         line=Line("public"),
-        asked=WholeRequest((Turn("user", text),)),
+        request=WholeRequest((Turn("user", text),)),
         upstream=Upstream("model", source, CircuitBreaker(10, 10.0), ConcurrencyLimiter(0.02)),
         clock=clock.delivery,
         limits=Limits(),
@@ -90,9 +90,9 @@ async def _fail(source: TokenSource) -> list[weakref.ref[object]]:
         continues=lambda _: False,
         monotonic=clock.monotonic,
         in_force=lambda: True,
-        wait_again=lambda _: None,
+        requeue=lambda _: None,
         wait_for_tools=lambda _: None,
-        on_attempt=lambda: None,
+        on_retry=lambda: None,
         on_failure=lambda _: None,
         on_end=lambda _: ended.set(),
     )
@@ -109,7 +109,7 @@ async def test_a_failed_answer_is_freed_without_a_collection(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "evenflow.fargate_handler.orchestrator.model_calls._logger.disabled", True
+        "evenflow.fargate_handler.orchestrator.answer_calls._logger.disabled", True
     )  # pytest keeps what is logged
     left = await _fail(FailingSource(error))
     assert [reference() for reference in left] == [None, None, None]

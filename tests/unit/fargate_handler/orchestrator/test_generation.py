@@ -72,7 +72,7 @@ class Bench:
     kind: MessageKind = CHAT
     repeatable: bool = True
     filters: ContentFilters | None = None
-    asked: WholeRequest = field(default_factory=lambda: WholeRequest(TURNS))
+    request: WholeRequest = field(default_factory=lambda: WholeRequest(TURNS))
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
     ended: list[ResponseState] = field(default_factory=list)
     retries: int = 0
@@ -97,7 +97,7 @@ class Bench:
             stream=self.stream,
             kind=self.kind,
             line=Line("public"),
-            asked=self.asked,
+            request=self.request,
             upstream=Upstream(
                 "model",
                 self.source,
@@ -111,9 +111,9 @@ class Bench:
             continues=lambda _: self.source.continues and self.can_go_on,
             monotonic=self.clock.monotonic,
             in_force=lambda: self.in_force,
-            wait_again=self.waiting.append,
+            requeue=self.waiting.append,
             wait_for_tools=lambda _: None,
-            on_attempt=self._on_attempt,
+            on_retry=self._on_retry,
             on_failure=lambda _: None,
             on_end=self._on_end,
             repeatable=self.repeatable,
@@ -136,7 +136,7 @@ class Bench:
             seconds -= 1.0
             await settle()
 
-    def _on_attempt(self) -> None:
+    def _on_retry(self) -> None:
         self.retries += 1
 
     def _on_end(self, generation: Generation) -> None:
@@ -162,7 +162,7 @@ def error_code(stream: ResponseStream) -> str | None:
 async def test_chat_completions_alone_name_their_parameters_as_the_model_is_told_them(
     kind: MessageKind, echo: Mapping[str, Any], translated: bool
 ) -> None:
-    bench = Bench(kind=kind, asked=WholeRequest(TURNS, echo=echo))
+    bench = Bench(kind=kind, request=WholeRequest(TURNS, echo=echo))
     call = await bench.start()
     assert call.request.translated is translated
     call.finish()
@@ -476,7 +476,7 @@ async def test_who_is_throttled_gives_its_place_up_and_goes_on_with_another(
         call.fail(TOO_MANY)
         await settle()
         assert (len(bench.waiting), len(bench.source.calls)) == (attempt, attempt)
-        bench.generation.go_on()
+        bench.generation.resume()
         await settle()
         assert len(bench.source.calls) == attempt + 1
     last = bench.source.calls[-1]
@@ -493,7 +493,7 @@ async def test_a_server_that_refuses_at_the_time_it_named_is_asked_three_times()
     for _ in range(2):
         call.fail(TOO_MANY)
         await bench.pass_time(3)
-        bench.generation.go_on()
+        bench.generation.resume()
         await settle()
         call = bench.source.calls[-1]
     call.fail(TOO_MANY)
@@ -555,7 +555,7 @@ async def test_a_server_that_throttles_without_end_is_asked_five_times() -> None
         call.fail(TOO_MANY)
         await settle()
         if bench.waiting and not bench.ended:
-            bench.generation.go_on()
+            bench.generation.resume()
             await settle()
             call = bench.source.calls[-1]
     assert (len(bench.source.calls), error_code(bench.stream)) == (5, "upstream_throttled")
@@ -603,14 +603,14 @@ async def test_a_held_sender_waits_unless_it_decides_itself_when_to_ask_again(
         limiter.acquire(text, "public", "sender", 0.0, None)
         limiter.rejected(0.0, 0.0, 5.0, RejectedCall(generation.sender, text, text))
         limiter.release(text, "public", "sender")
-    assert (generation.held_until > 0) is held
+    assert (generation.not_before > 0) is held
 
 
 async def test_throttling_costs_none_of_the_attempts_that_failures_have() -> None:
     bench = Bench(limits=Limits(model_retries=1))
     (await bench.start()).fail(TOO_MANY)
     await settle()
-    bench.generation.go_on()
+    bench.generation.resume()
     await settle()
     bench.source.calls[-1].fail(BROKEN)
     await bench.pass_time(1)
@@ -984,7 +984,7 @@ async def test_whenever_it_is_stopped_the_model_is_closed_once_and_the_end_told_
             if error is None:
                 bench.generation.cancel()
             else:
-                bench.generation.interrupt(error)
+                bench.generation.fail(error)
     after = bench.stream.state
     assert after.terminal
     if before.terminal:
@@ -1019,7 +1019,7 @@ async def test_an_interrupted_response_ends_with_the_error() -> None:
     bench = Bench()
     call = await bench.start()
     call.push("a")
-    bench.generation.interrupt(Overloaded("leaving", code="draining"))
+    bench.generation.fail(Overloaded("leaving", code="draining"))
     await settle()
     assert error_code(bench.stream) == "draining"
     assert bench.ended == [ResponseState.ERROR]

@@ -203,7 +203,7 @@ async def test_whenever_it_is_abandoned_the_model_is_closed_once_and_no_end_is_t
         case "cancel":
             bench.generation.cancel()
         case "interrupt":
-            bench.generation.interrupt(Overloaded("leaving", code="draining"))
+            bench.generation.fail(Overloaded("leaving", code="draining"))
         case "abandon":
             bench.generation.abandon()
     await bench.pass_time(35.0)

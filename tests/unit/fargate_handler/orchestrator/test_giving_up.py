@@ -80,7 +80,7 @@ async def test_a_reader_that_comes_to_a_response_that_is_being_given_up_hears_it
     assert stream.error is not None
     assert stream.error["code"] == "attempts_exhausted"
     assert len(b.shared.letters.letters) == 1
-    assert len(b.followed) == 0
+    assert len(b.replicas) == 0
 
 
 async def test_who_reads_it_already_hears_its_end() -> None:

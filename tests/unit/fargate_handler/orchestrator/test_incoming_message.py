@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.fargate_handler.orchestrator.incoming_message import (
-    AGENT,
+    REQUEST_AGENT,
     WholeRequest,
-    caller_of,
-    can_go_on,
+    caller_info,
+    can_continue,
     repeatable_channel,
     request_to_model,
     single_channel,
@@ -136,7 +136,7 @@ def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
 def test_an_answer_goes_on_from_what_it_says_and_nothing_else(
     begun: list[LogEntry], expected: bool
 ) -> None:
-    assert can_go_on(WholeRequest(()), begun) is expected
+    assert can_continue(WholeRequest(()), begun) is expected
 
 
 def test_a_request_is_what_the_model_is_asked() -> None:
@@ -152,7 +152,7 @@ def test_in_a_session_a_text_is_a_text() -> None:
 
 def test_no_session_can_have_its_agent() -> None:
     with pytest.raises(InvalidRequest):
-        parse(SESSION_REQUEST, b'{"agent": "%s"}' % AGENT.encode())
+        parse(SESSION_REQUEST, b'{"agent": "%s"}' % REQUEST_AGENT.encode())
 
 
 _SESSION = Channel("acme", "demo", "ses_1")
@@ -165,10 +165,10 @@ def test_a_model_s_server_is_told_the_session_where_there_is_one() -> None:
     def told(session: str) -> CallerInfo:
         return CallerInfo(session, "zoe", "acme", "m1", {"k": "v"})
 
-    assert caller_of(CHAT, _SESSION, "m1", asked) == told("ses_1")
+    assert caller_info(CHAT, _SESSION, "m1", asked) == told("ses_1")
     for sender, session in ((None, ""), (_SESSION, "ses_1")):
         kind, channel = COMPLETION.sent_with(sender), single_channel("acme", "u", sender)
-        assert caller_of(kind, channel, "m1", asked) == told(session)
+        assert caller_info(kind, channel, "m1", asked) == told(session)
 
 
 def test_a_key_is_its_sender_s_alone() -> None:
@@ -190,7 +190,7 @@ def test_only_one_answer_can_be_gone_on_with(n: int | None, expected: bool) -> N
     middle.
     """
     asked = WholeRequest((), ModelOptions(passed={} if n is None else {"n": n}))
-    assert can_go_on(asked, ["Once upon"]) is expected
+    assert can_continue(asked, ["Once upon"]) is expected
 
 
 _GREETED = (Turn("system", "s"), Turn("assistant", "Hello!"), Turn("user", "u"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.failover import ATTEMPTS_EXHAUSTED
+from evenflow.fargate_handler.orchestrator.failover import OWNERS_EXHAUSTED
 from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, repeatable_channel
 from evenflow.stream_core.base.channel import KEYED_COMPLETION
 from evenflow.stream_core.base.errors import Overloaded, TooLarge
@@ -116,7 +116,7 @@ async def test_when_it_is_no_longer_kept_the_answer_ends() -> None:
     assert ending is not None
     assert ending.state is ResponseState.ERROR
     assert ending.error is not None
-    assert ending.error["code"] == ATTEMPTS_EXHAUSTED
+    assert ending.error["code"] == OWNERS_EXHAUSTED
     await task.leave()
 
 

@@ -48,7 +48,7 @@ class Member:
         """Whether it declares this lease lost, now that it looks."""
         await self.view.all(0)
         lease = (await self.view.all())[owner]
-        return await self.view.is_lost(lease)
+        return await self.view.declare_lost_if_expired(lease)
 
     def freeze(self) -> None:
         """Stop it. Its renewals come no more, though it doesn't know."""
@@ -173,7 +173,7 @@ async def test_a_renewal_that_came_in_the_last_moment_counts() -> None:
     while tasks.b.view.seconds_left(seen) > 0:
         await tasks.clock.pass_time(0.1)
     tasks.memory._leases["a"] = replace(seen, until=seen.until + 0.001)
-    assert not await tasks.b.view.is_lost(seen)
+    assert not await tasks.b.view.declare_lost_if_expired(seen)
     assert not tasks.memory._leases["a"].lost
     assert not await tasks.b.judges_lost("a"), "and from then on it has its time"
 
@@ -228,10 +228,11 @@ async def test_those_who_see_a_lease_run_out_together_declare_it_lost_once() -> 
     while tasks.b.view.seconds_left(seen) > 0:
         await tasks.clock.pass_time(0.1)
     tasks.b.store.network.hold("declare_lost")
-    asking = [tasks.b.view._background.run(tasks.b.view.is_lost(seen)) for _ in range(10)]
+    view = tasks.b.view
+    asking = [view._background.run(view.declare_lost_if_expired(seen)) for _ in range(10)]
     await settle()
     tasks.b.store.network.release()
     await settle()
     assert [each.result() for each in asking] == [True] * 10
-    assert await tasks.b.view.is_lost(seen)
+    assert await tasks.b.view.declare_lost_if_expired(seen)
     assert tasks.b.store.network.calls["declare_lost"] == 1

@@ -68,7 +68,7 @@ class Node:
 
     async def leave(self) -> None:
         """End what runs, with an error."""
-        self.task.workload.generations.interrupt_all(LEAVING)
+        self.task.workload.generations.fail_all(LEAVING)
         await settle()
 
     def count(self, metric: Metric) -> int:

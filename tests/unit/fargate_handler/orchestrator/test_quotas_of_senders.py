@@ -177,7 +177,7 @@ async def test_a_request_asks_for_what_it_brings_and_for_all_its_choices() -> No
     tool = {"type": "function", "function": {"name": "abc"}}  # 45 bytes
     options = ModelOptions(max_tokens=100, tools=(tool,), passed={"n": 3})
     asked = WholeRequest((Turn("system", "abc" * 5), Turn("user", "abc" * 5)), options)
-    assert asked.asks == TokenDemand(2 * 13 + 15, 100, choices=3)
+    assert asked.demand == TokenDemand(2 * 13 + 15, 100, choices=3)
     channel = single_channel(CHANNEL.tenant, "1")
     request = ReceivedRequest.of(asked)
     event = IncomingMessage.of_request(channel, "m", request, kind=COMPLETION)
@@ -200,18 +200,18 @@ def test_what_the_model_may_read_of_a_parameter_is_estimated(
     passed: dict[str, Any], tokens: int
 ) -> None:
     asked = WholeRequest((Turn("user", "abc"),), ModelOptions(passed=passed))
-    assert asked.asks.input_tokens == 9 + tokens
+    assert asked.demand.input_tokens == 9 + tokens
 
 
 @pytest.mark.parametrize("longest", [0, -10_000_000])
 async def test_an_answer_of_no_length_at_all_says_nothing_of_its_length(longest: int) -> None:
     asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=longest))
-    assert asked.asks == TokenDemand(9)
+    assert asked.demand == TokenDemand(9)
 
 
 async def test_an_answer_longer_than_any_is_counted_as_the_longest_that_there_are() -> None:
     asked = WholeRequest((Turn("user", "abc"),), ModelOptions(max_tokens=2**63 - 1))
-    assert asked.asks == TokenDemand(9, 10_000_000), "a store's counters end there"
+    assert asked.demand == TokenDemand(9, 10_000_000), "a store's counters end there"
 
 
 async def test_no_more_is_reserved_than_the_model_may_answer(

@@ -93,7 +93,7 @@ async def test_however_many_ask_at_once_the_store_is_asked_once_and_the_owner_on
     assert {id(copy) for copy in copies} == {id(copies[0])}
     assert b.responses.network.calls["head"] == 1
     assert a.shared.peers.asked[a.address] == 1
-    assert len(b.followed) == 1
+    assert len(b.replicas) == 1
     assert await b.find(stream.response_id) is copies[0]
     assert b.responses.network.calls["head"] == 1
 
@@ -132,7 +132,7 @@ async def test_what_nobody_knows_is_not_found_and_looked_for_again_when_asked_ag
         with pytest.raises(NotFound):
             await b.find("rsp_nothing")
     assert b.responses.network.calls["head"] == 2
-    assert len(b.followed) == 0
+    assert len(b.replicas) == 0
 
 
 async def test_what_ended_elsewhere_is_found_and_expires_here_as_a_response_of_its_own_would() -> (
@@ -142,7 +142,7 @@ async def test_what_ended_elsewhere_is_found_and_expires_here_as_a_response_of_i
     await a.answer("c")
     copy = await b.find(stream.response_id)
     assert (copy.state, copy.log.text) == (ResponseState.COMPLETED, "abc")
-    assert len(b.followed) == 0
+    assert len(b.replicas) == 0
     b.orchestrator.sweep(b.clock.now + 299.0)
     assert await b.find(stream.response_id) is copy
     b.orchestrator.sweep(b.clock.now + 301.0)
@@ -193,8 +193,8 @@ async def test_whatever_goes_wrong_with_a_copy_its_readers_are_told(
     a.shared.peers.cut(a.address)
     await b.clock.pass_time(3.0)
     assert reader.left_behind
-    assert len(b.followed) == 0
-    assert b.orchestrator.responses.held(stream.response_id) is None
+    assert len(b.replicas) == 0
+    assert b.orchestrator.responses.of_any_session(stream.response_id) is None
     assert "a bug in the store" in caplog.text
     b.responses.network.failures.clear()
     assert await b.find(stream.response_id) is not copy
@@ -208,13 +208,13 @@ async def test_what_nobody_reads_is_followed_no_more_and_found_again_when_somebo
     copy = await b.find(stream.response_id)
     await b.clock.pass_time(9.0, step=0.05)
     b.orchestrator.sweep(b.clock.now)
-    assert len(b.followed) == 1
+    assert len(b.replicas) == 1
     a.source.calls[0].push("b")
     await b.clock.pass_time(1.5)
     b.orchestrator.sweep(b.clock.now)
     await settle()
-    assert (len(b.followed), a.shared.peers.followers) == (0, 0)
-    assert b.orchestrator.responses.held(stream.response_id) is None
+    assert (len(b.replicas), a.shared.peers.followers) == (0, 0)
+    assert b.orchestrator.responses.of_any_session(stream.response_id) is None
     again = await b.find(stream.response_id)
     assert again is not copy
     assert again.log.text == "ab"
@@ -260,13 +260,13 @@ async def test_a_look_that_ends_after_this_task_has_taken_the_response_over_find
     await settle()
     a.cut_off()
     await b.clock.pass_time(12.0, step=0.05)
-    own = b.orchestrator.responses.held(stream.response_id)
+    own = b.orchestrator.responses.of_any_session(stream.response_id)
     assert own is not None
     assert own.via == "owner"
     b.responses.network.release()
     assert await outcome(finding) is own
     assert b.orchestrator.responses.of(CHANNEL) == [own]
-    assert len(b.followed) == 0
+    assert len(b.replicas) == 0
     with pytest.raises(NotFound):
         await b.find(stream.response_id, OTHER)
 
@@ -292,7 +292,7 @@ async def test_a_copy_gives_way_when_this_task_takes_the_response_over_and_does_
     await b.clock.pass_time(3.0)
     b.orchestrator.sweep(b.clock.now)
     await settle()
-    assert len(b.followed) == 0
+    assert len(b.replicas) == 0
     assert await b.find(stream.response_id) is own
     for _ in range(3):
         b.orchestrator.sweep(b.clock.now + 301.0)
@@ -332,16 +332,16 @@ async def test_an_own_answer_that_nobody_reads_is_not_dropped_because_it_was_onc
     # a goes on and b still hears of it, but a's lease is lost.
     a.responses.network.cut = a.sessions.network.cut = True
     await b.clock.pass_time(12.0, step=0.05)
-    own = b.orchestrator.responses.held(stream.response_id)
+    own = b.orchestrator.responses.of_any_session(stream.response_id)
     assert own is not None
     assert own.via == "owner"
     b.orchestrator.sweep(b.clock.now)
     await settle()
-    assert len(b.followed) == 0, "a is not heard any more"
+    assert len(b.replicas) == 0, "a is not heard any more"
     for _ in range(15):
         await b.clock.pass_time(1.0, step=0.05)
         b.orchestrator.sweep(b.clock.now)
-    assert b.orchestrator.responses.held(stream.response_id) is own
+    assert b.orchestrator.responses.of_any_session(stream.response_id) is own
 
 
 # -- cancelled -------------------------------------------------------------------------------------

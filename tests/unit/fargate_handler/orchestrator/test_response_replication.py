@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, OtherTasks
+from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView, Ownership
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.response_replication import Diverged, ResponseReplication
 from evenflow.fargate_handler.runtime.metrics import Metrics
@@ -102,7 +102,7 @@ class Node:
         leases = LeaseView(context, self.store, keeper)
         self.following = ResponseReplication(
             context,
-            OtherTasks(self.store, keeper, leases, self.peer),
+            Ownership(self.store, keeper, leases, self.peer),
             self.stream,
             head,
             pause=lambda: Limits().polled_store_interval_ms / 1000,

@@ -133,9 +133,9 @@ def test_a_long_made_up_id_is_not_repeated_in_full() -> None:
 def test_what_is_held_is_seen_without_asking_whether_it_may_be() -> None:
     responses = responses_within(Limits())
     stream = held(responses, HandTurnedClock(), "rsp_1")
-    assert responses.held("rsp_1") is responses.here("rsp_1", MINE) is stream
-    assert responses.here("rsp_1", OTHER) is None
-    assert responses.held("rsp_2") is responses.here("rsp_2", MINE) is None
+    assert responses.of_any_session("rsp_1") is responses.of_session("rsp_1", MINE) is stream
+    assert responses.of_session("rsp_1", OTHER) is None
+    assert responses.of_any_session("rsp_2") is responses.of_session("rsp_2", MINE) is None
 
 
 def test_a_copy_that_is_dropped_was_never_there_and_another_one_takes_its_place() -> None:

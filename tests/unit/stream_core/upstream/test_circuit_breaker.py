@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from evenflow.stream_core.upstream.circuit_breaker import (
     CircuitBreaker,
     CircuitOpen,
-    Sender,
+    SenderKey,
     UpstreamCall,
 )
 
@@ -23,7 +23,7 @@ def breaker() -> CircuitBreaker:
 
 
 def fail(
-    breaker: CircuitBreaker, times: int = FAILURES, now: float = 0.0, sender: Sender = EVIL
+    breaker: CircuitBreaker, times: int = FAILURES, now: float = 0.0, sender: SenderKey = EVIL
 ) -> None:
     for _ in range(times):
         breaker.call(sender, now).failed(now)
@@ -36,7 +36,7 @@ def fail_for_all(breaker: CircuitBreaker, now: float = 0.0) -> None:
         fail(breaker, 1, now, EVIL)
 
 
-def refused_for(breaker: CircuitBreaker, now: float, sender: Sender = EVIL) -> float:
+def refused_for(breaker: CircuitBreaker, now: float, sender: SenderKey = EVIL) -> float:
     with pytest.raises(CircuitOpen) as refused:
         breaker.call(sender, now)
     assert refused.value.seconds == breaker.refuses_for(sender, now)
@@ -180,7 +180,7 @@ def test_the_addresses_of_a_tenant_close_it_for_that_tenant_alone(breaker: Circu
 
 @pytest.mark.parametrize("others", [(), (HONEST,)])
 def test_it_fails_while_none_is_answered_that_was_called_since(
-    breaker: CircuitBreaker, others: Sequence[Sender]
+    breaker: CircuitBreaker, others: Sequence[SenderKey]
 ) -> None:
     assert not breaker.failing
     fail(breaker)

@@ -76,18 +76,18 @@ async def test_what_sockets_have_not_taken_has_a_limit_and_those_with_the_most_a
     for client, unsent in zip(clients, (100, 500, 200, 0), strict=True):
         client.transport.unsent_bytes = unsent
         client.connection.block()
-    assert gateway.registry.let_go_of_unsent(memory) == 0
+    assert gateway.registry.limit_unsent_bytes(memory) == 0
     assert memory.bytes == gateway.registry.unsent_bytes == 800
     assert [client.transport.close for client in clients] == [None] * 4
     clients[2].transport.unsent_bytes = 300
-    assert gateway.registry.let_go_of_unsent(memory) == 1
+    assert gateway.registry.limit_unsent_bytes(memory) == 1
     assert memory.bytes == 400
     assert [client.transport.close is not None for client in clients] == [False, True, False, False]
     code, reason = clients[1].transport.close or (None, "")
     assert (code, reason) == (4008, "too slow; connect again")
     clients[0].connection.unblock()
     clients[2].connection.disconnected()
-    gateway.registry.let_go_of_unsent(memory)
+    gateway.registry.limit_unsent_bytes(memory)
     assert memory.bytes == 0
 
 

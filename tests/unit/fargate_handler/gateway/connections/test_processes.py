@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from evenflow.fargate_handler.gateway.connections.processes import (
-    ProcessPlace,
+    ProcessIdentity,
     Siblings,
     joined_pages,
     listening_socket,
@@ -19,7 +19,7 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.protocols.evenflow.peer_log import PeerUnreachable
 from tests.unit.fargate_handler.measured import metrics_of
 
-PLACE = ProcessPlace(number=1, ports=(5000, 5001, 5002))
+PLACE = ProcessIdentity(number=1, ports=(5000, 5001, 5002))
 
 
 def test_the_joined_page_has_each_metric_once_and_the_samples_of_all() -> None:

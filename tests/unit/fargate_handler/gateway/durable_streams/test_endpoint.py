@@ -68,7 +68,7 @@ class Unread:
 
     unsent_bytes = 1_000_000_000
 
-    def let_go(self) -> None:
+    def close_for_memory(self) -> None:
         raise NotImplementedError
 
 

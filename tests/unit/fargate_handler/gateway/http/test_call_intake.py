@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from evenflow.fargate_handler.gateway.connections import callers
+from evenflow.fargate_handler.gateway.connections import rate_keys
 from evenflow.fargate_handler.gateway.http.call_intake import CallIntake
 from evenflow.stream_core.auth.allowed_hosts import AllowedHosts
 from evenflow.stream_core.auth.allowed_origins import AllowedOrigins
@@ -35,7 +35,7 @@ _SLOW = Limits(calls_per_second=1, calls_per_sender_per_second=1)
 
 @pytest.fixture(autouse=True)
 def _refuse_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callers, "_REJECTION_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(rate_keys, "_REJECTION_DELAY_SECONDS", 0.0)
 
 
 def _path(route: Route) -> str:
@@ -72,7 +72,7 @@ async def test_a_stranger_s_calls_of_every_route_have_a_rate(route: Route) -> No
     calls = Calls(gateway.context, CHANNEL)
     called = (calls, route.method, _path(route), _NO_TOKEN)
     assert await _code(*called, _STRANGER) != "rate_limited"
-    gateway.context.calls.add(callers.anonymous_caller(_STRANGER), 4, gateway.clock.now)
+    gateway.context.calls.add(rate_keys.anonymous_rate_keys(_STRANGER), 4, gateway.clock.now)
     assert await _code(*called, _STRANGER) == "rate_limited"
     assert await _code(*called, _OTHER) != "rate_limited"
 
@@ -102,7 +102,7 @@ async def test_so_have_calls_that_no_endpoint_answers(
     calls, sent = Calls(context, CHANNEL), {"Host": "127.0.0.1", **headers}
     calls._headers = {}
     assert (await calls.call(method, path, sent, remote=_STRANGER)).status == status
-    context.calls.add(callers.anonymous_caller(_STRANGER), 4, gateway.clock.now)
+    context.calls.add(rate_keys.anonymous_rate_keys(_STRANGER), 4, gateway.clock.now)
     assert (await calls.call(method, path, sent, remote=_STRANGER)).status == 429
 
 
@@ -138,7 +138,7 @@ async def test_a_session_s_calls_count_for_its_tenant_at_its_address(
     context = replace(
         Gateway().context, tenants=Tenants(given_keys={"acme": "a-key-of-acme"} if has_keys else {})
     )
-    assert callers.token_caller(claims, address, context) == RateKeys(channel, sender)
+    assert rate_keys.token_rate_keys(claims, address, context) == RateKeys(channel, sender)
 
 
 async def test_another_session_does_not_wait() -> None:

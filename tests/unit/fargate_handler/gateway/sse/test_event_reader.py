@@ -122,7 +122,7 @@ async def test_one_is_let_go_when_the_node_needs_its_memory_and_is_told_where_it
     here = Reading()
     here.pass_seconds(1, token="a")
     here.block()
-    here.reader.let_go()
+    here.reader.close_for_memory()
     await here.reader.woken()
     assert isinstance(here.reader.error, TooSlow)
     assert f"resume {here.stream.response_id} after 0" in here.reader.error.message
@@ -238,7 +238,7 @@ async def test_one_that_left_is_forgotten_by_clock_and_node() -> None:
     here.block()
     here.pass_seconds(1, token="b")
     assert here.gateway.registry.slow
-    here.reader.leave()
+    here.reader.detach()
     assert (here.gateway.registry.slow, len(here.stream.readers)) == (set(), 0)
     here.socket.blocked = False
     here.pass_seconds(5)

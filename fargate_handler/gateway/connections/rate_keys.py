@@ -1,4 +1,4 @@
-"""Identifies the callers whose calls are counted together, and delays calls that come too fast."""
+"""The rate keys of callers, whose calls are counted together, and the throttling of calls."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from evenflow.stream_core.base.client_address import is_of_this_machine
 from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.bounds.call_rates import RateKeys, cost_of_answer
 
-CALLER = web.RequestKey("caller", RateKeys)
-"""The caller of a request, once the intake has identified it."""
+RATE_KEYS = web.RequestKey("rate_keys", RateKeys)
+"""The rate keys of a request, once the intake has identified its caller."""
 # A client that ignores a rejection would repeat its call at once.
 _REJECTION_DELAY_SECONDS = 1.0
 
 
-def anonymous_caller(address: str) -> RateKeys:
-    """The rates of a caller that has shown no credential, by its address.
+def anonymous_rate_keys(address: str) -> RateKeys:
+    """The rate keys of a caller without a credential, by its address.
 
     An address of this machine is not counted: all clients of a local proxy that sends no
     `X-Forwarded-For` share it.
@@ -29,29 +29,29 @@ def anonymous_caller(address: str) -> RateKeys:
     return RateKeys(account=None if is_of_this_machine(address) else address)
 
 
-def token_caller(claims: SessionClaims, address: str, context: ClientContext) -> RateKeys:
-    """The rates of a caller with a session's token, a share or a ticket, over every protocol.
+def token_rate_keys(claims: SessionClaims, address: str, context: ClientContext) -> RateKeys:
+    """The rate keys of a caller with a session's token, a share or a ticket, over every protocol.
 
-    Many may have a share or a ticket: they are told apart by user and address. The calls of a
+    Many may have a share or a ticket: their keys differ by user and address. The calls of a
     tenant's sessions from one address count together, too.
     """
     session: Hashable = claims.channel
     if claims.only_for is not None or Right.WRITE not in claims.may:
         session = (claims.channel, claims.only_for, claims.user, address)
-    account = anonymous_caller(address).account
+    account = anonymous_rate_keys(address).account
     if account is not None and not context.tenants.open_to_all:
         account = claims.channel.tenant, address
     return RateKeys(session, account)
 
 
-async def pace(context: ClientContext, caller: RateKeys, cost: float) -> None:
+async def throttle(context: ClientContext, rate_keys: RateKeys, cost: float) -> None:
     """Charge a call, and wait until the caller's earlier calls are paid off.
 
     Raises:
         RateLimited: it would have to wait too long.
     """
     try:
-        wait = context.calls.charge(caller, cost, context.monotonic())
+        wait = context.calls.charge(rate_keys, cost, context.monotonic())
     except RateLimited:
         await asyncio.sleep(_REJECTION_DELAY_SECONDS)
         raise
@@ -61,6 +61,6 @@ async def pace(context: ClientContext, caller: RateKeys, cost: float) -> None:
 
 def charge_answer(request: web.Request, context: ClientContext, size: int) -> None:
     """Charge an answer of `size` bytes to the caller of a request."""
-    caller = request.get(CALLER)
-    if caller is not None:
-        context.calls.add(caller, cost_of_answer(size), context.monotonic())
+    rate_keys = request.get(RATE_KEYS)
+    if rate_keys is not None:
+        context.calls.add(rate_keys, cost_of_answer(size), context.monotonic())

@@ -29,13 +29,13 @@ class LiveReader(ABC):
     """
 
     __slots__ = (
+        "_can_send",
         "_context",
         "_counted",
         "_cursor",
         "_entries",
         "_figures",
         "_flow",
-        "_flows",
         "_log",
         "_lost",
         "_measures",
@@ -64,7 +64,7 @@ class LiveReader(ABC):
             stream, protocol, transport, cursor.next_index, context.monotonic()
         )
         # Whether `deliver` may take its fast path: nothing is missing, and the socket takes more.
-        self._flows = False
+        self._can_send = False
         self._lost = False
         # The deltas that were counted as due. Those before the reader was attached never were.
         self._counted = stream.log.next_index
@@ -81,7 +81,7 @@ class LiveReader(ABC):
         """Whether it neither lags nor pauses."""
         return self._flow.state is FlowState.CURRENT
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Stop reading this response."""
         stream, next_index = self.stream, self._cursor.next_index
         self._measures.delivered.value += next_index - self._cursor.began_at
@@ -103,7 +103,7 @@ class LiveReader(ABC):
         elif event is FlowEvent.EXCEED:
             self._exceeded()
         if event is not None:
-            self._tell_lag(lag)
+            self._send_lag_notice(lag)
             self._log_lag(lag)
         return event
 
@@ -115,7 +115,7 @@ class LiveReader(ABC):
     @property
     @abstractmethod
     def user(self) -> str | None:
-        """The user who reads. None: another node copies."""
+        """The user who reads. None: another node reads for a replica."""
 
     @property
     @abstractmethod
@@ -128,7 +128,7 @@ class LiveReader(ABC):
 
     @abstractmethod
     def queued(self, place: QueuePlace) -> None:
-        """Send the client the response's place in the queue, if its protocol can."""
+        """Send the client the response's position in the queue, if its protocol can."""
 
     def announce_start(self) -> None:
         """Send the start event again, if its protocol has one."""
@@ -136,7 +136,7 @@ class LiveReader(ABC):
 
     @abstractmethod
     def lost(self) -> None:
-        """This copy of the response has ended: find another one."""
+        """Find another replica of the response: this one has ended."""
 
     @property
     @abstractmethod
@@ -168,12 +168,12 @@ class LiveReader(ABC):
         )
 
     @property
-    def _waits(self) -> bool:
+    def _lacks_entries(self) -> bool:
         """Whether the client lacks entries of the log."""
         return self._cursor.next_index < len(self._entries)
 
     @abstractmethod
-    def _give_all(self) -> None:
+    def _send_all(self) -> None:
         """Send as much as the socket takes, and at least one frame."""
 
     @abstractmethod
@@ -185,16 +185,16 @@ class LiveReader(ABC):
         """Have `look` called once a second."""
 
     @abstractmethod
-    def _tell_lag(self, lag: Lag) -> None:
+    def _send_lag_notice(self, lag: Lag) -> None:
         """Send the client a lag notice, if its protocol has one."""
 
-    def _give_joined(self) -> None:
+    def _send_joined(self) -> None:
         """Send several entries of one interval together."""
         index = max(self._cursor.next_index, self._counted)
-        self._give_all()
+        self._send_all()
         self._measures.due.whole += max(0, self._cursor.next_index - index)
 
-    def _give_late(self) -> None:
+    def _send_late(self) -> None:
         """Send what the socket takes, after its interval, and count what was due."""
         head = len(self._entries)
         new = max(0, head - max(self._counted, self._cursor.next_index))
@@ -203,19 +203,19 @@ class LiveReader(ABC):
         if self._blocked:
             self._measures.due.part += new
         else:
-            self._give_all()
+            self._send_all()
 
-    def _settle(self, now: float) -> None:
-        """Update the state: whether the client has everything by now."""
-        if self._waits:
+    def _update_flow(self, now: float) -> None:
+        """Update the flow's state: whether the client has everything by now."""
+        if self._lacks_entries:
             self._fell_behind(now)
             return
         self._flow.caught_up()
-        self._flows = not self._blocked
+        self._can_send = not self._blocked
         if self._log.closed:
             self._finish()
 
     def _fell_behind(self, now: float) -> None:
-        self._steady = self._flows = False
+        self._steady = self._can_send = False
         self._flow.fell_behind(now, self._log.text_bytes)
         self._watch()

@@ -121,7 +121,7 @@ class CallIds:
         return unique_id
 
 
-class CountedCalls:
+class ToolCallNumbers:
     """The calls of one choice, by the indexes and ids of the model's server.
 
     A model counts the calls of its answer from 0. An agent calls a model again after each result,

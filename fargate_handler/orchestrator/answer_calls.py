@@ -1,4 +1,4 @@
-"""Calls the model for one answer: what is asked, where its tokens go, and how a call ends."""
+"""Calls the model for one answer: the requests, the sinks of the tokens, and the outcomes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from math import inf
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered
 from evenflow.fargate_handler.orchestrator.attempt import (
-    ClientCalls,
     CountingSink,
     FirstTokenSink,
     ModelWatch,
     ReplacingSink,
     SpokenRefusals,
-    tell,
+    ToolCallNumbering,
+    report_outcome,
     upstream_unavailable,
 )
-from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, caller_of
+from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, caller_info
 from evenflow.fargate_handler.orchestrator.model_context import (
     is_too_long,
     prompt_tokens,
@@ -43,28 +43,28 @@ from evenflow.stream_core.delivery.response_stream import ResponseFull, Response
 from evenflow.stream_core.log.entries import NotAPart
 from evenflow.stream_core.session.token_estimate import estimated_tokens
 from evenflow.stream_core.session.tool_steps import ToolSteps, tool_steps
-from evenflow.stream_core.upstream.circuit_breaker import CircuitOpen, Sender, UpstreamCall
+from evenflow.stream_core.upstream.circuit_breaker import CircuitOpen, SenderKey, UpstreamCall
 from evenflow.stream_core.upstream.rejection_backoff import RejectedCall
 
 _logger = logging.getLogger(__name__)
 
 _MOST_SHORTENINGS = 4
-# Rejections of one question after which it backs off by itself, so that it is not sent in vain.
+# Rejections of one message after which it backs off by itself, so that it is not sent in vain.
 _THROTTLES_WITHOUT_BACKOFF = 3
 _FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.05, 0.5
 
 
-class ModelCalls:
+class AnswerCalls:
     """The calls for one response, one after the other.
 
     Args:
         stream: takes the tokens.
         kind: the kind of the message.
-        asked: the request to the model.
-        continues: whether the source can continue what was delivered, when it is asked this.
-        filters: stand before the response's log. None: there are none.
+        request: the request to the model.
+        continues: whether the source can continue the delivered answer of a request.
+        filters: filter what goes into the response's log. None: there are none.
         on_failure: called with the error of each call that failed.
-        sender: who sent the question.
+        sender: the sender of the message, as the circuit breaker knows it.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class ModelCalls:
         *,
         stream: ResponseStream,
         kind: MessageKind,
-        asked: WholeRequest,
+        request: WholeRequest,
         upstream: Upstream,
         limits: Limits,
         continues: Callable[[WholeRequest], bool],
         monotonic: Callable[[], float],
         filters: ContentFilters | None,
         on_failure: Callable[[EvenflowError], None],
-        sender: Sender,
+        sender: SenderKey,
     ) -> None:
         self._stream = stream
         self._kind = kind
-        self._asked = asked
+        self._request = request
         self._upstream = upstream
         self._limits = limits
         self._continues = continues
@@ -92,7 +92,7 @@ class ModelCalls:
         self._on_failure = on_failure
         self._sender = sender
         self._throttles = 0
-        self.held_until = -inf
+        self.not_before = -inf
         """The time before which its model's server accepts no call for it, in seconds."""
         self._running: asyncio.Task[ModelFinish] | None = None
         self._call: UpstreamCall | None = None
@@ -100,7 +100,7 @@ class ModelCalls:
         self._watch = ModelWatch(stream, limits, monotonic())
         self._steps = tool_steps(())
         # A response that was taken over has a beginning.
-        self._prefix = stream.log.text if continues(asked) else ""
+        self._prefix = stream.log.text if continues(request) else ""
         self._tokens_before = 0
         self._began_at = 0.0
         # How often a request that is too long may still be shortened.
@@ -109,16 +109,16 @@ class ModelCalls:
     @property
     def has_client_tools(self) -> bool:
         """Whether the client runs the tools, and their results continue the same answer."""
-        return bool(self._asked.options.tools) and not self._kind.brings_conversation
+        return bool(self._request.options.tools) and not self._kind.brings_conversation
 
     @property
     def gave_tokens(self) -> bool:
-        """Whether the last call gave any."""
+        """Whether the last call gave any tokens."""
         return self._stream.tokens > self._tokens_before
 
     @property
     def delivered(self) -> bool:
-        """Whether anything stands of what the model gave: text, or reasoning alone."""
+        """Whether any of the model's output is delivered and not withdrawn: text, or reasoning."""
         return bool(self._stream.log.read(0).contents)
 
     @property
@@ -127,7 +127,7 @@ class ModelCalls:
         return self.is_late_at(self._monotonic())
 
     def is_late_at(self, moment: float) -> bool:
-        """Whether that deadline has passed then."""
+        """Whether that deadline has passed at `moment`, in seconds."""
         return self._watch.is_over(moment)
 
     @property
@@ -136,11 +136,11 @@ class ModelCalls:
         return self._watch.due
 
     def start(self) -> None:
-        """The time of the whole response begins."""
+        """Start the deadline of the whole response."""
         self._watch = ModelWatch(self._stream, self._limits, self._monotonic())
 
     def look(self, now: float) -> None:
-        """End the call that runs if it is late, and note if it answers."""
+        """End the running call if it is late, and record whether it answers."""
         if self._call is not None and self.gave_tokens:
             self._call.answers()
         if self._running is not None and self._overdue is None:
@@ -148,10 +148,10 @@ class ModelCalls:
             if self._overdue is not None:
                 self._running.cancel()
 
-    def goes_on(self) -> None:
-        """The next call goes on behind what was delivered, where it can, or begins anew."""
+    def prepare_next_call(self) -> None:
+        """Prepare the next call: it continues what was delivered if it can, or begins anew."""
         # If a continued attempt gave nothing, another one would hardly get further.
-        can = self.gave_tokens and self._continues(self._asked)
+        can = self.gave_tokens and self._continues(self._request)
         self._prefix = self._stream.log.text if can else ""
 
     def shorten(self, outcome: ModelFinish | EvenflowError) -> int:
@@ -167,19 +167,20 @@ class ModelCalls:
             self._upstream.context.tokens = stated
         if self._kind.brings_conversation or self.delivered or not self._shortenings:
             return 0
-        turns = self._asked.turns
+        turns = self._request.turns
         most = (size := estimated_tokens(turns)) // 2
         if stated is not None and self._shortenings == _MOST_SHORTENINGS:
-            room = prompt_tokens(stated, self._asked.options.longest)
+            room = prompt_tokens(stated, self._request.options.longest)
             most = room if room < size else most
         turns, left_out = without_oldest(turns, most)
         self._shortenings -= 1
-        self._asked = replace(self._asked, turns=turns)
+        self._request = replace(self._request, turns=turns)
         return left_out
 
     def input_tokens(self, steps: ToolSteps) -> int:
         """The estimated input tokens of the next call, with the results of these steps."""
-        return replace(self._asked, turns=(*self._asked.turns, *steps.turns)).asks.input_tokens
+        turns = (*self._request.turns, *steps.turns)
+        return replace(self._request, turns=turns).demand.input_tokens
 
     def begin_step(self, steps: ToolSteps) -> None:
         """Continue after these steps: they are kept, and the model receives their results."""
@@ -187,30 +188,30 @@ class ModelCalls:
         self._stream.keep_step(steps.last_index)
 
     def forget(self) -> None:
-        """Let go of the request, which may have megabytes. No call follows."""
-        self._asked = WholeRequest(())
+        """Release the request, which may have megabytes. No call follows."""
+        self._request = WholeRequest(())
 
     async def call(
         self, is_over: Callable[[], bool], on_begin: Callable[[], None]
     ) -> ModelFinish | EvenflowError:
-        """Call the model, unless it fails too often for this sender. Returns how the call ended.
+        """Call the model, unless it fails too often for this sender. Returns the outcome.
 
         Args:
-            is_over: whether the response has ended, or another task goes on with it.
+            is_over: whether the response has ended, or another node continues it.
             on_begin: called when the call has begun. From now on it may be late.
         """
         upstream = self._upstream
         try:
             call = self._call = upstream.breaker.call(self._sender, self._monotonic())
-        except CircuitOpen as refused:
+        except CircuitOpen as rejection:
             return upstream_unavailable(
-                refused.seconds, "what was delivered was kept, ask again then"
+                rejection.seconds, "what was delivered was kept, ask again then"
             )
         try:
             outcome = await self._outcome(is_over, on_begin)
             # After a cancel it is the source's answer to that. A deadline is the request's.
             if not is_over() and (isinstance(outcome, ModelFinish) or not self.is_late):
-                tell(call, outcome, self._monotonic(), gave_tokens=self.gave_tokens)
+                report_outcome(call, outcome, self._monotonic(), gave_tokens=self.gave_tokens)
             if isinstance(outcome, ModelFinish):
                 upstream.limiter.backoff.accepted(self._began_at)
             elif not (is_over() or (self.is_late and self.delivered)):
@@ -224,7 +225,7 @@ class ModelCalls:
     async def _outcome(
         self, is_over: Callable[[], bool], on_begin: Callable[[], None]
     ) -> ModelFinish | EvenflowError:
-        """Returns how the call ended."""
+        """The outcome of a call, with its error as a value."""
         try:
             return await self._try(is_over, on_begin)
         except ResponseFull:
@@ -250,7 +251,7 @@ class ModelCalls:
             )
 
     @property
-    def _question(self) -> RejectedCall:
+    def _rejected_call(self) -> RejectedCall:
         stream = self._stream
         # The id of a program's whole request is the same each time that it is sent.
         whole = self._kind.brings_conversation and self._kind.read_by_program
@@ -263,11 +264,12 @@ class ModelCalls:
             after = error.retry_after_ms
             seconds = None if after is None else after / 1000
             now = self._monotonic()
-            pause = self._upstream.limiter.rejected(now, self._began_at, seconds, self._question)
+            limiter = self._upstream.limiter
+            pause = limiter.rejected(now, self._began_at, seconds, self._rejected_call)
             self._throttles += 1
             doublings = self._throttles - _THROTTLES_WITHOUT_BACKOFF
             backoff = _FIRST_BACKOFF_SECONDS * 2**doublings if doublings > 0 else 0.0
-            self.held_until = now + max(pause, min(_LONGEST_BACKOFF_SECONDS, backoff))
+            self.not_before = now + max(pause, min(_LONGEST_BACKOFF_SECONDS, backoff))
 
     async def _try(self, is_over: Callable[[], bool], on_begin: Callable[[], None]) -> ModelFinish:
         stream = self._stream
@@ -296,15 +298,15 @@ class ModelCalls:
         return finish
 
     async def _generate(self, *, replaces: bool) -> ModelFinish:
-        """Let the source generate, through all that stands before the log.
+        """Have the source generate, through all sinks before the log.
 
         Args:
-            replaces: whether its tokens take the place of what was delivered before.
+            replaces: whether its tokens replace what was delivered before.
         """
         stream = self._stream
         sink: TokenSink = ReplacingSink(stream) if replaces else stream
         if stream.observer is not None and stream.epoch > 1:
-            # Its first delta came at another task, so the response doesn't tell.
+            # Its first delta came on another node, so the response does not report it.
             sink = FirstTokenSink(sink, stream.observer.first_token)
         filtered = None
         if self._filters is not None:
@@ -314,37 +316,37 @@ class ModelCalls:
         if replaces:
             sink = FirstTokenSink(sink, stream.discount_attempt)
         if self.has_client_tools:
-            sink = ClientCalls(sink, stream, self._steps)
+            sink = ToolCallNumbering(sink, stream, self._steps)
         spoken = None if self._kind.brings_conversation else SpokenRefusals(sink)
-        generating = self._upstream.source.generate(self._request(), spoken or sink)
+        generating = self._upstream.source.generate(self._model_request(), spoken or sink)
         if filtered is not None:
             generating = filtered.finish_of(generating)
         finish = await generating
         return finish if spoken is None else spoken.finish(finish)
 
-    def _request(self) -> ModelRequest:
-        stream, asked, observer = self._stream, self._asked, self._stream.observer
-        backoff, steps, options = self._upstream.limiter.backoff, self._steps, asked.options
+    def _model_request(self) -> ModelRequest:
+        stream, request, observer = self._stream, self._request, self._stream.observer
+        backoff, steps, options = self._upstream.limiter.backoff, self._steps, request.options
         if steps.turns:
-            # With a required choice the model would call tools for ever.
+            # With a required choice the model would call tools forever.
             options = replace(options, tool_choice=None)
         return ModelRequest(
             stream.channel.agent,
-            (*asked.turns, *steps.turns),
+            (*request.turns, *steps.turns),
             stream.attempt,
             self._prefix,
-            self._call_name,
+            self._idempotency_key,
             options,
-            model=asked.model,
-            caller=caller_of(self._kind, stream.channel, stream.message_id, asked),
-            traceparent=asked.traceparent if observer is None else observer.traceparent,
+            model=request.model,
+            caller=caller_info(self._kind, stream.channel, stream.message_id, request),
+            traceparent=request.traceparent if observer is None else observer.traceparent,
             # Only chat completions have the model's names of parameters.
-            translated=bool(asked.echo) or not self._kind.read_by_program,
+            translated=bool(request.echo) or not self._kind.read_by_program,
             on_quota_used=lambda seconds: backoff.pause(self._monotonic(), seconds),
         )
 
     @property
-    def _call_name(self) -> str:
+    def _idempotency_key(self) -> str:
         """The idempotency key of the call: a repeated call has the same one."""
         stream, step = self._stream, len(self._steps.turns)
         name = f"{stream.response_id}:{stream.epoch}:{stream.attempt}"
