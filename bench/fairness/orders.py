@@ -42,7 +42,7 @@ class RoundRobin(Generic[T]):
             raise QueueFull
         self._lines.setdefault(self.name_of(line), deque()).append(item)
 
-    def pass_by(self, line: Line) -> None:
+    def record_immediate_turn(self, line: Line) -> None:
         """A turn of one that needs not wait counts for nothing."""
 
     def take(

@@ -60,7 +60,7 @@ class ReplacingSink:
 
     def alive(self) -> None:
         """Note a sign of life without a token."""
-        self._stream.alive()
+        self._stream.record_sign_of_life()
 
     def _begin(self) -> None:
         if not self._begun:

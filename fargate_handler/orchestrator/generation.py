@@ -144,7 +144,7 @@ class Generation:
             monotonic=monotonic,
         )
         self._turn: asyncio.Future[None] | None = None
-        stream.readers.call_when_unread(self._look_again)
+        stream.readers.set_on_unread(self._look_again)
         self._look_later()
 
     @property
@@ -229,7 +229,7 @@ class Generation:
         # The clock keeps this object until its next look, seconds later: without its request, which
         # may have megabytes.
         self._calls.forget()
-        self.stream.readers.call_when_unread(None)
+        self.stream.readers.set_on_unread(None)
         self._on_end(self)
         if self.stream.observer is not None:
             self.stream.observer.generated()
@@ -280,7 +280,7 @@ class Generation:
         while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
             await asyncio.sleep(_LEASE_LOOK_SECONDS)
         if not isinstance(outcome, ModelFinish):
-            self.stream.settle()
+            self.stream.flush()
             if self._calls.is_late and self._calls.delivered:
                 return ModelFinish("length", None)
         return outcome

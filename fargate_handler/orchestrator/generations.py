@@ -138,7 +138,7 @@ class Generations:
         self.charges.asks(generation.line.tenant)
         nobody_waits = not len(self._queue)
         if nobody_waits and not self._places.full and self._admission()(generation):
-            self._queue.pass_by(generation.line)
+            self._queue.record_immediate_turn(generation.line)
             self._start(generation)
         else:
             self._wait(generation)
@@ -203,7 +203,7 @@ class Generations:
         """Leave all generations to other tasks, also those that are added later."""
         self._handed_over = True
         for generation in tuple(self):
-            generation.stream.settle()
+            generation.stream.flush()
             generation.abandon()
 
     async def aclose(self) -> None:
@@ -270,7 +270,7 @@ class Generations:
         self._starts.note(self._monotonic(), waited=from_queue)
         stream.leave_queue()
         self.charges.starts(generation)
-        stream.delivery.call_on_first_delta(partial(self._first_token, generation))
+        stream.delivery.set_on_first_delta(partial(self._first_token, generation))
         if generation.line.service_class is ServiceClass.BATCH:
             self._batch[stream.response_id] = generation
             if self._queue.waits(ServiceClass.INTERACTIVE):
@@ -283,7 +283,7 @@ class Generations:
             generation.line.service_class, waited * 1000
         )
         generation.start(self._background)
-        stream.backpressure.call_on_pause(partial(self._paused, generation))
+        stream.backpressure.set_on_pause(partial(self._paused, generation))
 
     def _first_token(self, generation: Generation) -> None:
         self.charges.first_token(generation)

@@ -187,11 +187,11 @@ class NodeExchange:
         }
         last = [*self._activity.values()][-_MOST_TENANTS:]
         activity = {row.tenant: row.counts for row, _ in last if row.counts}
-        if not self._tenants.several:
+        if not self._tenants.has_several:
             return NodeReport(node=self._node, activity=activity)
         return NodeReport(
             node=self._node,
-            requests=self._charges.recent.here(now),
+            requests=self._charges.recent.requests_here(now),
             calls=self._calls(),
             activity=activity,
         )
@@ -234,7 +234,7 @@ class NodeExchange:
         entries = sum(_ENTRIES_OF_A_REPORT + len(it.activity) for it in others)
         self._least_interval = len(others) * entries / _ENTRIES_A_SECOND
         # With one tenant the calls are not reported, and each node learns its limit by itself.
-        by_name = self._upstreams.by_name if self._tenants.several else {}
+        by_name = self._upstreams.by_name if self._tenants.has_several else {}
         for name, upstream in by_name.items():
             called_before = now - self._called_since.get(name, now) >= _EACH_SECONDS
             upstream.limiter.learn(

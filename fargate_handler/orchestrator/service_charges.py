@@ -68,7 +68,7 @@ class ServiceCharges:
     @property
     def shared(self) -> bool:
         """Whether there is more than one tenant."""
-        return self._tenants.several
+        return self._tenants.has_several
 
     def others_than(self, tenant: str) -> bool:
         """Whether answers of another tenant run."""
@@ -76,7 +76,7 @@ class ServiceCharges:
 
     def asks(self, tenant: str) -> None:
         """A message of the tenant comes."""
-        self.recent.asks(tenant, self._monotonic())
+        self.recent.record_request(tenant, self._monotonic())
 
     def admission(self, waiting: Collection[str], urgency_of: Callable[[str], int]) -> Admission:
         """Who may begin now.
@@ -94,11 +94,11 @@ class ServiceCharges:
 
         return Admission(
             now,
-            self.recent.several(now),
+            self.recent.has_several(now),
             self._most_prefills,
             waiting,
             urgency,
-            lambda: self.recent.expected_back(waiting, now),
+            lambda: self.recent.expected_idle_tenants(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
             lambda generation: generation.meter.whole(
                 self._usual.of(generation.line.tenant).tokens
@@ -183,8 +183,8 @@ class ServiceCharges:
         if service:
             self.counters.charge(tenant, service)
         to_come = self._usual.to_come(tenant, stream.tokens) if goes_on else 0.0
-        if expected := generation.meter.expects(to_come):
-            self.counters.expect(tenant, expected)
+        if expected := generation.meter.update_expected(to_come):
+            self.counters.add_expected(tenant, expected)
 
     def ended(self, generation: Generation) -> None:
         """Charge the rest of an answer that has ended, or goes on elsewhere."""

@@ -216,7 +216,7 @@ class TenantUsage:
         self._reservations[stream.response_id] = growing
         if growing.expected.output_tokens is None:
             grow = partial(self._grow, store, stream)
-            stream.allowance.call_when_low(lambda: self._background.run(grow()))
+            stream.allowance.set_on_low(lambda: self._background.run(grow()))
             self._allow(stream, growing)
         elif growing.bounds:
             # Its server may ignore the length.
@@ -317,7 +317,7 @@ class TenantUsage:
             StoreUnavailable: the store can't be reached.
         """
         await self.settle_record(usage_record(stream, ended_at, self.prices))
-        stream.allowance.call_when_low(None)
+        stream.allowance.set_on_low(None)
         self._reservations.pop(stream.response_id, None)
         self._warn_of_excess(stream)
 

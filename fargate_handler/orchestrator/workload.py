@@ -211,7 +211,7 @@ class Workload:
     def _divide_deliveries(self) -> None:
         """Find out which tenants are over their share of the deliveries."""
         intervals, tenants = self._intervals, self._tenants
-        if not intervals.several:
+        if not intervals.has_several_tenants:
             return
         readers = self.responses.readers()
         over = frozenset[str]()

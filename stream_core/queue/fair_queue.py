@@ -112,7 +112,7 @@ class FairQueue(Generic[T]):
         if self._size >= self._depth:
             raise QueueFull
         if line.tenant not in self._waiting:
-            self._counters.comes(line.tenant, self._waiting)
+            self._counters.record_arrival(line.tenant, self._waiting)
         self._size += 1
         self._waiting[line.tenant] += 1
         tenants = self._classes[line.service_class].tenants
@@ -124,11 +124,11 @@ class FairQueue(Generic[T]):
         arrival = None if wanted_by is None else (wanted_by, next(self._arrivals))
         addresses[line.address].put(line.session, Waiting(item, kind), arrival)
 
-    def pass_by(self, line: Line) -> None:
+    def record_immediate_turn(self, line: Line) -> None:
         """Record a start that did not queue."""
         if line.tenant not in self._waiting:
-            self._counters.comes(line.tenant, self._waiting)
-        self._counters.takes_turn(line.tenant)
+            self._counters.record_arrival(line.tenant, self._waiting)
+        self._counters.record_turn(line.tenant)
 
     def take(
         self,
@@ -203,7 +203,7 @@ class FairQueue(Generic[T]):
                 if (taken := of_address.take(admits)) is not None:
                     self._classes[service_class].moves_back(tenant, address)
                     self._left(service_class, tenant, address)
-                    self._counters.takes_turn(tenant)
+                    self._counters.record_turn(tenant)
                     return taken
         return None
 

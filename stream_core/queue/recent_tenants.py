@@ -47,7 +47,7 @@ class RecentTenants:
         self._here: dict[str, _Requests] = {}
         self._on_other_nodes: dict[str, _Requests] = {}
 
-    def asks(self, tenant: str, now: float) -> None:
+    def record_request(self, tenant: str, now: float) -> None:
         """Record a request to this node."""
         last = self._here.pop(tenant, None)
         if last is None:
@@ -68,12 +68,12 @@ class RecentTenants:
                 self._here[tenant] = self._here.pop(tenant).again(now, times)
         _forget(self._on_other_nodes, now)
 
-    def here(self, now: float) -> dict[str, int]:
+    def requests_here(self, now: float) -> dict[str, int]:
         """The last ten tenants that are expected back, and how many requests this node has had."""
         last = islice(_expected(self._here, now), _MOST_REPORTED)
         return {tenant: self._here[tenant].requests for tenant in last}
 
-    def several(self, now: float) -> bool:
+    def has_several(self, now: float) -> bool:
         """Whether more than one tenant is expected back."""
         last = {
             *islice(_expected(self._here, now), 2),
@@ -81,7 +81,7 @@ class RecentTenants:
         }
         return len(last) > 1
 
-    def expected_back(self, waiting: Container[str], now: float) -> list[str]:
+    def expected_idle_tenants(self, waiting: Container[str], now: float) -> list[str]:
         """Tenants that are expected back and wait for nothing now: two of this node at most, and
         two of others.
         """

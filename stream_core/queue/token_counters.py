@@ -46,7 +46,7 @@ class AnswerMeter:
         """The service of the whole answer, if it has this number of tokens."""
         return _INPUT_COST * self.input_tokens + _OUTPUT_COST * output_tokens
 
-    def expects(self, output_tokens: float) -> float:
+    def update_expected(self, output_tokens: float) -> float:
         """By how much more service is still expected than at the last call. It may be less.
 
         Args:
@@ -105,7 +105,7 @@ class TokenCounters:
         """The expected service of a tenant's running answers."""
         return self._expected.get(tenant, 0.0)
 
-    def expect(self, tenant: str, service: float) -> None:
+    def add_expected(self, tenant: str, service: float) -> None:
         """Count the expected service of a tenant's running answers.
 
         Otherwise a tenant with long answers would get every free call until their tokens are
@@ -119,7 +119,7 @@ class TokenCounters:
         """Count service on other nodes."""
         self._counters[tenant] = self._counter(tenant) + service / self._weight_of(tenant)
 
-    def comes(self, tenant: str, waiting: Collection[str]) -> None:
+    def record_arrival(self, tenant: str, waiting: Collection[str]) -> None:
         """Record that a tenant without queued items has one. Idleness saves little up.
 
         Its counter is lifted to the smallest of those that wait, less what it may have saved up.
@@ -134,7 +134,7 @@ class TokenCounters:
         if len(self._counters) > _MOST_KNOWN:
             self._forget_all_but({*waiting, *self._expected, tenant})
 
-    def takes_turn(self, tenant: str) -> None:
+    def record_turn(self, tenant: str) -> None:
         """Record that a tenant was served."""
         self._last = tenant
 

@@ -119,7 +119,7 @@ class Tenants:
         return self._open_ids
 
     @property
-    def several(self) -> bool:
+    def has_several(self) -> bool:
         """Whether there may be more than one, as far as this process is told."""
         return not self._known or len(self._records.keys() | self._given.keys()) > 1
 

@@ -138,7 +138,7 @@ class AIMDLimit:
         most = self._most(running, answered)
         return running < most or most < running <= self._shrinks_to
 
-    def starts(self, running: int, answered: int = 0) -> None:
+    def record_start(self, running: int, answered: int = 0) -> None:
         """Record that a call starts. The arguments are those of `may_start`."""
         # So while there are too many, one starts for two that end, and their number falls.
         self._shrinks_to = running - 1 if running > self._most(running, answered) else inf

@@ -77,7 +77,7 @@ class _Breaker:
         """Whether it is the same as a new one."""
         return not self._failed and not self.state
 
-    def refuses_for(self, member: str | None, now: float) -> float:
+    def open_for(self, member: str | None, now: float) -> float:
         """For how many seconds the calls of a member are rejected. 0 if one may go out."""
         if self._open_until is None:
             return 0.0
@@ -170,10 +170,10 @@ class CircuitBreaker:
             for breaker in breakers.values()
         )
 
-    def refuses_for(self, sender: Sender, now: float) -> float:
+    def open_for(self, sender: Sender, now: float) -> float:
         """For how many seconds a sender's calls are rejected. 0 if one may go out."""
         seconds = (
-            breaker.refuses_for(member, now)
+            breaker.open_for(member, now)
             for group, member in _groups(sender)
             if (breaker := self._known(group)) is not None
         )
@@ -185,7 +185,7 @@ class CircuitBreaker:
         Raises:
             CircuitOpen: it must not be made.
         """
-        if (seconds := self.refuses_for(sender, now)) > 0:
+        if (seconds := self.open_for(sender, now)) > 0:
             raise CircuitOpen(seconds)
         self._number += 1
         breakers = [(group, self._known(group)) for group, _ in _groups(sender)]

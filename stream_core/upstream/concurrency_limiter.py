@@ -127,7 +127,7 @@ class ConcurrencyLimiter:
         """
         if prompt_tokens is not None:
             others = self.limit.on_other_nodes
-            self.limit.starts(self.running, self.answered)
+            self.limit.record_start(self.running, self.answered)
             self._prefills[call_id] = _Prefill(
                 tenant,
                 prompt_tokens,

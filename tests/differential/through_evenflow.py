@@ -65,7 +65,7 @@ def _generated(pieces: Iterable[bytes], choices: int) -> ResponseStream:
                 break
         finish = body.finish()
     except EvenflowError as error:
-        stream.settle()
+        stream.flush()
         stream.fail(error.to_object())
     else:
         stream.complete(finish.finish_reason, finish.usage)

@@ -28,7 +28,7 @@ from evenflow.stream_core.base.errors import (
     InvalidRequest,
     NotFound,
 )
-from evenflow.stream_core.delivery.paced_cursor import Pace
+from evenflow.stream_core.delivery.credit_cursor import FlowControl
 from evenflow.stream_core.delivery.presence import PresenceListener
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.http.http_contract import internal_error
@@ -213,7 +213,7 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
         client.tell(start_frame(stream, reader.next_index, reader.number, duplicate=duplicate))
     else:
         readers.read(
-            client, stream, ResumePoint(0), Pace(credit=message.credit), duplicate=duplicate
+            client, stream, ResumePoint(0), FlowControl(credit=message.credit), duplicate=duplicate
         )
 
 
@@ -238,7 +238,7 @@ def _resume(client: CommandingClient, message: ResponseResume, now: float) -> No
     if stream is None or point is None:
         _in_background(client, _find_and_resume(client, message, now), message)
     else:
-        _resume_at(client, Resumption(stream, point), now, Pace(credit=message.credit))
+        _resume_at(client, Resumption(stream, point), now, FlowControl(credit=message.credit))
 
 
 async def _resume_later(client: CommandingClient, message: ResponseResume) -> None:
@@ -253,12 +253,14 @@ async def _find_and_resume(
     resumption = await resume(client.context, message.response_id, client.channel, progress)
     if not client.session.over:
         earlier = client.readers.get(resumption.stream.response_id)
-        new_pace = Pace(credit=message.credit)
+        new_pace = FlowControl(credit=message.credit)
         kept_pace = earlier.pace if keeps_pace and earlier is not None else new_pace
         _resume_at(client, resumption, now, kept_pace)
 
 
-def _resume_at(client: CommandingClient, resumption: Resumption, now: float, pace: Pace) -> None:
+def _resume_at(
+    client: CommandingClient, resumption: Resumption, now: float, pace: FlowControl
+) -> None:
     context, readers = client.context, client.readers
     earlier = readers.get(resumption.stream.response_id)
     if earlier is not None:

@@ -14,7 +14,7 @@ from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.bounds.call_rates import RateKeys
 from evenflow.stream_core.delivery.delta_encoder import EntryEncoder
 from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
-from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor
+from evenflow.stream_core.delivery.credit_cursor import CreditCursor, FlowControl
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
@@ -80,10 +80,10 @@ class ClientReader(LiveReader):
         next_index: int,
         encoder: EntryEncoder,
         number: int | None,
-        pace: Pace,
+        pace: FlowControl,
     ) -> None:
         limits = client.context.limits
-        self._paced = PacedCursor(
+        self._paced = CreditCursor(
             stream.log,
             next_index,
             limits.frame_characters,
@@ -154,9 +154,9 @@ class ClientReader(LiveReader):
         self._flows = False
 
     @property
-    def pace(self) -> Pace:
+    def pace(self) -> FlowControl:
         """The client's pause and credit."""
-        return Pace(self._asked_to_pause, self._paced.credit)
+        return FlowControl(self._asked_to_pause, self._paced.credit)
 
     @property
     def epoch(self) -> int:
@@ -177,13 +177,13 @@ class ClientReader(LiveReader):
         self._unacknowledged = (last, now) if index < last else None
         return None if awaited is None else now - awaited[1]
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """This copy of the response has ended: find another one."""
         self._flows = False
         self._lost = True
         self._client.find_again(self)
 
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Send the client the response's place in the queue."""
         self._client.tell(queued_frame(self.stream, place))
 

@@ -201,13 +201,13 @@ class EventReader(LiveReader):
             self._give_joined()
             self._settle(now)
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """This copy has ended: another one has the rest."""
         self._flows = False
         self._lost = True
         self._call.set()
 
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Send the response's place in the queue, once the head was sent."""
         self._send_notice(self._encoder.queued(place))
 

@@ -127,7 +127,7 @@ class LiveReader(ABC):
         """Deliver what is new. Called up to 100,000 times a second."""
 
     @abstractmethod
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Send the client the response's place in the queue, if its protocol can."""
 
     def announce_start(self) -> None:
@@ -135,7 +135,7 @@ class LiveReader(ABC):
         return
 
     @abstractmethod
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """This copy of the response has ended: find another one."""
 
     @property

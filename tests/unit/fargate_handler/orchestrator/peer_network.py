@@ -50,8 +50,8 @@ class _CopyingReader(WakingReader):
         super().__init__(stream, "http")
         self.place = stream.place
 
-    def queued(self, place: QueuePlace) -> None:
-        """See `Reader.queued`."""
+    def on_queued(self, place: QueuePlace) -> None:
+        """See `Reader.on_queued`."""
         self.place = place
         self._news.set()
 

@@ -19,8 +19,8 @@ def test_each_model_has_its_own_breaker() -> None:
     models.of("a").breaker.call(SENDER, 0.0).failed(0.0)
     models.of("b").breaker.call(SENDER, 0.0).succeeded()
     assert models.breakers_open == 1
-    assert models.of("a").breaker.refuses_for(SENDER, 0.0) > 0
-    assert models.of("b").breaker.refuses_for(SENDER, 0.0) == 0
+    assert models.of("a").breaker.open_for(SENDER, 0.0) > 0
+    assert models.of("b").breaker.open_for(SENDER, 0.0) == 0
 
 
 def test_each_model_has_its_own_limit_and_the_lowest_is_published() -> None:

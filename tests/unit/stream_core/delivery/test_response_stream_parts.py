@@ -41,13 +41,13 @@ class Taken:
         if taken:
             self.deliveries.append(taken)
 
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Nothing."""
 
     def announce_start(self) -> None:
         """Nothing."""
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         raise AssertionError
 
     @property

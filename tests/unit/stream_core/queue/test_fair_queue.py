@@ -211,7 +211,7 @@ def test_what_other_tasks_gave_a_tenant_counts() -> None:
 def test_who_comes_while_others_are_answered_without_waiting_has_little_saved_up() -> None:
     counters = TokenCounters(saved_up=lambda _: 100)
     queue: FairQueue[str] = FairQueue(100, counters)
-    queue.pass_by(Line("busy"))
+    queue.record_immediate_turn(Line("busy"))
     counters.charge("busy", 1_000)
     for number in range(2):
         queue.put(Line("late"), f"late {number}")
@@ -224,7 +224,7 @@ def test_what_is_remembered_of_tenants_is_bounded() -> None:
     counters = TokenCounters()
     queue: FairQueue[str] = FairQueue(100, counters)
     for number in range(30_000):
-        queue.pass_by(Line(f"t{number}"))
+        queue.record_immediate_turn(Line(f"t{number}"))
         counters.charge(f"t{number}", 1)
     assert len(counters.served) <= 10_001
 
@@ -233,9 +233,9 @@ def test_who_has_answers_that_run_is_remembered_however_many_others_come() -> No
     counters = TokenCounters()
     queue: FairQueue[str] = FairQueue(100, counters)
     counters.charge("running", 500)
-    counters.expect("running", 100)
+    counters.add_expected("running", 100)
     for number in range(10_001):
-        queue.pass_by(Line(f"t{number}"))
+        queue.record_immediate_turn(Line(f"t{number}"))
     assert counters.of("running") == 600
 
 
@@ -364,7 +364,7 @@ def test_where_nobody_may_begin_each_tenant_is_looked_at_a_few_times() -> None:
     queue: FairQueue[str] = FairQueue(10_000, counters)
     for number in range(1_000):
         queue.put(Line(f"t{number}"), "x")
-        counters.expect(f"t{number}", 1.0)
+        counters.add_expected(f"t{number}", 1.0)
     looks = 0
     assert queue.take(admits=lambda _: False) is None
     assert looks <= 4 * 1_000

@@ -331,7 +331,7 @@ def test_while_more_run_than_there_may_be_one_call_begins_for_two_that_end() -> 
     for _ in range(12):
         if limit.may_start(running):
             assert limit.only_reserved(running), "it is for who was given least"
-            limit.starts(running)
+            limit.record_start(running)
             running, begun = running + 1, begun + 1
             assert not limit.may_start(running)
         running -= 1

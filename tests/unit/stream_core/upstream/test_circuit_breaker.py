@@ -39,13 +39,13 @@ def fail_for_all(breaker: CircuitBreaker, now: float = 0.0) -> None:
 def refused_for(breaker: CircuitBreaker, now: float, sender: Sender = EVIL) -> float:
     with pytest.raises(CircuitOpen) as refused:
         breaker.call(sender, now)
-    assert refused.value.seconds == breaker.refuses_for(sender, now)
+    assert refused.value.seconds == breaker.open_for(sender, now)
     return refused.value.seconds
 
 
 def test_it_opens_after_so_many_failures_in_a_row(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURES - 1)
-    assert breaker.refuses_for(EVIL, 0.0) == 0.0
+    assert breaker.open_for(EVIL, 0.0) == 0.0
     fail(breaker, 1)
     assert refused_for(breaker, 4.0) == 6.0
 
@@ -54,7 +54,7 @@ def test_an_answer_in_between_begins_the_row_again(breaker: CircuitBreaker) -> N
     fail(breaker, FAILURES - 1)
     breaker.call(EVIL, 0.0).succeeded()
     fail(breaker, FAILURES - 1)
-    assert breaker.refuses_for(EVIL, 0.0) == 0.0
+    assert breaker.open_for(EVIL, 0.0) == 0.0
 
 
 def test_when_its_time_is_over_one_call_tries_and_the_others_wait_for_it(
@@ -74,9 +74,9 @@ def test_a_probe_that_has_begun_to_answer_closes_it_before_it_ends(breaker: Circ
     # Then it is a call like any other.
     probe.failed(OPEN_SECONDS)
     fail(breaker, FAILURES - 2, OPEN_SECONDS)
-    assert breaker.refuses_for(EVIL, OPEN_SECONDS) == 0.0
+    assert breaker.open_for(EVIL, OPEN_SECONDS) == 0.0
     fail(breaker, 1, OPEN_SECONDS)
-    assert breaker.refuses_for(EVIL, OPEN_SECONDS) > 0
+    assert breaker.open_for(EVIL, OPEN_SECONDS) > 0
 
 
 def test_an_answer_that_has_begun_is_no_success_yet(breaker: CircuitBreaker) -> None:
@@ -99,7 +99,7 @@ def test_a_probe_that_was_withdrawn_says_nothing_and_the_next_call_tries(
     fail(breaker)
     breaker.call(EVIL, OPEN_SECONDS).withdrawn(11.0)
     breaker.call(EVIL, 11.0).succeeded()
-    assert breaker.refuses_for(EVIL, 11.0) == 0.0
+    assert breaker.open_for(EVIL, 11.0) == 0.0
 
 
 @pytest.mark.parametrize("late", ["succeeded", "failed", "answers", "withdrawn"])
@@ -119,7 +119,7 @@ def test_a_failure_of_before_it_closed_again_is_not_counted(breaker: CircuitBrea
     breaker.call(EVIL, OPEN_SECONDS).succeeded()
     fail(breaker, FAILURES - 1, OPEN_SECONDS)
     old.failed(OPEN_SECONDS)
-    assert breaker.refuses_for(EVIL, OPEN_SECONDS) == 0.0
+    assert breaker.open_for(EVIL, OPEN_SECONDS) == 0.0
 
 
 # -- groups of senders -----------------------------------------------------------------------------
@@ -131,14 +131,14 @@ def test_however_often_one_sender_fails_the_others_are_let_out(failures: int) ->
     fail(breaker, failures)
     assert refused_for(breaker, 0.0) == OPEN_SECONDS
     fail(breaker, 1, OPEN_SECONDS)  # its probe
-    assert breaker.refuses_for(HONEST, OPEN_SECONDS) == 0.0
+    assert breaker.open_for(HONEST, OPEN_SECONDS) == 0.0
 
 
 def test_failures_of_several_senders_in_a_row_close_the_model_for_all(
     breaker: CircuitBreaker,
 ) -> None:
     fail_for_all(breaker)
-    assert [breaker.refuses_for(sender, 0.0) for sender in (HONEST, THIRD)] == [OPEN_SECONDS] * 2
+    assert [breaker.open_for(sender, 0.0) for sender in (HONEST, THIRD)] == [OPEN_SECONDS] * 2
 
 
 def test_one_failure_beside_many_of_another_sender_closes_it_for_nobody_else(
@@ -146,36 +146,36 @@ def test_one_failure_beside_many_of_another_sender_closes_it_for_nobody_else(
 ) -> None:
     fail(breaker, FAILURES - 1)
     fail(breaker, 1, sender=HONEST)
-    assert [breaker.refuses_for(sender, 0.0) for sender in (HONEST, THIRD)] == [0.0, 0.0]
+    assert [breaker.open_for(sender, 0.0) for sender in (HONEST, THIRD)] == [0.0, 0.0]
 
 
 def test_an_answer_to_another_sender_clears_their_common_row_alone(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURES - 1)
     breaker.call(HONEST, 0.0).succeeded()
     fail(breaker, 1)
-    assert breaker.refuses_for(EVIL, 0.0) == OPEN_SECONDS
+    assert breaker.open_for(EVIL, 0.0) == OPEN_SECONDS
     fail(breaker, FAILURES - 1, sender=HONEST)
-    assert breaker.refuses_for(THIRD, 0.0) == 0.0
+    assert breaker.open_for(THIRD, 0.0) == 0.0
 
 
 def test_the_sender_that_failed_last_is_not_the_one_that_tries(breaker: CircuitBreaker) -> None:
     fail_for_all(breaker)
     assert refused_for(breaker, OPEN_SECONDS, EVIL) == OPEN_SECONDS
     breaker.call(HONEST, OPEN_SECONDS).succeeded()
-    assert breaker.refuses_for(EVIL, OPEN_SECONDS) == 0.0
+    assert breaker.open_for(EVIL, OPEN_SECONDS) == 0.0
 
 
 def test_where_nobody_else_comes_it_tries_after_all(breaker: CircuitBreaker) -> None:
     fail_for_all(breaker)
     breaker.call(EVIL, 2 * OPEN_SECONDS).succeeded()
-    assert breaker.refuses_for(THIRD, 2 * OPEN_SECONDS) == 0.0
+    assert breaker.open_for(THIRD, 2 * OPEN_SECONDS) == 0.0
 
 
 def test_the_addresses_of_a_tenant_close_it_for_that_tenant_alone(breaker: CircuitBreaker) -> None:
     for number in range(FAILURES):
         fail(breaker, 1, sender=("evil", f"10.0.0.{number}"))
-    assert breaker.refuses_for(("evil", "10.9.9.9"), 0.0) == OPEN_SECONDS
-    assert breaker.refuses_for(HONEST, 0.0) == 0.0
+    assert breaker.open_for(("evil", "10.9.9.9"), 0.0) == OPEN_SECONDS
+    assert breaker.open_for(HONEST, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("others", [(), (HONEST,)])
@@ -223,12 +223,12 @@ def test_it_is_never_stuck_and_never_lets_two_probes_of_a_sender_out(
         elif step == "call":
             groups = [breaker._known(sender[:length]) for length in range(3)]
             is_probe = any(group is not None and not group.closed for group in groups)
-            if breaker.refuses_for(sender, now):
+            if breaker.open_for(sender, now):
                 refused_for(breaker, now, sender)
             else:
                 running.append(breaker.call(sender, now))
                 # Whatever comes next waits for a probe.
-                assert (breaker.refuses_for(sender, now) > 0) == is_probe
+                assert (breaker.open_for(sender, now) > 0) == is_probe
         elif running:
             call = running.pop(which % len(running))
             getattr(call, step)(*([now] if step in ("failed", "withdrawn") else []))
@@ -239,5 +239,5 @@ def test_it_is_never_stuck_and_never_lets_two_probes_of_a_sender_out(
     for sender in senders:
         now += 6.0
         breaker.call(sender, now).succeeded()
-    assert [breaker.refuses_for(sender, now) for sender in senders] == [0.0] * len(senders)
+    assert [breaker.open_for(sender, now) for sender in senders] == [0.0] * len(senders)
     assert not breaker.failing

@@ -119,7 +119,7 @@ def test_who_wants_little_may_have_more_than_the_part_of_a_task() -> None:
         running = 15
         while limit.may_start(running, running, tenant):
             assert limit.only_reserved(running), "it is for who was given least"
-            limit.starts(running, running)
+            limit.record_start(running, running)
             running += 1
         assert running == 21
 
