@@ -273,7 +273,7 @@ class Generations:
         stream.delivery.set_on_first_delta(partial(self._first_token, generation))
         if generation.line.service_class is ServiceClass.BATCH:
             self._batch[stream.response_id] = generation
-            if self._queue.waits(ServiceClass.INTERACTIVE):
+            if self._queue.has_waiting(ServiceClass.INTERACTIVE):
                 generation.keeps_place_until = self._monotonic() + _KEPT_SECONDS
         if generation.begun:
             generation.go_on()
@@ -349,7 +349,7 @@ class Generations:
     def _least_urgent(self) -> Generation | None:
         """The answer to be held: the last one that began. None if none has to."""
         full = len(self._parked) + len(self._held) >= self._limits.parked_responses
-        if full or not self._queue.waits(ServiceClass.INTERACTIVE):
+        if full or not self._queue.has_waiting(ServiceClass.INTERACTIVE):
             return None
         now = self._monotonic()
         return next(

@@ -100,7 +100,7 @@ class ServiceCharges:
             urgency,
             lambda: self.recent.expected_idle_tenants(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._of_tenant}),
-            lambda generation: generation.meter.whole(
+            lambda generation: generation.meter.service_of(
                 self._usual.of(generation.line.tenant).tokens
             ),
         )
@@ -177,9 +177,9 @@ class ServiceCharges:
         usage = charged_usage(stream)
         # A failed attempt's tokens are in no usage.
         if usage is not None and stream.attempt == 1:
-            service = generation.meter.grown(usage.completion_tokens, usage.prompt_tokens)
+            service = generation.meter.update_charged(usage.completion_tokens, usage.prompt_tokens)
         else:
-            service = generation.meter.grown(stream.tokens)
+            service = generation.meter.update_charged(stream.tokens)
         if service:
             self.counters.charge(tenant, service)
         to_come = self._usual.to_come(tenant, stream.tokens) if goes_on else 0.0

@@ -327,7 +327,7 @@ def test_what_is_wanted_first_and_may_not_begin_keeps_nothing_else_waiting() -> 
 def test_where_all_that_an_address_waits_for_is_closed_none_of_it_is_looked_at() -> None:
     queue: FairQueue[str] = FairQueue(10_000)
     for number in range(1_000):
-        queue.put(Line("t", "many", f"s{number}"), f"closed {number}", kind="closed")
+        queue.put(Line("t", "many", f"s{number}"), f"closed {number}", group="closed")
     asked = list[tuple[str, str]]()
 
     def closed(tenant: str, kind: str) -> bool:
@@ -342,8 +342,8 @@ def test_where_all_that_an_address_waits_for_is_closed_none_of_it_is_looked_at()
 
     assert queue.take(admits=admits, closed=closed) is None
     assert (looked_at, asked) == ([], [("t", "closed")])
-    queue.put(Line("t", "many", "last"), "open", kind="open")
-    queue.put(Line("t", "many", "urgent"), "closed", 1.0, kind="closed")
+    queue.put(Line("t", "many", "last"), "open", group="open")
+    queue.put(Line("t", "many", "urgent"), "closed", 1.0, group="closed")
     assert queue.take(admits=admits, closed=closed) == "open"
     looked_at.clear()
     queue.remove(Line("t", "many", "urgent"), "closed")

@@ -8,11 +8,11 @@ from evenflow.stream_core.queue.token_counters import AnswerMeter, TokenCounters
 
 def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> None:
     counters, meter = TokenCounters(lambda _: 2.0), AnswerMeter(input_tokens=10)
-    counters.charge("a", meter.grown(0))
+    counters.charge("a", meter.update_charged(0))
     counters.add_expected("a", meter.update_expected(100))
     assert counters.of("a") == (10 + 200) / 2
     assert counters.expected("a") == 200
-    counters.charge("a", meter.grown(30))
+    counters.charge("a", meter.update_charged(30))
     counters.add_expected("a", meter.update_expected(70))
     assert counters.of("a") == (10 + 200) / 2
     counters.add_expected("a", meter.update_expected(0))
