@@ -243,11 +243,11 @@ def tell(
     failed = isinstance(outcome, EvenflowError) and is_upstreams_fault(outcome)
     unclear = gave_tokens or isinstance(outcome, UpstreamUnreadable)
     if isinstance(outcome, InternalError) or (failed and unclear):
-        call.withdrawn(now)
+        call.record_withdrawal(now)
     elif failed:
-        call.failed(now)
+        call.record_failure(now)
     else:
-        call.succeeded()
+        call.record_success()
 
 
 def upstream_unavailable(seconds: float, kept: str) -> Overloaded:

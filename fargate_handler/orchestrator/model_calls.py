@@ -142,7 +142,7 @@ class ModelCalls:
     def look(self, now: float) -> None:
         """End the call that runs if it is late, and note if it answers."""
         if self._call is not None and self.gave_tokens:
-            self._call.answers()
+            self._call.record_answering()
         if self._running is not None and self._overdue is None:
             self._overdue = self._watch.look(now)
             if self._overdue is not None:
@@ -212,14 +212,14 @@ class ModelCalls:
             if not is_over() and (isinstance(outcome, ModelFinish) or not self.is_late):
                 tell(call, outcome, self._monotonic(), gave_tokens=self.gave_tokens)
             if isinstance(outcome, ModelFinish):
-                upstream.limiter.backoff.accepted(self._began_at)
+                upstream.limiter.backoff.record_acceptance(self._began_at)
             elif not (is_over() or (self.is_late and self.delivered)):
                 # Cut off by its own time, an answer with text is complete.
                 self._failed(outcome)
             return outcome
         finally:
             self._call = None
-            call.withdrawn(self._monotonic())
+            call.record_withdrawal(self._monotonic())
 
     async def _outcome(
         self, is_over: Callable[[], bool], on_begin: Callable[[], None]
@@ -263,7 +263,7 @@ class ModelCalls:
             after = error.retry_after_ms
             seconds = None if after is None else after / 1000
             now = self._monotonic()
-            pause = self._upstream.limiter.rejected(now, self._began_at, seconds, self._question)
+            pause = self._upstream.limiter.record_rejection(now, self._began_at, seconds, self._question)
             self._throttles += 1
             doublings = self._throttles - _THROTTLES_WITHOUT_BACKOFF
             backoff = _FIRST_BACKOFF_SECONDS * 2**doublings if doublings > 0 else 0.0

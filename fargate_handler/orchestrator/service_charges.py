@@ -159,7 +159,7 @@ class ServiceCharges:
     def first_token(self, generation: Generation) -> None:
         """The first token of an answer came."""
         now = self._monotonic()
-        generation.upstream.limiter.first_token(generation.stream.response_id, now)
+        generation.upstream.limiter.record_first_token(generation.stream.response_id, now)
 
     def leaves(self, generation: Generation) -> None:
         """A generation gives its place back."""

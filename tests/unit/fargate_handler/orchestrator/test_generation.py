@@ -536,7 +536,7 @@ async def test_a_server_that_answers_another_call_is_waited_for_longer() -> None
     await bench.pass_time(30)
     assert bench.ended == []
     limiter.release("", "public", "sender")
-    limiter.backoff.accepted(began_at=0.0)
+    limiter.backoff.record_acceptance(began_at=0.0)
     await bench.pass_time(1)
     assert bench.ended == [], "a place has just become free"
     bench.generation.cancel()
@@ -601,7 +601,7 @@ async def test_a_held_sender_waits_unless_it_decides_itself_when_to_ask_again(
     generation, limiter = bench.generation, bench.generation.upstream.limiter
     for text in ("one", "another"):
         limiter.acquire(text, "public", "sender", 0.0, None)
-        limiter.rejected(0.0, 0.0, 5.0, RejectedCall(generation.sender, text, text))
+        limiter.record_rejection(0.0, 0.0, 5.0, RejectedCall(generation.sender, text, text))
         limiter.release(text, "public", "sender")
     assert (generation.held_until > 0) is held
 

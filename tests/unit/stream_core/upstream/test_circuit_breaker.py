@@ -26,7 +26,7 @@ def fail(
     breaker: CircuitBreaker, times: int = FAILURES, now: float = 0.0, sender: Sender = EVIL
 ) -> None:
     for _ in range(times):
-        breaker.call(sender, now).failed(now)
+        breaker.call(sender, now).record_failure(now)
 
 
 def fail_for_all(breaker: CircuitBreaker, now: float = 0.0) -> None:
@@ -52,7 +52,7 @@ def test_it_opens_after_so_many_failures_in_a_row(breaker: CircuitBreaker) -> No
 
 def test_an_answer_in_between_begins_the_row_again(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURES - 1)
-    breaker.call(EVIL, 0.0).succeeded()
+    breaker.call(EVIL, 0.0).record_success()
     fail(breaker, FAILURES - 1)
     assert breaker.open_for(EVIL, 0.0) == 0.0
 
@@ -63,16 +63,16 @@ def test_when_its_time_is_over_one_call_tries_and_the_others_wait_for_it(
     fail(breaker)
     probe = breaker.call(EVIL, OPEN_SECONDS)
     assert refused_for(breaker, OPEN_SECONDS) == 1.0
-    probe.succeeded()
+    probe.record_success()
     breaker.call(EVIL, OPEN_SECONDS)
 
 
 def test_a_probe_that_has_begun_to_answer_closes_it_before_it_ends(breaker: CircuitBreaker) -> None:
     fail(breaker)
     probe = breaker.call(EVIL, OPEN_SECONDS)
-    probe.answers()
+    probe.record_answering()
     # Then it is a call like any other.
-    probe.failed(OPEN_SECONDS)
+    probe.record_failure(OPEN_SECONDS)
     fail(breaker, FAILURES - 2, OPEN_SECONDS)
     assert breaker.open_for(EVIL, OPEN_SECONDS) == 0.0
     fail(breaker, 1, OPEN_SECONDS)
@@ -82,14 +82,14 @@ def test_a_probe_that_has_begun_to_answer_closes_it_before_it_ends(breaker: Circ
 def test_an_answer_that_has_begun_is_no_success_yet(breaker: CircuitBreaker) -> None:
     for _ in range(FAILURES):
         call = breaker.call(EVIL, 0.0)
-        call.answers()
-        call.failed(0.0)
+        call.record_answering()
+        call.record_failure(0.0)
     assert refused_for(breaker, 0.0) == OPEN_SECONDS
 
 
 def test_a_probe_that_fails_opens_it_for_as_long_again(breaker: CircuitBreaker) -> None:
     fail(breaker)
-    breaker.call(EVIL, OPEN_SECONDS).failed(12.0)
+    breaker.call(EVIL, OPEN_SECONDS).record_failure(12.0)
     assert refused_for(breaker, 13.0) == 9.0
 
 
@@ -97,8 +97,8 @@ def test_a_probe_that_was_withdrawn_says_nothing_and_the_next_call_tries(
     breaker: CircuitBreaker,
 ) -> None:
     fail(breaker)
-    breaker.call(EVIL, OPEN_SECONDS).withdrawn(11.0)
-    breaker.call(EVIL, 11.0).succeeded()
+    breaker.call(EVIL, OPEN_SECONDS).record_withdrawal(11.0)
+    breaker.call(EVIL, 11.0).record_success()
     assert breaker.open_for(EVIL, 11.0) == 0.0
 
 
@@ -110,15 +110,15 @@ def test_what_was_called_before_it_opened_says_nothing_about_now(
     fail(breaker)
     getattr(old, late)(*([9.0] if late in ("failed", "withdrawn") else []))
     assert refused_for(breaker, 9.0) == 1.0
-    assert breaker.failing
+    assert breaker.is_failing
 
 
 def test_a_failure_of_before_it_closed_again_is_not_counted(breaker: CircuitBreaker) -> None:
     old = breaker.call(EVIL, 0.0)
     fail(breaker)
-    breaker.call(EVIL, OPEN_SECONDS).succeeded()
+    breaker.call(EVIL, OPEN_SECONDS).record_success()
     fail(breaker, FAILURES - 1, OPEN_SECONDS)
-    old.failed(OPEN_SECONDS)
+    old.record_failure(OPEN_SECONDS)
     assert breaker.open_for(EVIL, OPEN_SECONDS) == 0.0
 
 
@@ -151,7 +151,7 @@ def test_one_failure_beside_many_of_another_sender_closes_it_for_nobody_else(
 
 def test_an_answer_to_another_sender_clears_their_common_row_alone(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURES - 1)
-    breaker.call(HONEST, 0.0).succeeded()
+    breaker.call(HONEST, 0.0).record_success()
     fail(breaker, 1)
     assert breaker.open_for(EVIL, 0.0) == OPEN_SECONDS
     fail(breaker, FAILURES - 1, sender=HONEST)
@@ -161,13 +161,13 @@ def test_an_answer_to_another_sender_clears_their_common_row_alone(breaker: Circ
 def test_the_sender_that_failed_last_is_not_the_one_that_tries(breaker: CircuitBreaker) -> None:
     fail_for_all(breaker)
     assert refused_for(breaker, OPEN_SECONDS, EVIL) == OPEN_SECONDS
-    breaker.call(HONEST, OPEN_SECONDS).succeeded()
+    breaker.call(HONEST, OPEN_SECONDS).record_success()
     assert breaker.open_for(EVIL, OPEN_SECONDS) == 0.0
 
 
 def test_where_nobody_else_comes_it_tries_after_all(breaker: CircuitBreaker) -> None:
     fail_for_all(breaker)
-    breaker.call(EVIL, 2 * OPEN_SECONDS).succeeded()
+    breaker.call(EVIL, 2 * OPEN_SECONDS).record_success()
     assert breaker.open_for(THIRD, 2 * OPEN_SECONDS) == 0.0
 
 
@@ -182,13 +182,13 @@ def test_the_addresses_of_a_tenant_close_it_for_that_tenant_alone(breaker: Circu
 def test_it_fails_while_none_is_answered_that_was_called_since(
     breaker: CircuitBreaker, others: Sequence[Sender]
 ) -> None:
-    assert not breaker.failing
+    assert not breaker.is_failing
     fail(breaker)
-    assert breaker.failing
+    assert breaker.is_failing
     for sender in others:
-        breaker.call(sender, 0.0).succeeded()
+        breaker.call(sender, 0.0).record_success()
     fail(breaker, 1, OPEN_SECONDS)  # its probe
-    assert breaker.failing is not bool(others)
+    assert breaker.is_failing is not bool(others)
 
 
 def test_made_up_senders_take_a_bounded_memory_and_others_are_not_forgotten() -> None:
@@ -222,7 +222,7 @@ def test_it_is_never_stuck_and_never_lets_two_probes_of_a_sender_out(
             now += 1.0
         elif step == "call":
             groups = [breaker._known(sender[:length]) for length in range(3)]
-            is_probe = any(group is not None and not group.closed for group in groups)
+            is_probe = any(group is not None and not group.is_closed for group in groups)
             if breaker.open_for(sender, now):
                 refused_for(breaker, now, sender)
             else:
@@ -235,9 +235,9 @@ def test_it_is_never_stuck_and_never_lets_two_probes_of_a_sender_out(
             if step == "answers":
                 running.append(call)
     for call in running:
-        call.withdrawn(now)
+        call.record_withdrawal(now)
     for sender in senders:
         now += 6.0
-        breaker.call(sender, now).succeeded()
+        breaker.call(sender, now).record_success()
     assert [breaker.open_for(sender, now) for sender in senders] == [0.0] * len(senders)
-    assert not breaker.failing
+    assert not breaker.is_failing
