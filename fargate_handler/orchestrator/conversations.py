@@ -77,7 +77,7 @@ class Conversations:
         """
         while self._memory.conversations.lacks_room(more):
             if not self._forget_idle():
-                self._memory.refuse()
+                self._memory.reject()
 
     def sweep(self, now: float) -> None:
         """Drop conversations idle for the lifetime of a session token, and those without room."""

@@ -36,10 +36,10 @@ class MemoryAccount:
     dropped: they are rejected before they are kept.
 
     Args:
-        on_refused: called with each rejection.
+        on_rejected: called with each rejection.
     """
 
-    def __init__(self, limits: Limits, on_refused: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, limits: Limits, on_rejected: Callable[[], None] = lambda: None) -> None:
         self.requests = MemoryPart(limits.requests_held_bytes)
         """Messages and requests that are accepted, wait, or are answered."""
         self.conversations = MemoryPart(limits.conversations_held_bytes)
@@ -50,7 +50,7 @@ class MemoryAccount:
         """Ended responses."""
         self.unsent = MemoryPart(limits.unsent_held_bytes)
         """Frames and events that sockets have not taken."""
-        self._on_refused = on_refused
+        self._on_rejected = on_rejected
 
     @property
     def bytes(self) -> int:
@@ -65,15 +65,15 @@ class MemoryAccount:
         """
         most = sum(part.most for part in self._parts)
         if self.requests.lacks_room(more) or self.bytes + more > most:
-            self.refuse()
+            self.reject()
 
-    def refuse(self) -> None:
+    def reject(self) -> None:
         """Reject a request for want of memory.
 
         Raises:
             Overloaded: always.
         """
-        self._on_refused()
+        self._on_rejected()
         raise Overloaded(
             "this node keeps as much in its memory as it may; nothing was accepted, ask again",
             code="node_memory",

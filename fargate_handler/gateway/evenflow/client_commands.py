@@ -34,7 +34,8 @@ from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.http.http_contract import internal_error
 from evenflow.stream_core.log.response_log import ResumePoint, resume_point
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, ids_of, refusal_frame
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.response_frames import ids_of, rejection_frame
 from evenflow.stream_core.protocols.evenflow.messages import (
     ChatMessageFrame,
     ClientMessage,
@@ -170,7 +171,7 @@ async def _answered(
 
 def _reject(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
     log_event(RefusalRecord.of(error, client.transport.name, message.type, client.channel.tenant))
-    client.tell(refusal_frame(error, *ids_of(message)))
+    client.tell(rejection_frame(error, *ids_of(message)))
 
 
 # -- messages and responses ------------------------------------------------------------------------

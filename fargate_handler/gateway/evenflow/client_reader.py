@@ -18,7 +18,7 @@ from evenflow.stream_core.delivery.credit_cursor import CreditCursor, FlowContro
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
-from evenflow.stream_core.protocols.evenflow.close_codes import (
+from evenflow.stream_core.protocols.evenflow.response_frames import (
     queued_frame,
     restart_frame,
     terminal_frame,

@@ -12,7 +12,8 @@ from evenflow.stream_core.delivery.flow_control import FlowEvent
 from evenflow.stream_core.delivery.credit_cursor import FlowControl
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
-from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, restart_frame
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.response_frames import restart_frame
 
 
 class ClientReaders(dict[str, ClientReader]):

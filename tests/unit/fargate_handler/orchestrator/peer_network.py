@@ -17,7 +17,7 @@ from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part, Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
-from evenflow.stream_core.protocols.evenflow.close_codes import (
+from evenflow.stream_core.protocols.evenflow.response_frames import (
     queued_frame,
     restart_frame,
     terminal_frame,
