@@ -159,14 +159,14 @@ class NodeExchange:
         if compared:
             for others in self._others.read(compared, rows).values():
                 self._charges.learned(others)
-                self._quotas.learned(others, self._monotonic())
+                self._quotas.learn(others, self._monotonic())
         self._learn(report, reports)
 
     # -- this node's report ------------------------------------------------------------------------
 
     def _compared(self) -> Collection[str]:
         """The tenants of which the use on other nodes matters now."""
-        return {*self._charges.compared(), *self._quotas.busy(self._monotonic())}
+        return {*self._charges.compared(), *self._quotas.busy_accounts(self._monotonic())}
 
     def _report(self, compared: Collection[str]) -> NodeReport:
         now = self._monotonic()

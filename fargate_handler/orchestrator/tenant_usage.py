@@ -21,7 +21,7 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.records.answer_usage import charged_usage, usage_record
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import (
-    Ask,
+    ReservationRequest,
     Budget,
     Cost,
     Reservation,
@@ -180,7 +180,7 @@ class TenantUsage:
         )
         bounds = {} if shadow else {budget.counter: budget.bound for budget in budgets}
         try:
-            full = await store.reserve(Ask(reservation, bounds))
+            full = await store.reserve(ReservationRequest(reservation, bounds))
         except StoreUnavailable as error:
             raise Overloaded(
                 "what this tenant has used cannot be read; the message was not accepted, running "
@@ -269,7 +269,7 @@ class TenantUsage:
             wanted = replace(before, amounts=amounts, step=before.step + 1)
             while not stream.log.closed:
                 try:
-                    full = await store.reserve(Ask(wanted, growing.bounds, before))
+                    full = await store.reserve(ReservationRequest(wanted, growing.bounds, before))
                 except StoreUnavailable:
                     await asyncio.sleep(_RETRY_SECONDS)
                     continue

@@ -15,7 +15,7 @@ from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from evenflow.stream_aws.response_items import is_chunk, read_chunk
 from evenflow.stream_core.stores.response_store import Chunk, Lease, StoreUnavailable, Unwritable
 from evenflow.stream_core.stores.session_store import NotAccepted
-from evenflow.stream_core.tenants.budget import Ask, Reservation
+from evenflow.stream_core.tenants.budget import ReservationRequest, Reservation
 from evenflow.stream_core.tenants.tenant import Tenant
 from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_core.upstream.node_reports import NodeReport
@@ -70,9 +70,9 @@ Call = Callable[[DynamoDBStores, Lease], Awaitable[object]]
 COUNTER = "tokens/2027-01-15/tenant"
 
 
-def _ask(lease: Lease, amount: int = 5, bound: int = 9) -> Ask:
+def _ask(lease: Lease, amount: int = 5, bound: int = 9) -> ReservationRequest:
     reservation = Reservation("acme", lease.response_id, "a", NOW, {COUNTER: amount})
-    return Ask(reservation, {COUNTER: bound})
+    return ReservationRequest(reservation, {COUNTER: bound})
 
 
 def _record(lease: Lease, tokens: int = 3, epoch: int = 1) -> UsageRecord:
