@@ -67,7 +67,7 @@ class Conversations:
         """Drop the channel's conversation, which is over."""
         conversation = self._known.pop(channel, None)
         if conversation is not None:
-            conversation.forgotten()
+            conversation.release_memory()
 
     def make_room(self, more: int) -> None:
         """Make room for `more` bytes: the least recently used conversations are dropped.

@@ -168,7 +168,7 @@ class Workload:
             self._end_with(internal_error(), stream)
             self.end(stream)
             conversation.in_flight = in_flight
-            conversation.stale = True
+            conversation.is_stale = True
             raise
 
     def _end_with(self, error: EvenflowError, stream: ResponseStream) -> None:
@@ -195,7 +195,7 @@ class Workload:
             generation.abandon()
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
-            conversation.stale = True
+            conversation.is_stale = True
         self.responses.drop(stream)
         stream.lose()
 
@@ -231,7 +231,7 @@ class Workload:
         if conversation is not None:
             answer = stream.answer if stream.is_remembered else ()
             conversation.response_ended(stream.message_id, answer, self._monotonic())
-            conversation.stale |= not stream.state.terminal
+            conversation.is_stale |= not stream.state.terminal
             if not kind.repeatable:
                 self.conversations.forget(stream.channel)
         # Another copy may be in its place.

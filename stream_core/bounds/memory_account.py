@@ -11,7 +11,7 @@ _RETRY_AFTER_MS = 1_000
 
 
 class MemoryPart:
-    """The bytes of one part. Whatever is kept adds its bytes, and subtracts them when it goes.
+    """The bytes of one part. An owner adds its bytes, and subtracts them when it is dropped.
 
     Args:
         most: the part's limit.
@@ -30,7 +30,7 @@ class MemoryPart:
 
 
 class MemoryAccount:
-    """All that a node keeps for its clients. Each part has a limit. The node's is their sum.
+    """The memory that a node uses for its clients. Each part has a limit. The node's is their sum.
 
     A part that is over its limit drops its oldest or largest entries. Only requests can't be
     dropped: they are rejected before they are kept.
@@ -41,7 +41,7 @@ class MemoryAccount:
 
     def __init__(self, limits: Limits, on_rejected: Callable[[], None] = lambda: None) -> None:
         self.requests = MemoryPart(limits.requests_held_bytes)
-        """Messages and requests that are accepted, wait, or are answered."""
+        """Messages and requests that are being accepted, queued or answered."""
         self.conversations = MemoryPart(limits.conversations_held_bytes)
         """Histories of conversations, and the ids of accepted messages."""
         self.running = MemoryPart(limits.running_held_bytes)
