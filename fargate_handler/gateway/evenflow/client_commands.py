@@ -53,7 +53,7 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     right_for,
 )
 from evenflow.stream_core.queue.fair_queue import Line
-from evenflow.stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.records.connection_records import RejectionRecord
 from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
 from evenflow.stream_core.tenants.charges import Caller
 
@@ -170,7 +170,7 @@ async def _answered(
 
 
 def _reject(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
-    log_event(RefusalRecord.of(error, client.transport.name, message.type, client.channel.tenant))
+    log_event(RejectionRecord.of(error, client.transport.name, message.type, client.channel.tenant))
     client.tell(rejection_frame(error, *ids_of(message)))
 
 

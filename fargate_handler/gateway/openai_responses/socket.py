@@ -271,7 +271,7 @@ class ResponsesSocket(SocketConnection):
                 await self._send_all(encoder, reader)
             finally:
                 final_stream, next_index = reader.stream, encoder.cursor.next_index
-                log_event(figures.left(final_stream, next_index, context.monotonic()))
+                log_event(figures.left_record(final_stream, next_index, context.monotonic()))
 
     async def _send_all(self, encoder: BlockEncoder, reader: WakingReader) -> None:
         """Send the encoder's events, to the end of the response."""

@@ -45,7 +45,7 @@ from evenflow.stream_core.records.connection_records import (
     BY_CLIENT,
     BY_SERVER,
     CloseRecord,
-    RefusalRecord,
+    RejectionRecord,
 )
 from evenflow.stream_core.records.event_record import milliseconds
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Caller
@@ -319,7 +319,7 @@ class SocketConnection(ABC):
         error = rejection.error
         if rejection.is_message:
             self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(error.code)
-        log_event(RefusalRecord.of(error, self.transport.name, rejection.what, self._tenant))
+        log_event(RejectionRecord.of(error, self.transport.name, rejection.what, self._tenant))
 
     def _end(self, event: SessionEvent) -> None:
         _record_end(self.context.metrics, self._close_record(event))
