@@ -17,7 +17,7 @@ from evenflow.stream_core.base.errors import (
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
 from evenflow.stream_core.delivery.token_allowance import tokens_in
-from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Kind, Part, is_of_call
+from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, PartKind, Part, is_of_call
 from evenflow.stream_core.session.tool_steps import ToolSteps
 from evenflow.stream_core.upstream.circuit_breaker import UpstreamCall
 
@@ -176,7 +176,7 @@ class ClientCalls:
     def push_part(self, part: Part) -> None:
         """Take a part. Calls are numbered after those of earlier steps."""
         self._begin()
-        if part.kind is Kind.CALL:
+        if part.kind is PartKind.CALL:
             part = replace(part, id=self._free_id(part.id))
         if is_of_call(part):
             part = replace(part, call=part.call + self._first)
@@ -216,7 +216,7 @@ class SpokenRefusals:
 
     def push_part(self, part: Part) -> None:
         """Take a part. A refusal becomes text."""
-        if part.kind is Kind.REFUSAL:
+        if part.kind is PartKind.REFUSAL:
             self._refused = True
             self.push(part.text)
         else:

@@ -14,7 +14,7 @@ import orjson
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     Content,
-    Kind,
+    PartKind,
     LogEntry,
     Part,
     has_only_fields,
@@ -58,13 +58,13 @@ def tool_steps(entries: Sequence[LogEntry]) -> ToolSteps:
         if not (isinstance(content, Part) and has_only_fields(content)):
             last = content
         step.add(content)
-        if isinstance(content, Part) and content.kind is Kind.RESULT:
+        if isinstance(content, Part) and content.kind is PartKind.RESULT:
             answered.add(content.id)
             if step.calls and not step.open_calls:
                 turns += step.turns
                 next_call = max(step.calls, default=next_call - 1) + 1
                 step, last_index = _Step(), index
-    ends_with_calls = isinstance(last, Part) and last.kind in (Kind.CALL_END, Kind.RESULT)
+    ends_with_calls = isinstance(last, Part) and last.kind in (PartKind.CALL_END, PartKind.RESULT)
     return ToolSteps(
         tuple(turns),
         last_index,
@@ -110,7 +110,7 @@ class _Step:
         """Add the next content of the log."""
         if isinstance(content, str):
             self.text.append(content)
-        elif content.kind is Kind.REASONING and content.name:
+        elif content.kind is PartKind.REASONING and content.name:
             self._think(content)
         elif is_returned(content):
             fields: Fields = orjson.loads(content.text)
@@ -119,11 +119,11 @@ class _Step:
                 self.call_fields[content.call] = added(known, fields)
             else:
                 self.returned.append(allowed(fields))
-        elif content.kind is Kind.CALL:
+        elif content.kind is PartKind.CALL:
             self.calls[content.call] = _StepCall(content.id, content.name)
-        elif content.kind is Kind.ARGUMENTS and content.call in self.calls:
+        elif content.kind is PartKind.ARGUMENTS and content.call in self.calls:
             self.calls[content.call].arguments.append(content.text)
-        elif content.kind is Kind.RESULT:
+        elif content.kind is PartKind.RESULT:
             self.results[content.id] = content.text
 
     @property

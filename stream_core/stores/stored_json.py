@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import PartKind, LogEntry, Part, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.response_store import Ending
 
@@ -66,6 +66,6 @@ def _plain(entry: Part | Restart) -> list[Any]:
 
 def _read(plain: list[Any]) -> Part | Restart:
     if isinstance(plain[0], str):
-        return Part(Kind(plain[0]), *plain[1:])
+        return Part(PartKind(plain[0]), *plain[1:])
     from_index, attempt, epoch = (*plain, 0)[:3]
     return Restart(from_index, abs(attempt), epoch, withdraws=attempt < 0)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args
 import orjson
 
 from evenflow.stream_core.base.answer import FinishReason
-from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, PartKind, Part
 from evenflow.stream_core.log.returned_fields import (
     CALL_TYPE,
     CHOICE_FIELDS,
@@ -25,7 +25,7 @@ from evenflow.stream_core.log.returned_fields import (
 Choice = dict[str, Any]
 """A choice in a chunk, as an object of OpenAI's API."""
 
-_TEXT_FIELDS = {Kind.TEXT: "content", Kind.REFUSAL: "refusal"}
+_TEXT_FIELDS = {PartKind.TEXT: "content", PartKind.REFUSAL: "refusal"}
 _ENDS = get_args(FinishReason)
 _KNOWN_CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom", CALL_TYPE})
 
@@ -76,7 +76,7 @@ class CompletionDeltas:
         """The choice for the next content. None if OpenAI's API has nothing for it."""
         if isinstance(content, str):
             return self._choice(0, {"content": content})
-        if content.kind is Kind.DATA:
+        if content.kind is PartKind.DATA:
             return self._data(content)
         delta = self._delta(content)
         return None if delta is None else self._choice(content.choice, delta)
@@ -100,13 +100,13 @@ class CompletionDeltas:
 
     def _delta(self, part: Part) -> dict[str, Any] | None:
         match part.kind:
-            case Kind.TEXT | Kind.REFUSAL:
+            case PartKind.TEXT | PartKind.REFUSAL:
                 return {_TEXT_FIELDS[part.kind]: part.text}
-            case Kind.REASONING:
+            case PartKind.REASONING:
                 return _reasoning(part)
-            case Kind.CALL:
+            case PartKind.CALL:
                 return {"tool_calls": [self._call(part)]}
-            case Kind.ARGUMENTS if kind := self._calls.get((part.choice, part.call)):
+            case PartKind.ARGUMENTS if kind := self._calls.get((part.choice, part.call)):
                 arguments = {_arguments_of(kind): part.text}
                 return {"tool_calls": [{"index": part.call, kind: arguments}]}
         return None

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.functions.poll_response.long_poll import PollResult
-from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Restart, joined
+from evenflow.stream_core.log.entries import Content, PartKind, LogEntry, Part, Restart, joined
 from evenflow.stream_core.log.response_log import Cursor, ResponseLog, resume_point, slice_of
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
 from evenflow.stream_core.stores.response_store import Chunk, gapless
@@ -184,7 +184,7 @@ class Owners:
             for _ in range(count):
                 index = self.log.next_index
                 said = f"{self._buffer.lease.epoch}.{index} "
-                self.log.extend([said if index % 4 < 2 else Part(Kind.REASONING, said)])
+                self.log.extend([said if index % 4 < 2 else Part(PartKind.REASONING, said)])
 
     def restart(self) -> None:
         """An attempt failed, the same owner makes another."""

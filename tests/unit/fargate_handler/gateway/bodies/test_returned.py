@@ -19,7 +19,7 @@ from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.encoding.blocks import Blocks, SealingBlocks
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, PartKind, Part
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocols.ag_ui.bodies import RUN_REQUEST
@@ -47,24 +47,24 @@ _USER = {"role": "user", "content": "hi"}
 
 
 def _fields(fields: dict[str, Any], name: str = EXTRA, call: int = 0) -> Part:
-    return Part(Kind.DATA, orjson.dumps(fields).decode(), call=call, name=name)
+    return Part(PartKind.DATA, orjson.dumps(fields).decode(), call=call, name=name)
 
 
 _DETAIL = detail_of("reasoning_details", _TEXT, "text")
 _REASONED = [
-    Part(Kind.REASONING, "h", id=_DETAIL, name="reasoning"),
-    Part(Kind.REASONING, "m", id=_DETAIL, name="reasoning"),
+    Part(PartKind.REASONING, "h", id=_DETAIL, name="reasoning"),
+    Part(PartKind.REASONING, "m", id=_DETAIL, name="reasoning"),
     _fields({"reasoning_details": [{**_TEXT, "signature": "s"}]}),
     _fields({"reasoning_details": [_HIDDEN]}),
 ]
 _CALLED = [
     _fields({"extra_content": _SIGNATURE, "function": {"part": 1}}, CALL_EXTRA),
-    Part(Kind.CALL, id="c1", name="f"),
-    Part(Kind.ARGUMENTS, '{"x":1}'),
-    Part(Kind.CALL_END),
-    Part(Kind.CALL, call=1, id="c2", name="f"),
-    Part(Kind.ARGUMENTS, "{}", call=1),
-    Part(Kind.CALL_END, call=1),
+    Part(PartKind.CALL, id="c1", name="f"),
+    Part(PartKind.ARGUMENTS, '{"x":1}'),
+    Part(PartKind.CALL_END),
+    Part(PartKind.CALL, call=1, id="c2", name="f"),
+    Part(PartKind.ARGUMENTS, "{}", call=1),
+    Part(PartKind.CALL_END, call=1),
 ]
 _DETAILS = [{**_TEXT, "text": "hm", "signature": "s"}, _HIDDEN]
 _CALLS = [
@@ -115,7 +115,7 @@ _CASES: dict[str, tuple[list[Content], dict[str, Any]]] = {
         {"tool_calls": [_BUILTIN]},
     ),
     "reasoning alone": (
-        [Part(Kind.REASONING, "hm", name="reasoning_content"), *_CALLED],
+        [Part(PartKind.REASONING, "hm", name="reasoning_content"), *_CALLED],
         {"reasoning_content": "hm", "tool_calls": _CALLS},
     ),
     "of a text": (
