@@ -308,7 +308,7 @@ class ModelCalls:
             sink = FirstTokenSink(sink, stream.observer.first_token)
         filtered = None
         if self._filters is not None:
-            standing = () if replaces else stream.log.read(0).standing
+            standing = () if replaces else stream.log.read(0).current
             filtered = self._filters.of(stream, self._kind, sink, standing)
             sink = sink if filtered is None else CountingSink(filtered.sink, stream)
         if replaces:

@@ -14,7 +14,7 @@ from evenflow.stream_core.log.response_log import Cursor, ResponseLog
 class FlowControl:
     """The pause and credit of a client. It outlives the cursor, so a resumed reader keeps it.
 
-    `credit`: how many more entries it may be given. None: any number.
+    `credit`: the number of entries that it may still receive. None: any number.
     """
 
     paused: bool = False
@@ -27,8 +27,8 @@ class CreditCursor(Cursor):
     Without credit it is a plain cursor. The terminal event costs nothing.
 
     Args:
-        credit: how many entries it may take until more are granted. None: any number.
-        most_credit: the most credit that may be granted and not used.
+        credit: the number of entries that it may take until more are granted. None: any number.
+        most_credit: the limit of granted, unused credit.
 
     Raises:
         InvalidRequest: `credit` is more than that.
@@ -48,7 +48,7 @@ class CreditCursor(Cursor):
 
     @property
     def credit(self) -> int | None:
-        """How many entries it may take. None: any number."""
+        """The number of entries that it may take. None: any number."""
         return None if self._until is None else self._until - self.next_index
 
     @property

@@ -334,7 +334,7 @@ class ResponseStream:
         self.attempt = 1 + max(
             (entry.attempt for entry in entries if isinstance(entry, Restart)), default=1
         )
-        self.allowance.replace_text(log.text_bytes, sum(map(size_of, log.read(0).standing)))
+        self.allowance.replace_text(log.text_bytes, sum(map(size_of, log.read(0).current)))
         log.restart(log.next_index - 1, self.attempt, epoch)
 
     def next_attempt(self) -> None:
@@ -347,7 +347,7 @@ class ResponseStream:
         """Replace what was delivered after `kept_index` by what this attempt gives from now on."""
         log = self.log
         self._batch.drop()
-        kept = slice_of(log.entries[: self.kept_index + 1], 0).standing
+        kept = slice_of(log.entries[: self.kept_index + 1], 0).current
         self.allowance.replace_text(log.text_bytes, sum(map(size_of, kept)))
         if log.next_index > self.kept_index + 1:
             log.restart(self.kept_index, self.attempt, withdraws=self._withdraws)

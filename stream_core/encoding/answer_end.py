@@ -11,7 +11,7 @@ _BY_ITSELF = ("stop", "tool_calls")
 
 def pending_calls(stream: ResponseStream) -> list[str]:
     """The ids of the calls without a result, which the client has to run."""
-    parts = [part for part in slice_of(stream.log.entries, 0).standing if isinstance(part, Part)]
+    parts = [part for part in slice_of(stream.log.entries, 0).current if isinstance(part, Part)]
     answered = {part.id for part in parts if part.kind is PartKind.RESULT}
     calls = (part for part in parts if part.kind is PartKind.CALL and not part.choice)
     return [call.id for call in calls if call.id not in answered]

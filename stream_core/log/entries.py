@@ -1,6 +1,6 @@
 """The entries of a log: text, parts of other kinds, and restarts; and which of them join.
 
-A part is one thing that a model gives beside the text of its answer. `Part` has the same fields for
+A part is a content of an answer beside its text. `Part` has the same fields for
 each kind:
 
     kind        text                          call    id        name
@@ -24,7 +24,7 @@ Text of the first choice is a plain `str`: nearly all entries are text of the fi
 
 Neighbours of a kind in `JOINING` join if they have the same place: the same fields except `text`.
 Nothing else joins. So the same answer is the same sequence of joined entries, however the model's
-server cut it: attempts can be compared, and readers that are behind be given fewer entries.
+server cut it: attempts can be compared, and slow readers receive fewer entries.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class NotAPart(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing that a model gives beside text: the module says what each field means.
+    """A content of an answer beside its text. The module explains each field.
 
     Args:
         choice: the number of its answer, where several were requested.
@@ -141,7 +141,7 @@ class Restart:
     epoch. From there on an earlier owner may have delivered other entries under the same indexes,
     if it was lost before all of its entries were on record.
 
-    If it `withdraws`, the replaced text was taken back: later readers don't receive it.
+    If it `withdraws`, later readers do not receive the replaced text.
     """
 
     from_index: int
@@ -151,7 +151,7 @@ class Restart:
 
 
 Content = str | Part
-"""Content that a model gives."""
+"""A content of an answer: text, or a part."""
 LogEntry = str | Part | Restart
 """The entry at one index of a log: text, another part, or the marker of a restart."""
 

@@ -68,4 +68,4 @@ class Outcome:
 
 def contents_of(entries: Sequence[LogEntry]) -> tuple[Content, ...]:
     """The entries of a log, joined, without replaced ones."""
-    return tuple(joined(slice_of(entries, 0).standing))
+    return tuple(joined(slice_of(entries, 0).current))

@@ -161,7 +161,7 @@ class Quotas:
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def charge(self, caller: Caller, asked: TokenDemand, now: float) -> Charge:
+    def charge(self, caller: Caller, demand: TokenDemand, now: float) -> Charge:
         """Charge a message that is about to be accepted to all of its accounts, or to none.
 
         Raises:
@@ -170,7 +170,7 @@ class Quotas:
         counted = self._counted(caller)
         if not counted:
             return NO_CHARGE
-        amount = _reserved(counted, asked.estimate(counted[0].account))
+        amount = _reserved(counted, demand.estimate(counted[0].account))
         rejection = concurrency_rejection(counted) or rate_rejection(counted, amount, now)
         if rejection is not None:
             self._reject(caller.tenant, rejection)
@@ -247,20 +247,20 @@ class Quotas:
         here = {"answers": account.answers, "connections": account.connections}
         return account.charged._asdict() | here
 
-    def learn(self, others: Activity, now: float) -> None:
+    def learn(self, activity: Activity, now: float) -> None:
         """Learn from reports: the charges of other nodes since the last one, and their current use.
 
         A negative amount was given back. Accounts without limits are not counted.
         """
-        accounts, limits = self._accounts_with(others.tenant), self._limits_of(others.tenant)
+        accounts, limits = self._accounts_with(activity.tenant), self._limits_of(activity.tenant)
         if limits == NO_LIMITS:
-            if (unbound := accounts.get(others.tenant)) is not None:
+            if (unbound := accounts.get(activity.tenant)) is not None:
                 unbound.forget_other_nodes()
             return
-        account = accounts.of(others.tenant)
-        account.add(limits, Amount(others.requests, others.input_tokens, others.output_tokens), now)
-        account.answers_on_other_nodes = others.answers
-        account.connections_on_other_nodes = others.connections
+        account = accounts.of(activity.tenant)
+        account.add(limits, Amount(activity.requests, activity.input_tokens, activity.output_tokens), now)
+        account.answers_on_other_nodes = activity.answers
+        account.connections_on_other_nodes = activity.connections
 
     def _accounts_with(self, name: str) -> Accounts:
         return self._accounts if tenant_of_user(name) is None else self._users

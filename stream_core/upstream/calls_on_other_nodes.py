@@ -130,12 +130,12 @@ class CallsOnOtherNodes:
             called_before: whether this node has had calls of the model for a second. Otherwise
                 others may not have reported their demand yet.
         """
-        others = [each for each in reports if each.node != own.node]
-        found = [(each.node, each.calls[model]) for each in others if model in each.calls]
+        other_reports = [each for each in reports if each.node != own.node]
+        found = [(each.node, each.calls[model]) for each in other_reports if model in each.calls]
         if not found:
             # The next model may be called by all nodes at once.
             alone = called_before and model in own.calls
-            return cls() if alone else cls(nodes=len(others) + 1)
+            return cls() if alone else cls(nodes=len(other_reports) + 1)
         calls = [calls for _, calls in found]
         return cls(
             sum(each.running for each in calls),
@@ -147,7 +147,7 @@ class CallsOnOtherNodes:
             {own.node: own.calls.get(model, _NO_CALLS).wanted}
             | {node: each.wanted for node, each in found},
             weight_of,
-            1 if called_before else len(others) + 1,
+            1 if called_before else len(other_reports) + 1,
         )
 
     @property

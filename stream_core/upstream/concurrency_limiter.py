@@ -128,15 +128,15 @@ class ConcurrencyLimiter:
             prompt_tokens: of its prompt. None: the call has a token already.
         """
         if prompt_tokens is not None:
-            others = self.limit.on_other_nodes
+            other_nodes = self.limit.on_other_nodes
             self.limit.record_start(self.running, self.answered)
             self._prefills[call_id] = _Prefill(
                 tenant,
                 prompt_tokens,
                 self.prompt_tokens,
-                others.prompts,
+                other_nodes.prompts,
                 self.running,
-                others.running,
+                other_nodes.running,
                 now,
             )
             self._prefills_of_tenants[tenant] += 1
@@ -183,21 +183,21 @@ class ConcurrencyLimiter:
         Returns:
             The seconds until the upstream accepts this question.
         """
-        others = self.running - 1
+        concurrent = self.running - 1
         on_other_nodes = self.limit.on_other_nodes.running > 0
         backoff = self.backoff.record_rejection(
             now,
             began_at,
             retry_after,
             question,
-            concurrent=others > 0,
+            concurrent=concurrent > 0,
             on_other_nodes=on_other_nodes,
         )
         sender_alone = question is not None and (
             self._of_senders[question.sender] == self.running > 1
         )
         if backoff.scope is PauseScope.ALL or (backoff.scope is PauseScope.SENDER and sender_alone):
-            self.limit.record_rejection(others, began_at, now, self.backoff.in_a_row)
+            self.limit.record_rejection(concurrent, began_at, now, self.backoff.in_a_row)
         return backoff.seconds
 
     def discard_latency(self, call_id: str) -> None:

@@ -78,7 +78,7 @@ def status_of(error: EvenflowError) -> int:
 
 def thoughts_before(stream: ResponseStream, point: ResumePoint) -> int:
     """The number of thoughts before `point`."""
-    contents = slice_of(stream.log.entries[: point.next_index], 0).standing
+    contents = slice_of(stream.log.entries[: point.next_index], 0).current
     blocks = SerialBlocks()
     return sum(
         isinstance(event, Begin) and event.block.kind is PartKind.REASONING
@@ -111,7 +111,7 @@ class AnthropicObjects:
 
     def whole(self, stream: ResponseStream) -> dict[str, Any]:
         """The whole answer, for a request without `stream`."""
-        contents = _contents_of(slice_of(stream.log.entries, 0).standing, thinking=self._thinking)
+        contents = _contents_of(slice_of(stream.log.entries, 0).current, thinking=self._thinking)
         reason = _stop_reason(stream)
         return self._message(contents, reason) | {"usage": _usage(stream.usage)}
 
@@ -291,7 +291,7 @@ def _citation(part: Part, block: Block) -> dict[str, Any] | None:
 
 
 def _stop_reason(stream: ResponseStream) -> str:
-    contents = slice_of(stream.log.entries, 0).standing
+    contents = slice_of(stream.log.entries, 0).current
     if any(isinstance(part, Part) and part.kind is PartKind.REFUSAL for part in contents):
         return "refusal"
     return _STOP_REASONS.get(end_by_calls(stream), "end_turn")

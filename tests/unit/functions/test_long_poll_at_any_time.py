@@ -82,7 +82,7 @@ def told(body: dict[str, Any]) -> Iterator[Content]:
 
 def standing(entries: Sequence[LogEntry]) -> list[Content]:
     """What stands of a log, joined."""
-    return [*joined(slice_of(entries, 0).standing)]
+    return [*joined(slice_of(entries, 0).current)]
 
 
 # -- one owner -------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class FilteredAnswer:
     @property
     def contents(self) -> list[Content]:
         """What stands, joined."""
-        return list(joined(self.stream.log.read(0).standing))
+        return list(joined(self.stream.log.read(0).current))
 
     @property
     def text(self) -> str:

@@ -203,7 +203,7 @@ async def test_in_a_chat_a_refusal_is_what_the_model_says_and_why_it_ended() -> 
     call.push(_THOUGHT, Part(PartKind.REFUSAL, "I can"), Part(PartKind.REFUSAL, "not."))
     call.finish()
     await settle()
-    assert bench.stream.log.read(0).standing == (_THOUGHT, "I cannot.")
+    assert bench.stream.log.read(0).current == (_THOUGHT, "I cannot.")
     assert bench.stream.finish_reason == "content_filter"
 
 
@@ -213,7 +213,7 @@ async def test_a_program_is_told_a_refusal_as_one() -> None:
     call.push(Part(PartKind.REFUSAL, "I cannot."))
     call.finish()
     await settle()
-    assert bench.stream.log.read(0).standing == (Part(PartKind.REFUSAL, "I cannot."),)
+    assert bench.stream.log.read(0).current == (Part(PartKind.REFUSAL, "I cannot."),)
     assert bench.stream.finish_reason == "stop"
 
 
@@ -330,7 +330,7 @@ async def test_reasoning_that_a_reader_has_is_never_followed_by_the_fallback() -
     call.fail(BROKEN)
     await settle()
     assert (bench.ended, bench.stream.degraded) == ([ResponseState.ERROR], False)
-    assert bench.stream.log.read(0).standing == (_THOUGHT,)
+    assert bench.stream.log.read(0).current == (_THOUGHT,)
 
 
 async def test_a_failed_attempt_is_no_measure_of_how_soon_the_model_answers() -> None:

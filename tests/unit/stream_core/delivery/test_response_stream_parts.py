@@ -158,5 +158,5 @@ def test_a_reader_is_given_every_content_once_and_in_order(
         clock.turn_slots(data.draw(st.integers(0, _WINDOW)))
     stream.complete("stop", None)
     assert reader.all == list(joined(contents))
-    assert list(joined(stream.log.read(0).standing)) == list(joined(contents))
+    assert list(joined(stream.log.read(0).current)) == list(joined(contents))
     assert b"".join(stream.answer).decode() == stream.log.text

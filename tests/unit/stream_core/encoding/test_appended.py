@@ -151,7 +151,7 @@ def logs(draw: st.DrawFn) -> ResponseLog:
 
 def standing(log: ResponseLog, until: int | None = None) -> list[Content]:
     """What stands of the entries before index `until`, joined."""
-    return list(joined(slice_of(log.entries[:until], 0).standing))
+    return list(joined(slice_of(log.entries[:until], 0).current))
 
 
 def begins_with(contents: list[Content], has: list[Content]) -> bool:

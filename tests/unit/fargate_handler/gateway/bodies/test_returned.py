@@ -190,7 +190,7 @@ def _input(items: list[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _by_items(stream: ResponseStream) -> tuple[Turn, ...]:
-    return _input(output_of(PUBLIC, stream.log.read(0).standing, "completed"))
+    return _input(output_of(PUBLIC, stream.log.read(0).current, "completed"))
 
 
 def _by_response_events(stream: ResponseStream) -> tuple[Turn, ...]:
@@ -250,7 +250,7 @@ def _chat(parts: list[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _by_stored_chat(stream: ResponseStream) -> tuple[Turn, ...]:
-    return _chat(ui_message("m1", stream.log.read(0).standing, has_ended=True)["parts"])
+    return _chat(ui_message("m1", stream.log.read(0).current, has_ended=True)["parts"])
 
 
 def _by_ui_chunks(stream: ResponseStream) -> tuple[Turn, ...]:
@@ -382,7 +382,7 @@ def test_clients_that_keep_only_known_fields_give_all_back_too(case: str) -> Non
     contents, message = _CASES[case]
     stream = _ended(contents)
     of_items = ("type", "call_id", "name", "arguments", "summary", "encrypted_content")
-    items = output_of(PUBLIC, stream.log.read(0).standing, "completed")
+    items = output_of(PUBLIC, stream.log.read(0).current, "completed")
     of_blocks = ("type", "id", "name", "input", "thinking", "signature", "data")
     content = AnthropicObjects("rsp_1", "m", thinking=True).whole(stream)["content"]
     for turns in (

@@ -27,7 +27,7 @@ _MESSAGE = "rsp_1"
 def _encoder(
     stream: ResponseStream, next_index: int = 0, messages: Sequence[dict[str, Any]] = (_USER,)
 ) -> BlockEncoder:
-    said = slice_of(stream.log.entries[:next_index], 0).standing
+    said = slice_of(stream.log.entries[:next_index], 0).current
     events = AgUiEvents("t1", "r1", _MESSAGE, list(messages), said)
     return BlockEncoder(events, stream, ResumePoint(next_index), 100)
 
