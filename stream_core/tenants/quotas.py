@@ -258,7 +258,8 @@ class Quotas:
                 unbound.forget_other_nodes()
             return
         account = accounts.of(activity.tenant)
-        account.add(limits, Amount(activity.requests, activity.input_tokens, activity.output_tokens), now)
+        amount = Amount(activity.requests, activity.input_tokens, activity.output_tokens)
+        account.add(limits, amount, now)
         account.answers_on_other_nodes = activity.answers
         account.connections_on_other_nodes = activity.connections
 

@@ -80,8 +80,8 @@ def open_session(
 
     Raises:
         AuthenticationFailed: the tenant's key or the token is missing or wrong.
-        NotPermitted: the key lacks the scope, the token is another tenant's or user's, or its tenant
-            is not served here.
+        NotPermitted: the key lacks the scope, the token is another tenant's or user's, or its
+            tenant is not served here.
         OriginNotAllowed: the tenant does not allow the page's origin.
         NotFound: the agent does not exist, or the tenant may not use it.
         Overloaded: there is no key of the identity provider, for now.

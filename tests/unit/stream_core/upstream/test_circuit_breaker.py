@@ -102,13 +102,16 @@ def test_a_probe_that_was_withdrawn_says_nothing_and_the_next_call_tries(
     assert breaker.open_for(EVIL, 11.0) == 0.0
 
 
-@pytest.mark.parametrize("late", ["succeeded", "failed", "answers", "withdrawn"])
+_ENDS_WITH_A_TIME = ("record_failure", "record_withdrawal")
+
+
+@pytest.mark.parametrize("late", ["record_success", "record_answering", *_ENDS_WITH_A_TIME])
 def test_what_was_called_before_it_opened_says_nothing_about_now(
     breaker: CircuitBreaker, late: str
 ) -> None:
     old = breaker.call(EVIL, 0.0)
     fail(breaker)
-    getattr(old, late)(*([9.0] if late in ("failed", "withdrawn") else []))
+    getattr(old, late)(*([9.0] if late in _ENDS_WITH_A_TIME else []))
     assert refused_for(breaker, 9.0) == 1.0
     assert breaker.is_failing
 
@@ -203,7 +206,7 @@ def test_made_up_senders_take_a_bounded_memory_and_others_are_not_forgotten() ->
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["call", "succeeded", "failed", "answers", "withdrawn", "wait"]),
+        st.sampled_from(["call", "wait", "record_success", "record_answering", *_ENDS_WITH_A_TIME]),
         st.integers(0, 5),
     ),
     max_size=60,
@@ -231,8 +234,8 @@ def test_it_is_never_stuck_and_never_lets_two_probes_of_a_sender_out(
                 assert (breaker.open_for(sender, now) > 0) == is_probe
         elif running:
             call = running.pop(which % len(running))
-            getattr(call, step)(*([now] if step in ("failed", "withdrawn") else []))
-            if step == "answers":
+            getattr(call, step)(*([now] if step in _ENDS_WITH_A_TIME else []))
+            if step == "record_answering":
                 running.append(call)
     for call in running:
         call.record_withdrawal(now)
