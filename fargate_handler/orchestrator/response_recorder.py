@@ -337,7 +337,7 @@ class ResponseRecorder:
                 )
             self._tell_end(recording)
             answer = recording.answer(self._longest_answer)
-            await self._sessions.answered(
+            await self._sessions.record_answer(
                 stream.channel, stream.message_id, answer, recording.outcome(answer)
             )
             if late is not None:

@@ -17,7 +17,7 @@ from evenflow.stream_core.log.entries import (
     Part,
     is_returned,
 )
-from evenflow.stream_core.log.returned_fields import Fields, added, sealed
+from evenflow.stream_core.log.returned_fields import Fields, join_fields, sealed
 
 _PLAIN = (PartKind.TEXT, PartKind.REASONING, PartKind.REFUSAL)
 
@@ -312,7 +312,7 @@ def _fields_in(values: Iterable[Part]) -> Fields:
     for part in values:
         if is_returned(part):
             fields = orjson.loads(part.text)
-            all_fields = added(all_fields, fields if isinstance(fields, dict) else {})
+            all_fields = join_fields(all_fields, fields if isinstance(fields, dict) else {})
     return all_fields
 
 

@@ -21,7 +21,7 @@ from evenflow.stream_core.log.entries import (
     is_returned,
 )
 from evenflow.stream_core.log.response_log import slice_of
-from evenflow.stream_core.log.returned_fields import Fields, added, allowed, fields_of
+from evenflow.stream_core.log.returned_fields import Fields, join_fields, without_standard_fields, fields_of
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 CANCELLED_CALL = "This call was cancelled."
@@ -116,9 +116,9 @@ class _Step:
             fields: Fields = orjson.loads(content.text)
             if content.name == CALL_EXTRA:
                 known = self.call_fields.get(content.call, {})
-                self.call_fields[content.call] = added(known, fields)
+                self.call_fields[content.call] = join_fields(known, fields)
             else:
-                self.returned.append(allowed(fields))
+                self.returned.append(without_standard_fields(fields))
         elif content.kind is PartKind.CALL:
             self.calls[content.call] = _StepCall(content.id, content.name)
         elif content.kind is PartKind.ARGUMENTS and content.call in self.calls:
@@ -138,9 +138,9 @@ class _Step:
         for item in self.returned:
             if isinstance(item, _Thought):
                 reasoning = {"field": item.field, "detail": item.detail}
-                extra = added(extra, fields_of(reasoning, "".join(item.pieces)))
+                extra = join_fields(extra, fields_of(reasoning, "".join(item.pieces)))
             else:
-                extra = added(extra, item)
+                extra = join_fields(extra, item)
         return (
             Turn("assistant", "".join(self.text), tuple(self._made), extra=extra),
             *(Turn("tool", self.results[call.id], tool_call_id=call.id) for call in self._made),

@@ -113,7 +113,7 @@ class SessionStore(Protocol):
     ) -> Sequence[MessageLink]:
         """The links of a session's messages up to this one, in causal order."""
 
-    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+    async def find_ended(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
         """The sessions among these that were ended. One of the last second may be missing."""
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
@@ -133,7 +133,7 @@ class SessionStore(Protocol):
             StoreFull: there is no room for it.
         """
 
-    async def answered(
+    async def record_answer(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
     ) -> None:
         """Record that a message's response has ended. An unknown message is ignored.

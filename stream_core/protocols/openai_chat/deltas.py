@@ -15,8 +15,8 @@ from evenflow.stream_core.log.returned_fields import (
     CHUNK_FIELDS,
     REASONING_FIELDS,
     Fields,
-    added,
-    allowed,
+    join_fields,
+    without_standard_fields,
     call_object,
     fields_of_detail,
     type_in,
@@ -131,7 +131,7 @@ class CompletionDeltas:
                 for name, entries in logprobs.items():
                     if isinstance(entries, list):
                         pending.setdefault(name, []).extend(entries)
-            case _, dict(fields) if part.name == EXTRA and (delta := allowed(fields)):
+            case _, dict(fields) if part.name == EXTRA and (delta := without_standard_fields(fields)):
                 return self._choice(part.choice, delta)
             case _, dict(fields) if part.name == CALL_EXTRA:
                 return self._extra_of_call(part, fields)
@@ -152,7 +152,7 @@ class CompletionDeltas:
             call_fields |= {"type": kind} if (kind := type_in(fields)) else {}
             delta = {"tool_calls": [{"index": part.call, **call_fields}]}
             return self._choice(part.choice, delta) if call_fields else None
-        self._call_extra[place] = added(self._call_extra.get(place, {}), fields)
+        self._call_extra[place] = join_fields(self._call_extra.get(place, {}), fields)
         return None
 
     def _choice(self, index: int, delta: dict[str, Any], end: str | None = None) -> Choice:
@@ -204,7 +204,7 @@ class WholeChoice:
             elif name == "annotations":
                 message[name] = value
             elif name != "role":
-                message |= added(message, {name: value})
+                message |= join_fields(message, {name: value})
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
@@ -236,7 +236,7 @@ class WholeChoice:
         if kind in fields:
             call[kind] = call[kind] | {field: call[kind][field] + fields[kind][field]}
         else:
-            call |= added(call, fields) | ({"type": fields["type"]} if "type" in fields else {})
+            call |= join_fields(call, fields) | ({"type": fields["type"]} if "type" in fields else {})
 
 
 def _object(value: object) -> Fields:
