@@ -39,8 +39,8 @@ from evenflow.stream_aws.usage_items import (
 )
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import (
-    ReservationRequest,
     Reservation,
+    ReservationRequest,
     added_by,
     most_before,
     settlement,
@@ -285,7 +285,9 @@ class DynamoDBUsageStore:
         await self._counters.learn(tenant, failed, added if needs is None else needs)
         return committed
 
-    def _within_a_transaction(self, places: list[int], asks: Sequence[ReservationRequest]) -> list[int]:
+    def _within_a_transaction(
+        self, places: list[int], asks: Sequence[ReservationRequest]
+    ) -> list[int]:
         counters: set[str] = set()
         for count, place in enumerate(places):
             counters |= asks[place].wanted.amounts.keys()

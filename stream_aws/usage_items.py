@@ -10,7 +10,12 @@ import orjson
 
 from evenflow.stream_aws.attributes import Item, number, seconds, text
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
-from evenflow.stream_core.tenants.budget import ReservationRequest, Reservation, day_of, digest_of_user
+from evenflow.stream_core.tenants.budget import (
+    Reservation,
+    ReservationRequest,
+    day_of,
+    digest_of_user,
+)
 from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
 
 RESERVED = "reserved#"

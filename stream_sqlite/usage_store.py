@@ -8,7 +8,12 @@ from sqlite3 import Connection
 
 import orjson
 
-from evenflow.stream_core.tenants.budget import ReservationRequest, Reservation, settlement, without_room
+from evenflow.stream_core.tenants.budget import (
+    Reservation,
+    ReservationRequest,
+    settlement,
+    without_room,
+)
 from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord, totals_of
 from evenflow.stream_core.tenants.usage_store import (
     COUNTERS_KEPT_SECONDS,

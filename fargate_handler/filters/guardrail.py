@@ -22,8 +22,8 @@ from evenflow.stream_core.filtering.windows import LONGEST_WINDOW, overlap_of, w
 from evenflow.stream_core.log.entries import (
     JOINING,
     Content,
-    PartKind,
     Part,
+    PartKind,
     is_returned,
     joins,
     text_of,

@@ -17,11 +17,13 @@ from evenflow.fargate_handler.token_sources.port import (
     ModelOptions,
     ModelRequest,
 )
-from evenflow.stream_core.log.entries import Content, PartKind, NotAPart, Part, text_of
+from evenflow.stream_core.log.entries import Content, NotAPart, Part, PartKind, text_of
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 _KIND_NAMES = {kind: f"KIND_{kind.name}" for kind in PartKind}
-_KINDS: dict[int, PartKind] = {wire.Part.Kind.Value(name): kind for kind, name in _KIND_NAMES.items()}
+_KINDS: dict[int, PartKind] = {
+    wire.Part.Kind.Value(name): kind for kind, name in _KIND_NAMES.items()
+}
 
 
 def message_of(request: ModelRequest) -> wire.StreamRequest:

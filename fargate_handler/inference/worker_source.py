@@ -24,7 +24,7 @@ from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelReques
 from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed, UpstreamUnreadable
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.base.trace_context import TRACEPARENT
-from evenflow.stream_core.log.entries import PartKind, NotAPart, Part
+from evenflow.stream_core.log.entries import NotAPart, Part, PartKind
 
 _logger = logging.getLogger(__name__)
 

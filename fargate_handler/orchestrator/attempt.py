@@ -17,7 +17,7 @@ from evenflow.stream_core.base.errors import (
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
 from evenflow.stream_core.delivery.token_allowance import tokens_in
-from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, PartKind, Part, is_of_call
+from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Part, PartKind, is_of_call
 from evenflow.stream_core.session.tool_steps import ToolSteps
 from evenflow.stream_core.upstream.circuit_breaker import UpstreamCall
 
@@ -60,7 +60,7 @@ class ReplacingSink:
 
     def alive(self) -> None:
         """Note a sign of life without a token."""
-        self._stream.record_sign_of_life()
+        self._stream.alive()
 
     def _begin(self) -> None:
         if not self._begun:

@@ -7,7 +7,7 @@ import asyncio
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import Conflict
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseLog
 from evenflow.stream_core.session.tool_steps import ToolSteps, tool_steps
 

@@ -263,7 +263,9 @@ class ModelCalls:
             after = error.retry_after_ms
             seconds = None if after is None else after / 1000
             now = self._monotonic()
-            pause = self._upstream.limiter.record_rejection(now, self._began_at, seconds, self._question)
+            pause = self._upstream.limiter.record_rejection(
+                now, self._began_at, seconds, self._question
+            )
             self._throttles += 1
             doublings = self._throttles - _THROTTLES_WITHOUT_BACKOFF
             backoff = _FIRST_BACKOFF_SECONDS * 2**doublings if doublings > 0 else 0.0

@@ -21,10 +21,10 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.records.answer_usage import charged_usage, usage_record
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import (
-    ReservationRequest,
     Budget,
     Cost,
     Reservation,
+    ReservationRequest,
     budgets_of,
     has_budgets,
 )

@@ -39,8 +39,8 @@ from evenflow.stream_core.log.entries import (
     LOGPROBS,
     LONGEST_NAME,
     LONGEST_VALUE,
-    PartKind,
     Part,
+    PartKind,
 )
 from evenflow.stream_core.log.returned_fields import REASONING_FIELDS, Fields
 

@@ -14,8 +14,8 @@ from evenflow.stream_core.log.entries import (
     EXTRA,
     LONGEST_NAME,
     LONGEST_VALUE,
-    PartKind,
     Part,
+    PartKind,
 )
 from evenflow.stream_core.log.returned_fields import (
     CALL_TYPE,

@@ -10,8 +10,8 @@ from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.bounds.shares import EIGHTH
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 from evenflow.stream_core.delivery.delta_encoder import Encoder, SharedEncoder
-from evenflow.stream_core.delivery.reader import Reader
 from evenflow.stream_core.delivery.presence import Presence, PresenceListener, present_readers
+from evenflow.stream_core.delivery.reader import Reader
 
 MAX_DIRECT_READERS = 256
 """More readers than this are delivered to in groups. 256 deliveries take a fifth of a slot."""
@@ -33,8 +33,8 @@ class ResponseReaders(dict[Reader, float]):
     """
 
     __slots__ = (
-        "_delivered_at",
         "_clock",
+        "_delivered_at",
         "_encoders",
         "_max_readers",
         "_monotonic",

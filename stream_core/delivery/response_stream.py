@@ -13,8 +13,8 @@ from evenflow.stream_core.delivery.answer_figures import AnswerFigures, AnswerOb
 from evenflow.stream_core.delivery.backpressure import Backpressure
 from evenflow.stream_core.delivery.batch import ENDED_BATCH, Batch
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
-from evenflow.stream_core.delivery.reader import Reader
 from evenflow.stream_core.delivery.paced_delivery import PacedDelivery
+from evenflow.stream_core.delivery.reader import Reader
 from evenflow.stream_core.delivery.readers import ResponseReaders
 from evenflow.stream_core.delivery.token_allowance import TokenAllowance, tokens_in
 from evenflow.stream_core.log.entries import JOINING, LogEntry, Part, Restart, size_of
@@ -257,7 +257,7 @@ class ResponseStream:
         else:
             self._append_long(part.text, part, full_at)
 
-    def record_sign_of_life(self) -> None:
+    def alive(self) -> None:
         """Record that the model is alive, without a token."""
         self.signs_of_life += 1
 

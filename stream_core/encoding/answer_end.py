@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.log.response_log import slice_of
 
 _BY_ITSELF = ("stop", "tool_calls")

@@ -13,8 +13,8 @@ from evenflow.stream_core.log.entries import (
     CHUNK_EXTRA,
     EXTRA,
     Content,
-    PartKind,
     Part,
+    PartKind,
     is_returned,
 )
 from evenflow.stream_core.log.returned_fields import Fields, join_fields, sealed

@@ -250,4 +250,5 @@ def fields_of(returned: Mapping[str, Any], text: str) -> Fields:
     if not (isinstance(field, str) and isinstance(detail, str) and isinstance(extra, dict)):
         raise ValueError("these are no fields of an answer")
     reasoning = {field: text} if field and text else {}
-    return allowed(added(added(reasoning, fields_of_detail(detail, text)), extra))
+    joined = join_fields(join_fields(reasoning, fields_of_detail(detail, text)), extra)
+    return without_standard_fields(joined)

@@ -85,6 +85,7 @@ class RecentTenants:
         """Tenants without waiting requests that are expected back: the last two of this node, and
         the last two of other nodes.
         """
+
         def idle(tenants: dict[str, _Requests]) -> Iterator[str]:
             names = (name for name in _expected(tenants, now) if name not in waiting)
             return islice(names, 2)

@@ -61,8 +61,8 @@ class RejectionRecord(EventRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowRecord(EventRecord):
-    """A message or a connection of a tenant in shadow was accepted although a bound would reject it. Of
-    each bound one a second is logged.
+    """A message or a connection of a tenant in shadow was accepted though a bound rejects it. One a
+    second is logged of each bound.
     """
 
     EVENT: ClassVar[str] = "shadow_refusal"

@@ -103,8 +103,8 @@ class Conversation:
         "_responses",
         "_version_length",
         "in_flight",
-        "last_message_id",
         "is_stale",
+        "last_message_id",
         "used_at",
     )
 

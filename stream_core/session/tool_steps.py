@@ -14,14 +14,19 @@ import orjson
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     Content,
-    PartKind,
     LogEntry,
     Part,
+    PartKind,
     has_only_fields,
     is_returned,
 )
 from evenflow.stream_core.log.response_log import slice_of
-from evenflow.stream_core.log.returned_fields import Fields, join_fields, without_standard_fields, fields_of
+from evenflow.stream_core.log.returned_fields import (
+    Fields,
+    fields_of,
+    join_fields,
+    without_standard_fields,
+)
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 CANCELLED_CALL = "This call was cancelled."

@@ -76,7 +76,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a response, at `ended_at` in seconds since the epoch, with `next_index` entries."""
+    """The end of a response with `next_index` entries. `ended_at`: seconds since the epoch."""
 
     state: ResponseState
     next_index: int

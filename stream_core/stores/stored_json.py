@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.log.entries import PartKind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.response_store import Ending
 

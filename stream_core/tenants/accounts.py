@@ -25,11 +25,11 @@ class Account:
         "_hinted_at",
         "_used_at",
         "answers",
+        "answers_on_other_nodes",
         "charged",
         "connections",
-        "mean_output",
-        "answers_on_other_nodes",
         "connections_on_other_nodes",
+        "mean_output",
     )
 
     def __init__(self) -> None:

@@ -151,7 +151,9 @@ class ReservationRequest:
         return {name: most - before.get(name, 0) for name, most in self.wanted.amounts.items()}
 
 
-def without_room(requests: Sequence[ReservationRequest], committed: Mapping[str, int]) -> list[str | None]:
+def without_room(
+    requests: Sequence[ReservationRequest], committed: Mapping[str, int]
+) -> list[str | None]:
     """For each request, in their order, the counter without room for it. None: it is granted.
 
     Granted requests count for later ones. One that is too large does not keep out smaller ones.
@@ -164,7 +166,11 @@ def without_room(requests: Sequence[ReservationRequest], committed: Mapping[str,
     for request in requests:
         added = request.added
         full = next(
-            (name for name, bound in request.bounds.items() if sums[name] + added.get(name, 0) > bound),
+            (
+                name
+                for name, bound in request.bounds.items()
+                if sums[name] + added.get(name, 0) > bound
+            ),
             None,
         )
         full_counters.append(full)

@@ -6,7 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evenflow.stream_core.tenants.budget import ReservationRequest, Reservation, settlement, without_room
+from evenflow.stream_core.tenants.budget import (
+    Reservation,
+    ReservationRequest,
+    settlement,
+    without_room,
+)
 from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord, summed, totals_of
 from evenflow.stream_core.tenants.usage_store import KEPT_SECONDS, ReservationGone
 

@@ -152,7 +152,9 @@ class Tenants:
 
     def replace_configured_keys(self, configured_keys: Mapping[str, str]) -> None:
         """Replace the keys that are configured beside the records."""
-        self._configured = {tenant: ApiKey.of_text(CONFIGURED_KEY, key) for tenant, key in configured_keys.items()}
+        self._configured = {
+            tenant: ApiKey.of_text(CONFIGURED_KEY, key) for tenant, key in configured_keys.items()
+        }
         self._index()
 
     def of(self, tenant_id: str) -> Tenant:

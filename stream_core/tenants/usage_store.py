@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from evenflow.stream_core.tenants.budget import ReservationRequest, Reservation
+from evenflow.stream_core.tenants.budget import Reservation, ReservationRequest
 from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord
 
 KEPT_SECONDS = 90 * 86_400.0

@@ -11,7 +11,11 @@ from evenflow.stream_core.upstream.aimd_limit import AIMDLimit
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from evenflow.stream_core.upstream.first_token_latency import FirstToken
 from evenflow.stream_core.upstream.prefill_window import PrefillWindow
-from evenflow.stream_core.upstream.rejection_backoff import PauseScope, RejectedCall, RejectionBackoff
+from evenflow.stream_core.upstream.rejection_backoff import (
+    PauseScope,
+    RejectedCall,
+    RejectionBackoff,
+)
 
 K = TypeVar("K", bound=Hashable)
 

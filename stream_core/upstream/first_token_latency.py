@@ -107,7 +107,9 @@ class FirstTokenLatency:
         usual = self._usual_seconds_per_token()
         if usual is None or token.seconds_per_token <= _LATE_TIMES * usual:
             return False
-        is_clear = token.seconds > _LATE_SECONDS or token.seconds_per_token > _CLEARLY_LATE_TIMES * usual
+        is_clear = (
+            token.seconds > _LATE_SECONDS or token.seconds_per_token > _CLEARLY_LATE_TIMES * usual
+        )
         return True if is_clear else None
 
     def _usual_seconds_per_token(self) -> float | None:
@@ -117,7 +119,9 @@ class FirstTokenLatency:
             few = nsmallest(_FEWEST, self._few, key=lambda each: each.concurrent)
         if len(few) < _FEWEST:
             return None
-        return sorted(each.seconds_per_token for each in few)[int(_USUAL_PERCENTILE * (len(few) - 1))]
+        return sorted(each.seconds_per_token for each in few)[
+            int(_USUAL_PERCENTILE * (len(few) - 1))
+        ]
 
 
 def _with_prompts(token: FirstToken, on_other_nodes: CallsOnOtherNodes) -> FirstToken:

@@ -51,7 +51,9 @@ class RejectionEstimator:
         """The calls that this node keeps until others have reported since the first rejection."""
         return self._here if self._reports_awaited and self._seen == 1 else 0
 
-    def record_rejection(self, here: int, on_other_nodes: int | None, began_at: float, now: float) -> None:
+    def record_rejection(
+        self, here: int, on_other_nodes: int | None, began_at: float, now: float
+    ) -> None:
         """Record a rejection.
 
         Args:

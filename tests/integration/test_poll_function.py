@@ -19,7 +19,7 @@ from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from evenflow.stream_aws.keys import parse_signing_keys
 from evenflow.stream_core.auth.session_token import SessionTokens
 from evenflow.stream_core.base.channel import Channel
-from evenflow.stream_core.log.entries import PartKind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.protocols.evenflow.part_objects import part_object
 from evenflow.stream_core.stores.response_store import TEXT_FORM, Chunk, Ending, Lease, ResponseHead

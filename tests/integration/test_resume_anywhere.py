@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession
@@ -97,7 +97,13 @@ async def _come_back(
             assert answer.text == "".join(demo_tokens(11, 80))
             assert answer.contents == all_of_it.contents
             assert [content.kind for content in answer.contents if isinstance(content, Part)] == [
-                *(PartKind.REASONING, PartKind.CALL, PartKind.ARGUMENTS, PartKind.CALL_END, PartKind.RESULT),
+                *(
+                    PartKind.REASONING,
+                    PartKind.CALL,
+                    PartKind.ARGUMENTS,
+                    PartKind.CALL_END,
+                    PartKind.RESULT,
+                ),
                 PartKind.DATA,
             ]
             assert (answer.finish_reason, answer.epoch, answer.restarts) == ("stop", 1, [])

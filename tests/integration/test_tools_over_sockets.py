@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.demo.source import demo_arguments
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
 from tests.integration.answer import Answer, Frame
 from tests.integration.chat_client import COMPACT, V1, Connection, checked_error, demo

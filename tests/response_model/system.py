@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from evenflow.stream_core.base.channel import Channel
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.response_store import (
     Chunk,

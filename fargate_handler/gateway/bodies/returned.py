@@ -10,10 +10,10 @@ from evenflow.fargate_handler.gateway.bodies.json_values import check_json
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.log.returned_fields import (
     Fields,
-    join_fields,
     call_fields_of,
     call_id_of,
     fields_of,
+    join_fields,
     unsealed,
 )
 from evenflow.stream_core.session.conversation import ToolCall

@@ -35,7 +35,6 @@ from evenflow.stream_core.http.http_contract import internal_error
 from evenflow.stream_core.log.response_log import ResumePoint, resume_point
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
-from evenflow.stream_core.protocols.evenflow.response_frames import ids_of, rejection_frame
 from evenflow.stream_core.protocols.evenflow.messages import (
     ChatMessageFrame,
     ClientMessage,
@@ -52,6 +51,7 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ToolResult,
     right_for,
 )
+from evenflow.stream_core.protocols.evenflow.response_frames import ids_of, rejection_frame
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.records.connection_records import RejectionRecord
 from evenflow.stream_core.session.tool_steps import CANCELLED_CALL

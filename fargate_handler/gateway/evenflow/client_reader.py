@@ -12,18 +12,18 @@ from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.bounds.call_rates import RateKeys
+from evenflow.stream_core.delivery.credit_cursor import CreditCursor, FlowControl
 from evenflow.stream_core.delivery.delta_encoder import EntryEncoder
 from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
-from evenflow.stream_core.delivery.credit_cursor import CreditCursor, FlowControl
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
+from evenflow.stream_core.protocols.evenflow.messages import LagNotice, ResponseStart, ServerMessage
 from evenflow.stream_core.protocols.evenflow.response_frames import (
     queued_frame,
     restart_frame,
     terminal_frame,
 )
-from evenflow.stream_core.protocols.evenflow.messages import LagNotice, ResponseStart, ServerMessage
 
 
 class ReadingClient(OpenConnection, Protocol):

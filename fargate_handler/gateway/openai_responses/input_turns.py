@@ -14,7 +14,11 @@ from evenflow.fargate_handler.gateway.bodies.returned import (
 )
 from evenflow.fargate_handler.gateway.openai_responses.request_errors import unsupported, wrong
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_calls
-from evenflow.stream_core.log.returned_fields import join_fields, without_standard_fields, call_object
+from evenflow.stream_core.log.returned_fields import (
+    call_object,
+    join_fields,
+    without_standard_fields,
+)
 from evenflow.stream_core.protocols.openai_responses.namespaces import joined_name
 from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 

@@ -28,7 +28,7 @@ from evenflow.fargate_handler.token_sources.port import (
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import ModelRefused
 from evenflow.stream_core.delivery.delivery_clock import SLOT_MS, DeliveryClock
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 
 
 def called_tools(count: int, options: ModelOptions) -> list[str]:

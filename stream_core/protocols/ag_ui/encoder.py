@@ -18,7 +18,7 @@ from evenflow.stream_core.encoding.answer_end import end_by_calls, pending_calls
 from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Begin, Block, BlockEvent, Blocks, Value
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 

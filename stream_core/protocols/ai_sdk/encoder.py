@@ -17,7 +17,7 @@ from evenflow.stream_core.encoding.answer_end import end_by_calls
 from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 

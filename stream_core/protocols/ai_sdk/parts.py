@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from evenflow.stream_core.encoding.blocks import Begin, Block, BlockEvent, Blocks, End, Value
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.protocols.ai_sdk.encoder import (
     TYPES,
     UNSEEN,

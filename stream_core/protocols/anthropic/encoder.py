@@ -14,7 +14,7 @@ from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Begin, Block, Value
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 from evenflow.stream_core.upstream.context_length import TOO_LONG, ContextLengths

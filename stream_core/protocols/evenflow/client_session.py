@@ -12,7 +12,6 @@ from evenflow.stream_core.base.errors import (
     Overloaded,
 )
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.protocols.evenflow.response_frames import ids_of, rejection_frame
 from evenflow.stream_core.protocols.evenflow.dialect import Dialect
 from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.messages import (
@@ -28,6 +27,7 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ResponseResume,
     ServerMessage,
 )
+from evenflow.stream_core.protocols.evenflow.response_frames import ids_of, rejection_frame
 from evenflow.stream_core.protocols.evenflow.session_states import Command, Output, SessionEvent
 from evenflow.stream_core.protocols.evenflow.socket_session import (
     CredentialCheck,

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 from evenflow.stream_core.log.entries import (
     CUSTOM,
     JOINING,
-    PartKind,
     NotAPart,
     Part,
+    PartKind,
     is_of_call,
 )
 

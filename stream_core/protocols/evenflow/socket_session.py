@@ -12,7 +12,11 @@ from enum import IntEnum
 from evenflow.stream_core.base.errors import EvenflowError, NotPermitted
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, answer_to_close
-from evenflow.stream_core.protocols.evenflow.message_intake import MessageIntake, RejectedMessage, Violation
+from evenflow.stream_core.protocols.evenflow.message_intake import (
+    MessageIntake,
+    RejectedMessage,
+    Violation,
+)
 from evenflow.stream_core.protocols.evenflow.session_states import (
     SESSION_TRANSITIONS,
     Disconnect,

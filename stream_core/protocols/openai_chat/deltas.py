@@ -8,18 +8,18 @@ from typing import Any, NamedTuple, get_args
 import orjson
 
 from evenflow.stream_core.base.answer import FinishReason
-from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.returned_fields import (
     CALL_TYPE,
     CHOICE_FIELDS,
     CHUNK_FIELDS,
     REASONING_FIELDS,
     Fields,
-    join_fields,
-    without_standard_fields,
     call_object,
     fields_of_detail,
+    join_fields,
     type_in,
+    without_standard_fields,
 )
 
 Choice = dict[str, Any]
@@ -131,7 +131,9 @@ class CompletionDeltas:
                 for name, entries in logprobs.items():
                     if isinstance(entries, list):
                         pending.setdefault(name, []).extend(entries)
-            case _, dict(fields) if part.name == EXTRA and (delta := without_standard_fields(fields)):
+            case _, dict(fields) if part.name == EXTRA and (
+                delta := without_standard_fields(fields)
+            ):
                 return self._choice(part.choice, delta)
             case _, dict(fields) if part.name == CALL_EXTRA:
                 return self._extra_of_call(part, fields)
@@ -236,7 +238,9 @@ class WholeChoice:
         if kind in fields:
             call[kind] = call[kind] | {field: call[kind][field] + fields[kind][field]}
         else:
-            call |= join_fields(call, fields) | ({"type": fields["type"]} if "type" in fields else {})
+            call |= join_fields(call, fields) | (
+                {"type": fields["type"]} if "type" in fields else {}
+            )
 
 
 def _object(value: object) -> Fields:

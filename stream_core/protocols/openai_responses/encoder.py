@@ -11,7 +11,7 @@ from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Block
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 from evenflow.stream_core.protocols.openai_responses.output_items import (
     annotation_of,

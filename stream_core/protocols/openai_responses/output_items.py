@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from evenflow.stream_core.encoding.blocks import Begin, Block, Blocks, SealingBlocks
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
 from evenflow.stream_core.protocols.openai_responses.namespaces import (
     NO_NAMESPACES,
@@ -21,7 +21,12 @@ from evenflow.stream_core.protocols.openai_responses.namespaces import (
     name_fields,
 )
 
-_PREFIXES = {PartKind.TEXT: "msg", PartKind.REFUSAL: "msg", PartKind.REASONING: "rs", PartKind.CALL: "fc"}
+_PREFIXES = {
+    PartKind.TEXT: "msg",
+    PartKind.REFUSAL: "msg",
+    PartKind.REASONING: "rs",
+    PartKind.CALL: "fc",
+}
 
 
 def item_id(response: PublicResponse, block: Block) -> str:

@@ -12,7 +12,7 @@ from evenflow.fargate_handler.filters.guardrail_client import GuardrailClient
 from evenflow.fargate_handler.settings.model_values import Guardrail
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.filtering.windows import LONGEST_OVERLAP, overlap_of
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import clears, intervenes, refuses
 from tests.unit.fargate_handler.filters.filtered_answer import FilteredAnswer

@@ -12,7 +12,7 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from evenflow.stream_core.base.errors import EvenflowError, ModelRefused
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.integration.aws_models.events import (
     MESSAGE_START,

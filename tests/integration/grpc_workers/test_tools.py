@@ -18,7 +18,7 @@ from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve

@@ -8,7 +8,7 @@ from textwrap import indent
 
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.integration.scripted_model import chunk
 from tests.integration.server_process import ROOT
 from tests.integration.stock_clients.clients import python_of

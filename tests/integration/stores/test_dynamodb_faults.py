@@ -15,7 +15,7 @@ from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from evenflow.stream_aws.response_items import is_chunk, read_chunk
 from evenflow.stream_core.stores.response_store import Chunk, Lease, StoreUnavailable, Unwritable
 from evenflow.stream_core.stores.session_store import NotAccepted
-from evenflow.stream_core.tenants.budget import ReservationRequest, Reservation
+from evenflow.stream_core.tenants.budget import Reservation, ReservationRequest
 from evenflow.stream_core.tenants.tenant import Tenant
 from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_core.upstream.node_reports import NodeReport

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_aws.response_items import head_key
-from evenflow.stream_core.log.entries import PartKind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.stores.response_store import TEXT_FORM, TYPED_FORM, Lease, NewerForm
 from evenflow.stream_core.stores.stored_json import plain_entries, read_ending, read_entries
 from tests.integration.stores.conftest import DynamoDBStores

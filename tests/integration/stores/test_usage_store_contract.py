@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
-from evenflow.stream_core.tenants.budget import ReservationRequest, Reservation
+from evenflow.stream_core.tenants.budget import Reservation, ReservationRequest
 from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore
 from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord
 from evenflow.stream_core.tenants.usage_store import ReservationGone, UsageStore

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.functions.poll_response.long_poll import PollResult
-from evenflow.stream_core.log.entries import Content, PartKind, LogEntry, Part, Restart, joined
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, PartKind, Restart, joined
 from evenflow.stream_core.log.response_log import Cursor, ResponseLog, resume_point, slice_of
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
 from evenflow.stream_core.stores.response_store import Chunk, gapless

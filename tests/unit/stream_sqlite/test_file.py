@@ -20,7 +20,7 @@ from threading import Event
 
 import pytest
 
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.stores.dead_letters import DeadLetter, DeadLettersUnavailable
 from evenflow.stream_core.stores.response_store import (
     LIFETIME_SECONDS,

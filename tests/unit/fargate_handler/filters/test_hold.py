@@ -18,8 +18,8 @@ from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     EXTRA,
     Content,
-    PartKind,
     Part,
+    PartKind,
     joined,
     text_of,
 )
@@ -97,7 +97,9 @@ async def test_log_probabilities_which_spell_the_text_again_are_left_out(mode: F
 
 async def test_fields_of_chunks_stop_no_answer() -> None:
     answer = FilteredAnswer()
-    beside = Part(PartKind.DATA, f'{{"chunk":{{"system_fingerprint":"{SECRET}"}}}}', name="chunk_extra")
+    beside = Part(
+        PartKind.DATA, f'{{"chunk":{{"system_fingerprint":"{SECRET}"}}}}', name="chunk_extra"
+    )
     await answer.all_of(["a", beside])
     assert answer.contents == ["a"]
 
@@ -217,7 +219,9 @@ async def test_a_secret_is_found_across_details_and_across_fields(mode: Filterin
         told += [_detailed(sign, place % 3), _fields(spelled)]
     await answer.all_of(told)
     thoughts = [content for content in answer.contents if isinstance(content, Part)]
-    assert "".join(part.text for part in thoughts if part.kind is PartKind.REASONING) == "[redacted]"
+    assert (
+        "".join(part.text for part in thoughts if part.kind is PartKind.REASONING) == "[redacted]"
+    )
     kept = [part.text for part in thoughts if part.kind is PartKind.DATA]
     assert set("".join(kept)).isdisjoint("AKI")
 

@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.stream_core.filtering import cpu_budget
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.unit.fargate_handler.filters.filtered_answer import SECRET, FilteredAnswer
 
 THOUGHT = Part(PartKind.REASONING, "hm", name="reasoning")

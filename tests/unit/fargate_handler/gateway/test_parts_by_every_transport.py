@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import Content, PartKind, Part, joined
+from evenflow.stream_core.log.entries import Content, Part, PartKind, joined
 from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, REALTIME, V1
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject, part_object
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway

@@ -10,7 +10,7 @@ from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessa
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, UpstreamRejected
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, body_of

@@ -13,7 +13,7 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import Conflict, EvenflowError, UpstreamFailed
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import CALL_EXTRA, Content, PartKind, Part, Restart
+from evenflow.stream_core.log.entries import CALL_EXTRA, Content, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (

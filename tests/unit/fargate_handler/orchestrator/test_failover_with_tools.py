@@ -7,7 +7,7 @@ import pytest
 from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, repeatable_channel
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.channel import KEYED_COMPLETION
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task

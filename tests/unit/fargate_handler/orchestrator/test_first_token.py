@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.orchestrator.attempt import FirstTokenSink
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 _THOUGHT = Part(PartKind.REASONING, "Hm", name="reasoning")

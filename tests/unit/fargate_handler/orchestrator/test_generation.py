@@ -37,7 +37,7 @@ from evenflow.stream_core.base.errors import (
 )
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import Content, PartKind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import Turn

@@ -27,7 +27,7 @@ from evenflow.stream_core.base.channel import (
     MessageKind,
 )
 from evenflow.stream_core.base.errors import InvalidRequest
-from evenflow.stream_core.log.entries import PartKind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.protocols.evenflow.messages import SESSION_REQUEST, parse
 from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 

@@ -11,7 +11,7 @@ import pytest
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.memory_account import MemoryAccount
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from tests.unit.fargate_handler.orchestrator.test_responses import held
 from tests.unit.hand_turned_clock import HandTurnedClock
 

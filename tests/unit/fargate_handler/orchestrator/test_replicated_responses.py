@@ -7,7 +7,7 @@ import pytest
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, Gone, NotFound, Overloaded
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import PartKind, Part, Restart
+from evenflow.stream_core.log.entries import Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.stores.response_store import TEXT_FORM

@@ -11,7 +11,7 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import CHAT, COMPLETION, MessageKind
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import PartKind, Part, size_of
+from evenflow.stream_core.log.entries import Part, PartKind, size_of
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.stores.response_store import Chunk

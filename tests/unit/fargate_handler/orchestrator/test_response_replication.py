@@ -14,7 +14,7 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import PartKind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.protocols.evenflow.peer_log import PeerGone, PeerResponse
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore

@@ -15,7 +15,7 @@ from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.base.model_prices import ModelPrices, TokenPrice
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.filtering.port import Filtering
-from evenflow.stream_core.log.entries import LOGPROBS, Content, PartKind, Part
+from evenflow.stream_core.log.entries import LOGPROBS, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.tenants.charges import Caller

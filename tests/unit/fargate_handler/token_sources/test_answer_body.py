@@ -18,7 +18,7 @@ from evenflow.stream_core.base.errors import (
     UpstreamFailed,
     UpstreamUnreadable,
 )
-from evenflow.stream_core.log.entries import Content, PartKind, Part, text_of
+from evenflow.stream_core.log.entries import Content, Part, PartKind, text_of
 from tests.integration.aws_models.events import chat_chunk, chat_usage, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 

@@ -9,7 +9,7 @@ from evenflow.fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamFailed
-from evenflow.stream_core.log.entries import EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.returned_fields import detail_of
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 

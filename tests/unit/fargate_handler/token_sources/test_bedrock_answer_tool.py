@@ -7,7 +7,7 @@ import pytest
 from evenflow.fargate_handler.token_sources.bedrock_answer import AnswerTool, BedrockAnswer
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.errors import UpstreamFailed
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 

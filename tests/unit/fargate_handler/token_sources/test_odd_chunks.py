@@ -13,7 +13,7 @@ from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamUnreadable
-from evenflow.stream_core.log.entries import LONGEST_NAME, Content, PartKind, Part
+from evenflow.stream_core.log.entries import LONGEST_NAME, Content, Part, PartKind
 from tests.integration.aws_models.events import chat_chunk
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 

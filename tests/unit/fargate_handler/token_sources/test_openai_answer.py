@@ -22,7 +22,7 @@ from evenflow.stream_core.base.errors import (
     UpstreamRejected,
     UpstreamUnreadable,
 )
-from evenflow.stream_core.log.entries import LONGEST_VALUE, Content, PartKind, Part
+from evenflow.stream_core.log.entries import LONGEST_VALUE, Content, Part, PartKind
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 

@@ -14,8 +14,8 @@ from evenflow.stream_core.log.entries import (
     EXTRA,
     LONGEST_VALUE,
     Content,
-    PartKind,
     Part,
+    PartKind,
 )
 from evenflow.stream_core.log.returned_fields import detail_of
 from tests.integration.aws_models.events import chat_chunk

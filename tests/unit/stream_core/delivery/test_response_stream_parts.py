@@ -8,7 +8,7 @@ from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
-from evenflow.stream_core.log.entries import Content, PartKind, NotAPart, Part, joined
+from evenflow.stream_core.log.entries import Content, NotAPart, Part, PartKind, joined
 from evenflow.stream_core.log.response_log import Cursor, LogClosed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.delivery.test_response_stream import new_stream

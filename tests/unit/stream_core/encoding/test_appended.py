@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.encoding.appended import AppendedContents
-from evenflow.stream_core.log.entries import Content, PartKind, Part, Restart, behind, joined
+from evenflow.stream_core.log.entries import Content, Part, PartKind, Restart, behind, joined
 from evenflow.stream_core.log.response_log import ResponseLog, ResponseState, ResumePoint, slice_of
 
 

@@ -8,7 +8,7 @@ from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder, BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
-from evenflow.stream_core.log.entries import Content, PartKind, Part, Restart
+from evenflow.stream_core.log.entries import Content, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.delivery.test_response_stream import new_stream

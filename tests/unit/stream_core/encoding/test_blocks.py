@@ -13,7 +13,7 @@ from evenflow.stream_core.encoding.blocks import (
     Value,
 )
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
-from evenflow.stream_core.log.entries import Content, PartKind, Part, joined
+from evenflow.stream_core.log.entries import Content, Part, PartKind, joined
 from tests.unit.stream_core.log.contents import CONTENTS
 
 _BEGIN = Part(PartKind.CALL, id="call_1", name="add")

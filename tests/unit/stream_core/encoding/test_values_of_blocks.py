@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evenflow.stream_core.encoding.blocks import Begin, Block, Blocks, SealingBlocks
-from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.returned_fields import detail_of
 
 _SOURCE = Part(PartKind.DATA, '{"url":"https://a"}', name="source")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.returned_fields import detail_of
 
 TEXTS = st.text("aé😀 \n", min_size=1, max_size=6)

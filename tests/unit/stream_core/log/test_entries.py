@@ -11,9 +11,9 @@ from evenflow.stream_core.log.entries import (
     MOST_CALLS,
     MOST_CHOICES,
     Content,
-    PartKind,
     NotAPart,
     Part,
+    PartKind,
     behind,
     joined,
     joins,
@@ -116,5 +116,7 @@ def test_parts_of_answers_are_allowed(contents: list[Content]) -> None:
 
 
 def test_a_detail_counts_nothing_with_each_token_and_the_id_of_a_call_does() -> None:
-    assert size_of(Part(PartKind.REASONING, "x", id="{" * 100)) == size_of(Part(PartKind.REASONING, "x"))
+    assert size_of(Part(PartKind.REASONING, "x", id="{" * 100)) == size_of(
+        Part(PartKind.REASONING, "x")
+    )
     assert size_of(Part(PartKind.CALL, id="i" * 100, name="f")) > 100

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.log import folded_entries
-from evenflow.stream_core.log.entries import Content, PartKind, LogEntry, Part
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, PartKind
 from evenflow.stream_core.log.folded_entries import FoldedEntries
 from evenflow.stream_core.log.response_log import (
     Cursor,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from evenflow.stream_core.log.returned_fields import (
-    join_fields,
     call_object,
     detail_of,
     fields_of,
     fields_of_detail,
+    join_fields,
     opaque,
     sealed,
     unsealed,

@@ -33,7 +33,9 @@ def _fall_behind(stream: ResponseStream, figures: ReaderFigures) -> None:
     ],
 )
 def test_a_reader_says_why_it_left(
-    happens: Callable[[ResponseStream, ReaderFigures], None], why: LeaveReason | None, told: LeaveReason
+    happens: Callable[[ResponseStream, ReaderFigures], None],
+    why: LeaveReason | None,
+    told: LeaveReason,
 ) -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock)
@@ -45,7 +47,11 @@ def test_a_reader_says_why_it_left(
 
 @pytest.mark.parametrize(
     ("happens", "next_index", "told"),
-    [(_nothing, 1, LeaveReason.ANSWERED), (_end, 0, LeaveReason.ANSWERED), (_end, 1, LeaveReason.ENDED)],
+    [
+        (_nothing, 1, LeaveReason.ANSWERED),
+        (_end, 0, LeaveReason.ANSWERED),
+        (_end, 1, LeaveReason.ENDED),
+    ],
 )
 def test_a_call_that_was_answered_did_not_leave(
     happens: Callable[[ResponseStream, ReaderFigures], None], next_index: int, told: LeaveReason

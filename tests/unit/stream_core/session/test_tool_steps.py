@@ -4,9 +4,9 @@ from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     CHUNK_EXTRA,
     EXTRA,
-    PartKind,
     LogEntry,
     Part,
+    PartKind,
     Restart,
 )
 from evenflow.stream_core.session.conversation import ToolCall, Turn

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evenflow.stream_core.log.entries import PartKind, LogEntry, Part
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind
 from evenflow.stream_core.stores.response_store import (
     NEWEST_FORM,
     Chunk,

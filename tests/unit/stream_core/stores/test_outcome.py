@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import orjson
 import pytest
 
-from evenflow.stream_core.log.entries import Content, PartKind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.outcome import MOST_BYTES, Outcome, contents_of
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.tenants.budget import (
-    ReservationRequest,
     Cost,
     Reservation,
+    ReservationRequest,
     added_by,
     budgets_of,
     has_budgets,
@@ -29,9 +29,13 @@ bounds = st.dictionaries(st.sampled_from(COUNTERS), st.integers(0, 120))
 committed = st.dictionaries(st.sampled_from(COUNTERS), st.integers(0, 120))
 
 
-def ask(wanted: dict[str, int], bound: dict[str, int], before: dict[str, int] | None = None) -> ReservationRequest:
+def ask(
+    wanted: dict[str, int], bound: dict[str, int], before: dict[str, int] | None = None
+) -> ReservationRequest:
     was = None if before is None else Reservation("t", "r", "a", NOW, before)
-    return ReservationRequest(Reservation("t", "r", "a", NOW, wanted, 0 if was is None else 1), bound, was)
+    return ReservationRequest(
+        Reservation("t", "r", "a", NOW, wanted, 0 if was is None else 1), bound, was
+    )
 
 
 asks = st.lists(st.builds(ask, amounts, bounds, st.none() | amounts), min_size=1, max_size=8)

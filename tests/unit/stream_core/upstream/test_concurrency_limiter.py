@@ -122,7 +122,9 @@ def reject_question(
 ) -> float:
     """Its call starts and is rejected. Returns for how long the question is paused."""
     limiter.acquire(call, "t", sender, now, 10)
-    seconds = limiter.record_rejection(now, now, after, RejectedCall(sender, sender + call[0], call))
+    seconds = limiter.record_rejection(
+        now, now, after, RejectedCall(sender, sender + call[0], call)
+    )
     limiter.release(call, "t", sender)
     return seconds
 

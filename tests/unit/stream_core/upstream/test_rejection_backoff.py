@@ -6,7 +6,11 @@ from math import inf
 
 import pytest
 
-from evenflow.stream_core.upstream.rejection_backoff import PauseScope, RejectedCall, RejectionBackoff
+from evenflow.stream_core.upstream.rejection_backoff import (
+    PauseScope,
+    RejectedCall,
+    RejectionBackoff,
+)
 
 LATEST = 1.101  # of what the server says
 
@@ -23,7 +27,9 @@ def pauses_of(
     pauses = []
     for number in range(rejections):
         now = since + 100.0 * number
-        backoff.record_rejection(now, now, None, concurrent=concurrent, on_other_nodes=on_other_nodes)
+        backoff.record_rejection(
+            now, now, None, concurrent=concurrent, on_other_nodes=on_other_nodes
+        )
         pauses.append(round(backoff.paused_for(now) / 1.1, 6))
     return pauses
 

@@ -19,7 +19,7 @@ from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.encoding.blocks import Blocks, SealingBlocks
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocols.ag_ui.bodies import RUN_REQUEST

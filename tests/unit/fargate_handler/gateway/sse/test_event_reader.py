@@ -14,7 +14,7 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder, BlockObjects
 from evenflow.stream_core.encoding.port import LogEncoder
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
 from evenflow.stream_core.protocols.evenflow.frames import EventEncoder

@@ -9,7 +9,7 @@ from evenflow.fargate_handler.token_sources.demo.passages import Passages
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.demo.source import SEARCH, DemoModel
 from evenflow.fargate_handler.token_sources.port import ModelRequest
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 from tests.unit.hand_turned_clock import HandTurnedClock

@@ -9,7 +9,7 @@ from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.demo.source import DemoModel
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
 from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed
-from evenflow.stream_core.log.entries import PartKind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.session.conversation import Turn
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle

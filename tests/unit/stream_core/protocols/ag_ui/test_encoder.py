@@ -10,7 +10,7 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
 from evenflow.stream_core.protocols.ag_ui.encoder import AgUiEvents, empty_run
 from tests.unit.stream_core.encoding.test_block_encoder import answer, push
@@ -81,7 +81,9 @@ def test_a_run_has_its_message_and_its_usage() -> None:
 
 
 def test_who_joins_in_the_middle_is_told_what_is_open() -> None:
-    stream = answer("a", _CALL, Part(PartKind.ARGUMENTS, '{"a":'), Part(PartKind.ARGUMENTS, "1}"), _END)
+    stream = answer(
+        "a", _CALL, Part(PartKind.ARGUMENTS, '{"a":'), Part(PartKind.ARGUMENTS, "1}"), _END
+    )
     started, opened, *rest = _told(_encoder(stream, 3))
     assert started["type"] == "RUN_STARTED"
     assert opened == {

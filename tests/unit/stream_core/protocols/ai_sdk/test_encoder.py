@@ -8,7 +8,7 @@ import pytest
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.delivery.response_stream import Cancelled, ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.protocols.ai_sdk.encoder import UIMessageChunks
 from tests.unit.stream_core.encoding.test_block_encoder import answer

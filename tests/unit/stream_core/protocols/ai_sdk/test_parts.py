@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.protocols.ai_sdk.parts import ui_message
 
 _CALL = Part(PartKind.CALL, call=0, id="call_1", name="add")

@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
-from evenflow.stream_core.log.entries import Content, PartKind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
 from tests.unit.stream_core.encoding.test_block_encoder import answer
@@ -68,7 +68,9 @@ def _stop_reasons(stream: ResponseStream) -> tuple[str, str]:
 def test_the_input_of_a_call_is_an_object_and_what_is_none_is_seen(
     arguments: str, given: dict[str, Any]
 ) -> None:
-    pieces = [Part(PartKind.ARGUMENTS, arguments[at : at + 7]) for at in range(0, len(arguments), 7)]
+    pieces = [
+        Part(PartKind.ARGUMENTS, arguments[at : at + 7]) for at in range(0, len(arguments), 7)
+    ]
     stream = _ended(_CALL, *pieces, _END)
     (block,) = _objects().whole(stream)["content"]
     assert block["input"] == given

@@ -22,7 +22,6 @@ from evenflow.stream_core.base.errors import (
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
-from evenflow.stream_core.protocols.evenflow.response_frames import rejection_frame
 from evenflow.stream_core.protocols.evenflow.dialect import CompactDialect, Dialect
 from evenflow.stream_core.protocols.evenflow.messages import (
     ChatMessageFrame,
@@ -30,6 +29,7 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ErrorFrame,
     ResponseAck,
 )
+from evenflow.stream_core.protocols.evenflow.response_frames import rejection_frame
 from evenflow.stream_core.protocols.evenflow.session_states import (
     Command,
     Disconnect,

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from hypothesis import given
 
-from evenflow.stream_core.log.entries import CUSTOM, Content, PartKind, NotAPart, Part
+from evenflow.stream_core.log.entries import CUSTOM, Content, NotAPart, Part, PartKind
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject, part_json, part_object
 from tests.unit.stream_core.log.contents import CONTENT
 

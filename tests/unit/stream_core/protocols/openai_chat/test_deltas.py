@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocols.openai_chat.bodies import CompletionChunk

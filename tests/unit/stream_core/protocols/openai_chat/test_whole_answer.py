@@ -7,7 +7,7 @@ import pytest
 
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import CHUNK_EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CHUNK_EXTRA, Content, Part, PartKind
 from evenflow.stream_core.protocols.openai_chat.bodies import Completion, CompletionChunk
 from evenflow.stream_core.protocols.openai_chat.deltas import CompletionDeltas, choice_object
 from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
@@ -146,7 +146,8 @@ def test_further_fields_of_the_server_are_told_in_their_place() -> None:
 def test_a_whole_answer_with_all_that_there_is() -> None:
     source = '{"url":"https://a.example","title":"A","start_index":0,"end_index":3}'
     probable = [
-        Part(PartKind.DATA, f'{{"content":[{{"token":"{token}"}}]}}', name="logprobs") for token in "ab"
+        Part(PartKind.DATA, f'{{"content":[{{"token":"{token}"}}]}}', name="logprobs")
+        for token in "ab"
     ]
     whole = objects().whole(
         ended(

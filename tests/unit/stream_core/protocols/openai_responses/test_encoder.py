@@ -13,7 +13,7 @@ from evenflow.stream_core.base.errors import TooSlow, UpstreamFailed
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.encoding.blocks import SealingBlocks
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, PartKind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState, ResumePoint
 from evenflow.stream_core.protocols.openai_responses.bodies import ResponseBody
 from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, ResponseEvents
