@@ -10,7 +10,7 @@ from docs.markdown import paragraph
 from evenflow.stream_core.records.answer_record import AnswerRecord
 from evenflow.stream_core.records.connection_records import (
     CloseRecord,
-    RefusalRecord,
+    RejectionRecord,
     ShadowRecord,
     SlowReaderRecord,
 )
@@ -21,7 +21,7 @@ _RECORDS: tuple[type[EventRecord], ...] = (
     AnswerRecord,
     ReaderRecord,
     SlowReaderRecord,
-    RefusalRecord,
+    RejectionRecord,
     ShadowRecord,
     CloseRecord,
 )

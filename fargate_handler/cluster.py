@@ -199,7 +199,7 @@ class ClusterMember:
         try:
             await self.keeper.start()
             await sessions.load(_NO_SESSION, self._context.wall_time())
-            await sessions.answered(_NO_SESSION, _NO_MESSAGE.message_id, None)
+            await sessions.record_answer(_NO_SESSION, _NO_MESSAGE.message_id, None)
             with suppress(NotAccepted, StoreFull):
                 await sessions.accept(_NO_SESSION, _NO_MESSAGE, self._context.wall_time())
             if self.tenant_records is not None:

@@ -96,7 +96,7 @@ class Drain:
         Clients of event streams leave by themselves, or at the end of the answer.
         """
         now, outcomes = self._monotonic(), self._metrics.labelled(catalogue.DRAINED_CONNECTIONS)
-        overdue = set(departures.over(now))
+        overdue = set(departures.overdue(now))
         for connection in self._registry if overdue else ():
             if connection not in overdue:
                 continue

@@ -70,7 +70,7 @@ class KeyRotation:
             self._background.run(
                 _read_keys(
                     tenants,
-                    self._tenants.replace_given_keys,
+                    self._tenants.replace_configured_keys,
                     "the tenant keys stay as they are",
                 )
             )

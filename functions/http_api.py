@@ -26,7 +26,7 @@ from evenflow.stream_core.http.http_contract import (
     path_not_found,
 )
 from evenflow.stream_core.http.routes import EDGE_KEY_HEADER, Route
-from evenflow.stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.records.connection_records import RejectionRecord
 
 Event = Mapping[str, Any]
 
@@ -155,7 +155,7 @@ def _refused(
     logger: Logger,
     headers: Mapping[str, str] | None = None,
 ) -> HttpApiAnswer:
-    refusal = RefusalRecord.of(error, "http", f"{_method(event)} {route.public_path}")
+    refusal = RejectionRecord.of(error, "http", f"{_method(event)} {route.public_path}")
     logger.info(str(refusal), extra=refusal.to_fields())
     return _error_answer(error, headers)
 

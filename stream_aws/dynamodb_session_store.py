@@ -120,7 +120,7 @@ class DynamoDBSessionStore:
         links = [_read_link(item) for item in items if _is_entry(item) and alive(item, now)]
         return in_causal_order(last_message_id, links)
 
-    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+    async def find_ended(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
         keys = [{"channel": text(str(channel))} for channel in channels]
         table = self._tables.sessions
         items = await get_all(self._client, table, keys, self._on_retry, consistent=False)
@@ -179,7 +179,7 @@ class DynamoDBSessionStore:
                 ) from error
         return head.lease
 
-    async def answered(
+    async def record_answer(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
     ) -> None:
         values: Item = {":true": flag(True), ":outcome": text(outcome)}

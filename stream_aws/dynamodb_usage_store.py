@@ -39,8 +39,8 @@ from evenflow.stream_aws.usage_items import (
 )
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import (
-    Ask,
     Reservation,
+    ReservationRequest,
     added_by,
     most_before,
     settlement,
@@ -99,7 +99,7 @@ class DynamoDBUsageStore:
         self._shard = random.randrange(TOTALS_SHARDS)
         self._reserve_pauses = Pauses(_LONGEST_RESERVE_PAUSE)
         self._settle_pauses = Pauses(_LONGEST_SETTLE_PAUSE)
-        self._reserving: GroupedCalls[Ask, str | None] = GroupedCalls(
+        self._reserving: GroupedCalls[ReservationRequest, str | None] = GroupedCalls(
             self._reserve, _ASKS_AT_ONCE, self._reserve_pauses.next
         )
         self._settling: GroupedCalls[_EndedAnswer, None] = GroupedCalls(
@@ -110,7 +110,7 @@ class DynamoDBUsageStore:
             self._find, _ROWS_OF_A_BATCH
         )
 
-    async def reserve(self, ask: Ask) -> str | None:
+    async def reserve(self, ask: ReservationRequest) -> str | None:
         return await self._reserving.do(ask.wanted.tenant, ask)
 
     async def settle(self, record: UsageRecord, counters: Iterable[str] = ()) -> None:
@@ -200,7 +200,7 @@ class DynamoDBUsageStore:
     # -- writing -----------------------------------------------------------------------------------
 
     async def _reserve(
-        self, tenant: str, asks: Sequence[Ask]
+        self, tenant: str, asks: Sequence[ReservationRequest]
     ) -> Sequence[str | ReservationGone | None]:
         """Reserve as many as there is room for."""
         outcomes: dict[int, str | ReservationGone | None] = {}
@@ -241,7 +241,7 @@ class DynamoDBUsageStore:
         raise _contended(tenant)
 
     async def _reservations(
-        self, tenant: str, asks: Sequence[Ask]
+        self, tenant: str, asks: Sequence[ReservationRequest]
     ) -> tuple[list[Item], dict[str, int]]:
         """The actions of these reservations, counters first, and the largest amount by counter."""
         now, added, most = asks[0].wanted.created_at, added_by(asks), most_before(asks)
@@ -285,7 +285,9 @@ class DynamoDBUsageStore:
         await self._counters.learn(tenant, failed, added if needs is None else needs)
         return committed
 
-    def _within_a_transaction(self, places: list[int], asks: Sequence[Ask]) -> list[int]:
+    def _within_a_transaction(
+        self, places: list[int], asks: Sequence[ReservationRequest]
+    ) -> list[int]:
         counters: set[str] = set()
         for count, place in enumerate(places):
             counters |= asks[place].wanted.amounts.keys()
@@ -334,7 +336,7 @@ class DynamoDBUsageStore:
                     amounts_of(reserved, "amounts"),
                     amounts_of(before, "counted"),
                 )
-                replacement = record.in_place_of(earlier)
+                replacement = record.replacing(earlier)
                 changes.update(settled.changes)
                 totals.append(totals_of(replacement))
                 if earlier is not None:
@@ -420,7 +422,7 @@ def _keys_read(record: UsageRecord) -> list[Item]:
     return [key_of(record.tenant, RESERVED + record.response_id), *keys_of_record(record)]
 
 
-def _found_instead(ask: Ask, item: Item | None) -> ReservationGone | None:
+def _found_instead(ask: ReservationRequest, item: Item | None) -> ReservationGone | None:
     """What it means that another reservation is there. None: it is this one, by an earlier try."""
     if item is not None and int(item["step"]["N"]) == ask.wanted.step:
         reservation = reservation_of(item)

@@ -10,7 +10,12 @@ import orjson
 
 from evenflow.stream_aws.attributes import Item, number, seconds, text
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
-from evenflow.stream_core.tenants.budget import Ask, Reservation, day_of, digest_of_user
+from evenflow.stream_core.tenants.budget import (
+    Reservation,
+    ReservationRequest,
+    day_of,
+    digest_of_user,
+)
 from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord
 
 RESERVED = "reserved#"
@@ -114,7 +119,7 @@ def totals_in(item: Item) -> DayTotals:
     return DayTotals(day, model, **{name: int(item[name]["N"]) for name in COUNTS})
 
 
-def put_reservation(table: str, ask: Ask) -> Item:
+def put_reservation(table: str, ask: ReservationRequest) -> Item:
     """The action that makes a reservation, or lets it grow."""
     reservation = ask.wanted
     action: dict[str, Any] = {

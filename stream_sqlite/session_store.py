@@ -60,9 +60,9 @@ class SQLiteSessionStore:
             partial(_links, channel=str(channel), last_message_id=last_message_id, now=now)
         )
 
-    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+    async def find_ended(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
         ended_channels = await self._reads.run(
-            partial(_ended_of, channels=[str(channel) for channel in channels], now=now)
+            partial(_find_ended, channels=[str(channel) for channel in channels], now=now)
         )
         return frozenset(channel for channel in channels if str(channel) in ended_channels)
 
@@ -79,7 +79,7 @@ class SQLiteSessionStore:
         async with self._room.reserve(message.holder, message.size):
             return await self._writes.run_together(accept_all, message, durable=True, urgent=True)
 
-    async def answered(
+    async def record_answer(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
     ) -> None:
         await self._writes.run(
@@ -149,7 +149,7 @@ def _links(
     return in_causal_order(last_message_id, [MessageLink(*row) for row in rows])
 
 
-def _ended_of(connection: Connection, channels: Sequence[str], now: float) -> set[str]:
+def _find_ended(connection: Connection, channels: Sequence[str], now: float) -> set[str]:
     marks = ", ".join("?" * len(channels))
     rows = connection.execute(
         f"SELECT channel FROM sessions WHERE channel IN ({marks}) AND ended AND expires_at > ?",

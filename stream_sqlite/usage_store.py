@@ -8,7 +8,12 @@ from sqlite3 import Connection
 
 import orjson
 
-from evenflow.stream_core.tenants.budget import Ask, Reservation, settlement, without_room
+from evenflow.stream_core.tenants.budget import (
+    Reservation,
+    ReservationRequest,
+    settlement,
+    without_room,
+)
 from evenflow.stream_core.tenants.usage import COUNTS, DayTotals, UsageRecord, totals_of
 from evenflow.stream_core.tenants.usage_store import (
     COUNTERS_KEPT_SECONDS,
@@ -47,7 +52,7 @@ class SQLiteUsageStore:
         self._reports = reports
         self._kept_seconds = kept_seconds
 
-    async def reserve(self, ask: Ask) -> str | None:
+    async def reserve(self, ask: ReservationRequest) -> str | None:
         # Its acceptance follows, which is durable, and makes this durable too.
         granted = await self._writes.run(partial(_reserve, ask=ask), urgent=True)
         if isinstance(granted, ReservationGone):
@@ -85,7 +90,7 @@ class SQLiteUsageStore:
         return await self._reports.run(partial(_records, tenant=tenant, day=day))
 
 
-def _reserve(connection: Connection, ask: Ask) -> str | ReservationGone | None:
+def _reserve(connection: Connection, ask: ReservationRequest) -> str | ReservationGone | None:
     reservation = ask.wanted
     if _reservation(connection, reservation.tenant, reservation.response_id) != ask.before:
         return ReservationGone(f"the reservation of {reservation.response_id} is another one")
@@ -127,7 +132,7 @@ def _settle(
     _add(connection, record.tenant, settled.changes, record.ended_at)
     if before is not None:
         _add_to_totals(connection, before, expires_at, times=-1)
-    record = record.in_place_of(before)
+    record = record.replacing(before)
     _add_to_totals(connection, record, expires_at)
     connection.execute("DELETE FROM reservations WHERE tenant = ? AND response_id = ?", place)
     connection.execute(

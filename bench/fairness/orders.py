@@ -25,7 +25,7 @@ class RoundRobin(Generic[T]):
     def tenants(self) -> Collection[str]:
         return self._lines.keys()
 
-    def waits(self, _service_class: ServiceClass) -> bool:
+    def has_waiting(self, _service_class: ServiceClass) -> bool:
         """No class comes before another."""
         return False
 
@@ -37,13 +37,13 @@ class RoundRobin(Generic[T]):
         """Who takes turns."""
         return line.tenant
 
-    def put(self, line: Line, item: T, _wanted_by: float | None, _kind: Hashable) -> None:
+    def put(self, line: Line, item: T, _wanted_by: float | None, _group: Hashable) -> None:
         if len(self) >= self._depth:
             raise QueueFull
         self._lines.setdefault(self.name_of(line), deque()).append(item)
 
-    def pass_by(self, line: Line) -> None:
-        """A turn of one that needs not wait counts for nothing."""
+    def record_immediate_turn(self, line: Line) -> None:
+        """A start that did not queue counts for nothing."""
 
     def take(
         self,

@@ -23,9 +23,9 @@ from evenflow.stream_core.log.entries import (
     JOINING,
     LOGPROBS,
     Content,
-    Kind,
     NotAPart,
     Part,
+    PartKind,
     is_returned,
     joined,
     size_of,
@@ -220,9 +220,9 @@ class FilteringSink:
 
     def _part_steps(self, part: Part) -> Iterator[None]:
         """Filter a part and pass it on. Yields after each piece of its text."""
-        if part.kind is not Kind.DATA:
+        if part.kind is not PartKind.DATA:
             self._end(lambda place: _is_over_with(place, part))
-        if part.kind in (Kind.RESULT, Kind.DATA) and part.text:
+        if part.kind in (PartKind.RESULT, PartKind.DATA) and part.text:
             whole = self._make_filter("")
             cleared = list[str]()
             for piece in _pieces(part.text, _PIECE_CHARACTERS):
@@ -240,7 +240,7 @@ class FilteringSink:
 
     def _holding_place(self, part: Part) -> _PlaceState | None:
         """The place of buffered text that a data part follows. None: no such text is buffered."""
-        if part.kind is not Kind.DATA:
+        if part.kind is not PartKind.DATA:
             return None
         places = [
             state
@@ -336,7 +336,7 @@ def unspelled(part: Part) -> Part | None:
     if is_returned(part):
         fields = opaque(orjson.loads(part.text))
         return part.with_text(orjson.dumps(fields).decode()) if fields else None
-    return None if part.kind is Kind.DATA and part.name in (LOGPROBS, CHUNK_EXTRA) else part
+    return None if part.kind is PartKind.DATA and part.name in (LOGPROBS, CHUNK_EXTRA) else part
 
 
 def with_filtered(part: Part, text: str) -> Part:
@@ -357,25 +357,25 @@ def filter_failed() -> FilterFailed:
 
 
 def _is_reasoning_of(place: Content, choice: int) -> bool:
-    return isinstance(place, Part) and place.kind is Kind.REASONING and place.choice == choice
+    return isinstance(place, Part) and place.kind is PartKind.REASONING and place.choice == choice
 
 
 def _is_over_with(place: Content, part: Part) -> bool:
     """Whether a part ends a place: a call's end its arguments, any other one the texts before."""
     if isinstance(place, str):
-        return part.choice == 0 and part.kind is not Kind.CALL_END
+        return part.choice == 0 and part.kind is not PartKind.CALL_END
     if place.choice != part.choice:
         return False
-    if place.kind is Kind.ARGUMENTS:
-        return part.kind is Kind.CALL_END and place.call == part.call
-    return part.kind is not Kind.CALL_END
+    if place.kind is PartKind.ARGUMENTS:
+        return part.kind is PartKind.CALL_END and place.call == part.call
+    return part.kind is not PartKind.CALL_END
 
 
 def _is_text_of(place: Content, choice: int) -> bool:
     """Whether a place is text, and not a call's arguments."""
     if isinstance(place, str):
         return choice == 0
-    return place.choice == choice and place.kind is not Kind.ARGUMENTS
+    return place.choice == choice and place.kind is not PartKind.ARGUMENTS
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:

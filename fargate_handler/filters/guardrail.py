@@ -22,8 +22,8 @@ from evenflow.stream_core.filtering.windows import LONGEST_WINDOW, overlap_of, w
 from evenflow.stream_core.log.entries import (
     JOINING,
     Content,
-    Kind,
     Part,
+    PartKind,
     is_returned,
     joins,
     text_of,
@@ -202,9 +202,9 @@ class GuardedSink:
 
     async def _forward_part(self, part: Part) -> None:
         """Judge and pass on a part that is no delta. Data waits for the text before it."""
-        if part.kind is not Kind.DATA:
+        if part.kind is not PartKind.DATA:
             self._forward_overlap()
-        if part.kind in (Kind.RESULT, Kind.DATA) and not is_returned(part):
+        if part.kind in (PartKind.RESULT, PartKind.DATA) and not is_returned(part):
             part = with_filtered(part, await self._judge_whole(part.text))
         if self._overlap is None:
             self._sink.push_part(part)

@@ -71,7 +71,7 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.protocols.evenflow.dialect import CompactDialect, Dialect, subprotocols
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
 from evenflow.stream_core.protocols.realtime.dialect import RealtimeDialect
-from evenflow.stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.records.connection_records import RejectionRecord
 
 # The subprotocols by path. A client that offers none gets the first one.
 _DIALECTS: dict[str, tuple[Dialect, ...]] = {
@@ -282,7 +282,7 @@ class WebSocketEndpoint:
             )
 
     def _error_response(self, error: EvenflowError) -> WSUpgradeResponse:
-        log_event(RefusalRecord.of(error, OVER_WEBSOCKET, "handshake"))
+        log_event(RejectionRecord.of(error, OVER_WEBSOCKET, "handshake"))
         headers = {"Content-Type": "application/json", **error_headers(error)}
         if isinstance(error, Overloaded):
             # This node is full or leaving: the cookie must not bring the next try here.

@@ -17,11 +17,13 @@ from evenflow.fargate_handler.token_sources.port import (
     ModelOptions,
     ModelRequest,
 )
-from evenflow.stream_core.log.entries import Content, Kind, NotAPart, Part, text_of
+from evenflow.stream_core.log.entries import Content, NotAPart, Part, PartKind, text_of
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 
-_KIND_NAMES = {kind: f"KIND_{kind.name}" for kind in Kind}
-_KINDS: dict[int, Kind] = {wire.Part.Kind.Value(name): kind for kind, name in _KIND_NAMES.items()}
+_KIND_NAMES = {kind: f"KIND_{kind.name}" for kind in PartKind}
+_KINDS: dict[int, PartKind] = {
+    wire.Part.Kind.Value(name): kind for kind, name in _KIND_NAMES.items()
+}
 
 
 def message_of(request: ModelRequest) -> wire.StreamRequest:
@@ -121,7 +123,7 @@ def part_of(message: wire.Part) -> Part:
         raise NotAPart("a part is of an unknown kind")
     part = Part(kind, message.text, message.choice, message.call, message.id, message.name)
     part.check()
-    if kind is Kind.DATA:
+    if kind is PartKind.DATA:
         try:
             orjson.loads(part.text)
         except orjson.JSONDecodeError as wrong:

@@ -24,7 +24,7 @@ from evenflow.fargate_handler.token_sources.tool_call_numbers import CallIds
 from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed, UpstreamUnreadable
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.base.trace_context import TRACEPARENT
-from evenflow.stream_core.log.entries import Kind, NotAPart, Part
+from evenflow.stream_core.log.entries import NotAPart, Part, PartKind
 
 _logger = logging.getLogger(__name__)
 
@@ -220,9 +220,9 @@ class _WorkerAnswer:
 
     def _with_own_id(self, part: Part) -> Part:
         """Make the id of a call, or of a result, unique within its choice."""
-        if part.kind is Kind.CALL:
+        if part.kind is PartKind.CALL:
             return replace(part, id=self._call_ids[part.choice].add_call(part.id))
-        if part.kind is Kind.RESULT:
+        if part.kind is PartKind.RESULT:
             return replace(part, id=self._call_ids[part.choice].match_result(part.id))
         return part
 

@@ -122,7 +122,7 @@ class Admission:
 
     def _note_waiting(self, limiter: ConcurrencyLimiter) -> None:
         if limiter.window_is_full:  # otherwise the concurrency limit bounds
-            limiter.window.note_waiting()
+            limiter.window.record_waiting()
 
     def _is_closed(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
         """Whether no answer of this tenant may start, whichever others wait."""

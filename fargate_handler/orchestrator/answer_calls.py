@@ -142,7 +142,7 @@ class AnswerCalls:
     def look(self, now: float) -> None:
         """End the running call if it is late, and record whether it answers."""
         if self._call is not None and self.gave_tokens:
-            self._call.answers()
+            self._call.record_answering()
         if self._running is not None and self._overdue is None:
             self._overdue = self._watch.look(now)
             if self._overdue is not None:
@@ -213,14 +213,14 @@ class AnswerCalls:
             if not is_over() and (isinstance(outcome, ModelFinish) or not self.is_late):
                 report_outcome(call, outcome, self._monotonic(), gave_tokens=self.gave_tokens)
             if isinstance(outcome, ModelFinish):
-                upstream.limiter.backoff.accepted(self._began_at)
+                upstream.limiter.backoff.record_acceptance(self._began_at)
             elif not (is_over() or (self.is_late and self.delivered)):
                 # Cut off by its own time, an answer with text is complete.
                 self._failed(outcome)
             return outcome
         finally:
             self._call = None
-            call.withdrawn(self._monotonic())
+            call.record_withdrawal(self._monotonic())
 
     async def _outcome(
         self, is_over: Callable[[], bool], on_begin: Callable[[], None]
@@ -265,7 +265,7 @@ class AnswerCalls:
             seconds = None if after is None else after / 1000
             now = self._monotonic()
             limiter = self._upstream.limiter
-            pause = limiter.rejected(now, self._began_at, seconds, self._rejected_call)
+            pause = limiter.record_rejection(now, self._began_at, seconds, self._rejected_call)
             self._throttles += 1
             doublings = self._throttles - _THROTTLES_WITHOUT_BACKOFF
             backoff = _FIRST_BACKOFF_SECONDS * 2**doublings if doublings > 0 else 0.0
@@ -310,7 +310,7 @@ class AnswerCalls:
             sink = FirstTokenSink(sink, stream.observer.first_token)
         filtered = None
         if self._filters is not None:
-            standing = () if replaces else stream.log.read(0).standing
+            standing = () if replaces else stream.log.read(0).current
             filtered = self._filters.of(stream, self._kind, sink, standing)
             sink = sink if filtered is None else CountingSink(filtered.sink, stream)
         if replaces:

@@ -17,7 +17,7 @@ from evenflow.stream_core.base.errors import (
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
 from evenflow.stream_core.delivery.token_allowance import tokens_in
-from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Kind, Part, is_of_call
+from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Part, PartKind, is_of_call
 from evenflow.stream_core.session.tool_steps import ToolSteps
 from evenflow.stream_core.upstream.circuit_breaker import UpstreamCall
 
@@ -177,7 +177,7 @@ class ToolCallNumbering:
     def push_part(self, part: Part) -> None:
         """Take a part. Calls are numbered after those of earlier steps."""
         self._begin()
-        if part.kind is Kind.CALL:
+        if part.kind is PartKind.CALL:
             part = replace(part, id=self._free_id(part.id))
         if is_of_call(part):
             part = replace(part, call=part.call + self._first)
@@ -217,7 +217,7 @@ class SpokenRefusals:
 
     def push_part(self, part: Part) -> None:
         """Take a part. A refusal becomes text."""
-        if part.kind is Kind.REFUSAL:
+        if part.kind is PartKind.REFUSAL:
             self._is_refused = True
             self.push(part.text)
         else:
@@ -243,11 +243,11 @@ def report_outcome(
     failed = isinstance(outcome, EvenflowError) and is_upstreams_fault(outcome)
     unclear = gave_tokens or isinstance(outcome, UpstreamUnreadable)
     if isinstance(outcome, InternalError) or (failed and unclear):
-        call.withdrawn(now)
+        call.record_withdrawal(now)
     elif failed:
-        call.failed(now)
+        call.record_failure(now)
     else:
-        call.succeeded()
+        call.record_success()
 
 
 def upstream_unavailable(seconds: float, kept: str) -> Overloaded:

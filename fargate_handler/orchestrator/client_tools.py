@@ -7,7 +7,7 @@ import asyncio
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import Conflict
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseLog
 from evenflow.stream_core.session.tool_steps import ToolSteps, tool_steps
 
@@ -87,7 +87,7 @@ class ClientTools:
         for call_id, text in self._early.items():
             call = open_calls.pop(call_id, None)
             if call is not None:
-                self._stream.add_result(Part(Kind.RESULT, text, id=call_id, name=call.name))
+                self._stream.add_result(Part(PartKind.RESULT, text, id=call_id, name=call.name))
         self._early.clear()
         if not open_calls and self._all_received is not None and not self._all_received.done():
             self._all_received.set_result(True)

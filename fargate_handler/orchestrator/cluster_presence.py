@@ -16,7 +16,7 @@ from evenflow.stream_core.delivery.presence import (
     PresenceListener,
     Present,
     PresentReader,
-    together,
+    merge_present,
 )
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.protocols.evenflow.messages import PresenceNotice
@@ -55,7 +55,7 @@ class _WatchedResponse:
 
     def presence_lost(self, _response_id: str) -> None:
         """End the listeners: the response or replica on this node is gone."""
-        self.presence.lost()
+        self.presence.lose()
 
     def peer_reported(self, address: str, present: Present | None) -> None:
         """Publish the readers that another node reports. None: its stream has ended."""
@@ -67,8 +67,8 @@ class _WatchedResponse:
 
     def _now(self) -> Present:
         if self.stream.via != "owner" and self.on_other_nodes:
-            return together(self.on_other_nodes.values())  # the owner's report has those here
-        return together([self._here, *self.on_other_nodes.values()])
+            return merge_present(self.on_other_nodes.values())  # the owner's report has those here
+        return merge_present([self._here, *self.on_other_nodes.values()])
 
 
 class ClusterPresence:
@@ -159,7 +159,7 @@ class ClusterPresence:
 
     def _forget_without_listeners(self, watched: _WatchedResponse) -> bool:
         stream = watched.stream
-        is_unheard = not watched.presence.listened
+        is_unheard = not watched.presence.has_listeners
         if is_unheard or self._responses.of_any_session(stream.response_id) is not stream:
             del self._watched[stream]
             for peer_stream in watched.peer_streams.values():

@@ -67,7 +67,7 @@ class Conversations:
         """Drop the channel's conversation, which is over."""
         conversation = self._known.pop(channel, None)
         if conversation is not None:
-            conversation.forgotten()
+            conversation.release_memory()
 
     def make_room(self, more: int) -> None:
         """Make room for `more` bytes: the least recently used conversations are dropped.
@@ -77,7 +77,7 @@ class Conversations:
         """
         while self._memory.conversations.lacks_room(more):
             if not self._forget_idle():
-                self._memory.refuse()
+                self._memory.reject()
 
     def sweep(self, now: float) -> None:
         """Drop conversations idle for the lifetime of a session token, and those without room."""

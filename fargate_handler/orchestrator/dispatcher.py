@@ -110,7 +110,7 @@ class Dispatcher:
         self.upstreams = Upstreams(model.source, context.limits)
         """The models with calls so far."""
         context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self.upstreams.breakers_open)
-        context.metrics.gauge(catalogue.MODEL_CEILING, lambda: self.upstreams.lowest_limit)
+        context.metrics.gauge(catalogue.MODEL_LIMIT, lambda: self.upstreams.lowest_limit)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
@@ -137,7 +137,7 @@ class Dispatcher:
                 code="upstream_throttled",
                 retry_after_ms=math.ceil(closed_for * 1000),
             )
-        seconds = upstream.breaker.refuses_for(sender, now)
+        seconds = upstream.breaker.open_for(sender, now)
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 

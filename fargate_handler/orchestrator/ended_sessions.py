@@ -90,7 +90,7 @@ class EndedSessions:
     async def _read(self, channels: Sequence[Channel]) -> frozenset[Channel]:
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
-                return await self._sessions.ended_of(channels, self._wall_time())
+                return await self._sessions.find_ended(channels, self._wall_time())
         except (StoreUnavailable, TimeoutError):
             return frozenset(each for each in channels if self._was_ended(each))
 

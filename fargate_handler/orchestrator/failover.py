@@ -278,7 +278,7 @@ class Failover:
         # In this order: a response that has ended is not looked at again.
         contents = contents_of(stored.entries)
         outcome = Outcome(ending.state, contents, error=ending.error).to_text(None)
-        await self._sessions.answered(channel, head.message_id, None, outcome)
+        await self._sessions.record_answer(channel, head.message_id, None, outcome)
         tokens = tokens_of(sum(map(size_of, stored.entries)))
         await self._settle(given_up_usage(head, terms, now, tokens, OWNERS_EXHAUSTED))
         try:

@@ -144,7 +144,7 @@ class Generation:
             monotonic=monotonic,
         )
         self._slot_granted: asyncio.Future[None] | None = None
-        stream.readers.call_when_unread(self._look_at_grace_end)
+        stream.readers.set_on_unread(self._look_at_grace_end)
         self._look_later()
 
     @property
@@ -229,7 +229,7 @@ class Generation:
         # The clock keeps this object until its next look, seconds later: without its request, which
         # may have megabytes.
         self._calls.forget()
-        self.stream.readers.call_when_unread(None)
+        self.stream.readers.set_on_unread(None)
         self._on_end(self)
         if self.stream.observer is not None:
             self.stream.observer.generated()

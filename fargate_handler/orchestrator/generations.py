@@ -137,7 +137,7 @@ class Generations:
         self.charges.record_request(generation.line.tenant)
         is_queue_empty = not len(self._queue)
         if is_queue_empty and not self._slots.full and self._admission()(generation):
-            self._queue.pass_by(generation.line)
+            self._queue.record_immediate_turn(generation.line)
             self._start(generation)
         else:
             self._enqueue(generation)
@@ -202,7 +202,7 @@ class Generations:
         """Hand over all generations to other nodes, also those that are added later."""
         self._handed_over = True
         for generation in tuple(self):
-            generation.stream.settle()
+            generation.stream.flush()
             generation.abandon()
 
     async def aclose(self) -> None:
@@ -269,10 +269,10 @@ class Generations:
         self._starts.note(self._monotonic(), waited=from_queue)
         stream.leave_queue()
         self.charges.acquire_slot(generation)
-        stream.delivery.call_on_first_delta(partial(self._on_first_token, generation))
+        stream.delivery.set_on_first_delta(partial(self._on_first_token, generation))
         if generation.line.service_class is ServiceClass.BATCH:
             self._running_batch_class[stream.response_id] = generation
-            if self._queue.waits(ServiceClass.INTERACTIVE):
+            if self._queue.has_waiting(ServiceClass.INTERACTIVE):
                 generation.keeps_slot_until = self._monotonic() + _NO_PREEMPTION_SECONDS
         if generation.is_started:
             generation.resume()
@@ -282,7 +282,7 @@ class Generations:
             generation.line.service_class, waited * 1000
         )
         generation.start(self._background)
-        stream.backpressure.call_on_pause(partial(self._on_pause, generation))
+        stream.backpressure.set_on_pause(partial(self._on_pause, generation))
 
     def _on_first_token(self, generation: Generation) -> None:
         self.charges.record_first_token(generation)
@@ -348,7 +348,7 @@ class Generations:
     def _preemptible(self) -> Generation | None:
         """The newest generation of the batch class, if an interactive one waits for its slot."""
         full = len(self._parked) + len(self._preempted) >= self._limits.parked_responses
-        if full or not self._queue.waits(ServiceClass.INTERACTIVE):
+        if full or not self._queue.has_waiting(ServiceClass.INTERACTIVE):
             return None
         now = self._monotonic()
         return next(

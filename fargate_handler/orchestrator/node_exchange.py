@@ -159,14 +159,14 @@ class NodeExchange:
         if compared:
             for others in self._others.read(compared, rows).values():
                 self._charges.learned(others)
-                self._quotas.learned(others, self._monotonic())
+                self._quotas.learn(others, self._monotonic())
         self._learn(report, reports)
 
     # -- this node's report ------------------------------------------------------------------------
 
     def _compared(self) -> Collection[str]:
         """The tenants whose use on other nodes matters now."""
-        return {*self._charges.compared(), *self._quotas.busy(self._monotonic())}
+        return {*self._charges.compared(), *self._quotas.busy_accounts(self._monotonic())}
 
     def _report(self, compared: Collection[str]) -> NodeReport:
         now = self._monotonic()
@@ -187,11 +187,11 @@ class NodeExchange:
         }
         last = [*self._activity.values()][-_MOST_TENANTS:]
         activity = {row.tenant: row.counts for row, _ in last if row.counts}
-        if not self._tenants.several:
+        if not self._tenants.has_several:
             return NodeReport(node=self._node, activity=activity)
         return NodeReport(
             node=self._node,
-            requests=self._charges.recent.here(now),
+            requests=self._charges.recent.requests_here(now),
             calls=self._calls(),
             activity=activity,
         )
@@ -234,7 +234,7 @@ class NodeExchange:
         entries = sum(_ENTRIES_OF_A_REPORT + len(it.activity) for it in others)
         self._least_interval = len(others) * entries / _ENTRIES_A_SECOND
         # With one tenant the calls are not reported, and each node learns its limit by itself.
-        by_name = self._upstreams.by_name if self._tenants.several else {}
+        by_name = self._upstreams.by_name if self._tenants.has_several else {}
         for name, upstream in by_name.items():
             called_before = now - self._called_since.get(name, now) >= _EACH_SECONDS
             upstream.limiter.learn(

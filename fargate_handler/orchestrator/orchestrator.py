@@ -171,7 +171,9 @@ class Orchestrator:
                     return Submission(stream, duplicate=True)
             await self._acceptance.check(Stage.NEW, message)
             # The channel of a request that can't be repeated is new: no node has stored it.
-            outdated = conversation.stale or conversation.lacks(event.behind, event.replaces)
+            outdated = conversation.is_stale or conversation.needs_ledger(
+                event.behind, event.replaces
+            )
             fresh = given_up or (outdated and event.kind.repeatable)
             if fresh:
                 await self._catch_up(conversation, event)

@@ -121,7 +121,7 @@ class ResponseRecorder:
             stream, lease, written, now, look_at=now + self._look_every, kind=kind
         )
         self._recordings[stream.response_id] = recording
-        stream.delivery.call_when_urgent(partial(self._on_begin_or_end, recording))
+        stream.delivery.set_on_urgent(partial(self._on_begin_or_end, recording))
         self._hurry(recording)
 
     def is_writing(self, response_id: str) -> bool:
@@ -337,7 +337,7 @@ class ResponseRecorder:
                 )
             self._report_end(recording)
             answer = recording.answer(self._longest_answer)
-            await self._sessions.answered(
+            await self._sessions.record_answer(
                 stream.channel, stream.message_id, answer, recording.outcome(answer)
             )
             if late is not None:
@@ -420,7 +420,7 @@ class ResponseRecorder:
 
     def _forget(self, recording: Recording) -> None:
         stream = recording.stream
-        stream.delivery.call_when_urgent(None)
+        stream.delivery.set_on_urgent(None)
         if self._is_current(recording):
             self._count(recording, 0)
             del self._recordings[stream.response_id]

@@ -91,7 +91,7 @@ class RetryPolicy:
             # An agent must not do its work twice.
             or (self._calls.gave_tokens and not self._repeatable)
             or self.throttled is not None  # its longest wait for quota is over
-            or self._upstream.breaker.refuses_for(self._sender, self._monotonic()) > 0
+            or self._upstream.breaker.open_for(self._sender, self._monotonic()) > 0
         ):
             return False
         # With an idempotency key, the client's retry gives the same error.

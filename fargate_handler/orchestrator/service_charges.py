@@ -68,7 +68,7 @@ class ServiceCharges:
     @property
     def has_many_tenants(self) -> bool:
         """Whether there is more than one tenant."""
-        return self._tenants.several
+        return self._tenants.has_several
 
     def runs_other_tenants(self, tenant: str) -> bool:
         """Whether answers of another tenant run."""
@@ -76,7 +76,7 @@ class ServiceCharges:
 
     def record_request(self, tenant: str) -> None:
         """Record a request of the tenant."""
-        self.recent.asks(tenant, self._monotonic())
+        self.recent.record_request(tenant, self._monotonic())
 
     def admission(self, waiting: Collection[str], urgency_of: Callable[[str], int]) -> Admission:
         """Make an `Admission` for now.
@@ -94,13 +94,13 @@ class ServiceCharges:
 
         return Admission(
             now,
-            self.recent.several(now),
+            self.recent.has_several(now),
             self._most_prefills,
             waiting,
             urgency,
-            lambda: self.recent.expected_back(waiting, now),
+            lambda: self.recent.expected_idle_tenants(waiting, now),
             lambda: self.counters.least_served({*waiting, *self._running_of_tenant}),
-            lambda generation: generation.meter.whole(
+            lambda generation: generation.meter.service_of(
                 self._lengths.of(generation.line.tenant).tokens
             ),
         )
@@ -159,7 +159,7 @@ class ServiceCharges:
     def record_first_token(self, generation: Generation) -> None:
         """Record the first token of an answer: its prefill is over."""
         now = self._monotonic()
-        generation.upstream.limiter.first_token(generation.stream.response_id, now)
+        generation.upstream.limiter.record_first_token(generation.stream.response_id, now)
 
     def release_slot(self, generation: Generation) -> None:
         """Release the limiter's slot of a generation, and charge its service so far."""
@@ -177,14 +177,14 @@ class ServiceCharges:
         usage = charged_usage(stream)
         # A failed attempt's tokens are in no usage.
         if usage is not None and stream.attempt == 1:
-            service = generation.meter.grown(usage.completion_tokens, usage.prompt_tokens)
+            service = generation.meter.update_charged(usage.completion_tokens, usage.prompt_tokens)
         else:
-            service = generation.meter.grown(stream.tokens)
+            service = generation.meter.update_charged(stream.tokens)
         if service:
             self.counters.charge(tenant, service)
         remaining = self._lengths.to_come(tenant, stream.tokens) if still_running else 0.0
-        if expected := generation.meter.expects(remaining):
-            self.counters.expect(tenant, expected)
+        if expected := generation.meter.update_expected(remaining):
+            self.counters.add_expected(tenant, expected)
 
     def settle(self, generation: Generation) -> None:
         """Charge the rest of an answer that has ended, or was handed over."""

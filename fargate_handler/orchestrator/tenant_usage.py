@@ -21,10 +21,10 @@ from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.records.answer_usage import charged_usage, usage_record
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_core.tenants.budget import (
-    Ask,
     Budget,
     Cost,
     Reservation,
+    ReservationRequest,
     budgets_of,
     has_budgets,
 )
@@ -180,7 +180,7 @@ class TenantUsage:
         )
         bounds = {} if shadow else {budget.counter: budget.bound for budget in budgets}
         try:
-            full = await store.reserve(Ask(reservation, bounds))
+            full = await store.reserve(ReservationRequest(reservation, bounds))
         except StoreUnavailable as error:
             raise Overloaded(
                 "what this tenant has used cannot be read; the message was not accepted, running "
@@ -216,7 +216,7 @@ class TenantUsage:
         self._reservations[stream.response_id] = growing
         if growing.expected.output_tokens is None:
             grow = partial(self._grow, store, stream)
-            stream.allowance.call_when_low(lambda: self._background.run(grow()))
+            stream.allowance.set_on_low(lambda: self._background.run(grow()))
             self._allow(stream, growing)
         elif growing.bounds:
             # The model's server may ignore the length.
@@ -269,7 +269,7 @@ class TenantUsage:
             wanted = replace(before, amounts=amounts, step=before.step + 1)
             while not stream.log.closed:
                 try:
-                    full = await store.reserve(Ask(wanted, growing.bounds, before))
+                    full = await store.reserve(ReservationRequest(wanted, growing.bounds, before))
                 except StoreUnavailable:
                     await asyncio.sleep(_RETRY_SECONDS)
                     continue
@@ -317,7 +317,7 @@ class TenantUsage:
             StoreUnavailable: the store can't be reached.
         """
         await self.settle_record(usage_record(stream, ended_at, self.prices))
-        stream.allowance.call_when_low(None)
+        stream.allowance.set_on_low(None)
         self._reservations.pop(stream.response_id, None)
         self._warn_of_excess(stream)
 

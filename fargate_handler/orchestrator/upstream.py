@@ -41,7 +41,7 @@ class Upstreams:
     @property
     def breakers_open(self) -> int:
         """The number of models that reject calls, with no successful call since."""
-        return sum(it.breaker.failing for it in self.by_name.values())
+        return sum(it.breaker.is_failing for it in self.by_name.values())
 
     @property
     def lowest_limit(self) -> int:

@@ -171,7 +171,7 @@ class Workload:
             self._end_with(internal_error(), stream)
             self.stop_counting(stream)
             conversation.in_flight = in_flight
-            conversation.stale = True
+            conversation.is_stale = True
             raise
 
     def _end_with(self, error: EvenflowError, stream: ResponseStream) -> None:
@@ -198,7 +198,7 @@ class Workload:
             generation.abandon()
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
-            conversation.stale = True
+            conversation.is_stale = True
         self.responses.drop(stream)
         stream.lose()
 
@@ -214,7 +214,7 @@ class Workload:
     def _divide_deliveries(self) -> None:
         """Divide the deliveries among tenants, with fewer for those over their share."""
         intervals, tenants = self._intervals, self._tenants
-        if not intervals.several:
+        if not intervals.has_several_tenants:
             return
         readers = self.responses.readers()
         over = frozenset[str]()
@@ -234,7 +234,7 @@ class Workload:
         if conversation is not None:
             answer = stream.answer if stream.is_remembered else ()
             conversation.response_ended(stream.message_id, answer, self._monotonic())
-            conversation.stale |= not stream.state.terminal
+            conversation.is_stale |= not stream.state.terminal
             if not kind.repeatable:
                 self.conversations.forget(stream.channel)
         # A replica may be in its place.

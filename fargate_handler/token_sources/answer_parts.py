@@ -43,8 +43,8 @@ from evenflow.stream_core.log.entries import (
     LOGPROBS,
     LONGEST_NAME,
     LONGEST_VALUE,
-    Kind,
     Part,
+    PartKind,
 )
 from evenflow.stream_core.log.returned_fields import REASONING_FIELDS, Fields
 
@@ -114,7 +114,7 @@ class AnswerParts:
     def text(self, text: str, choice: int = 0) -> None:
         """Push more of the answer's text."""
         if choice:
-            self.delta(Kind.TEXT, text, choice)
+            self.delta(PartKind.TEXT, text, choice)
             return
         if text and self.unsettled:
             self._end_whole_calls(0)
@@ -125,7 +125,7 @@ class AnswerParts:
             self._sink.push(text)
 
     def delta(
-        self, kind: Kind, text: str, choice: int = 0, name: str = "", detail: str = ""
+        self, kind: PartKind, text: str, choice: int = 0, name: str = "", detail: str = ""
     ) -> None:
         """Push more reasoning, refusal, or text of a later choice.
 
@@ -170,7 +170,7 @@ class AnswerParts:
         call = self._open_calls.get((choice, number))
         if call is not None:
             call.add(arguments)
-            self._push(Part(Kind.ARGUMENTS, arguments, choice, number))
+            self._push(Part(PartKind.ARGUMENTS, arguments, choice, number))
         elif arguments.strip():
             self.late_arguments = arguments
 
@@ -195,7 +195,7 @@ class AnswerParts:
         number, call_id, tool = calls.answer(call_id)
         if (choice, number) in self._open_calls:
             self._end(choice, number)
-        self._push(Part(Kind.RESULT, fitting(text), choice, id=call_id, name=name or tool))
+        self._push(Part(PartKind.RESULT, fitting(text), choice, id=call_id, name=name or tool))
 
     def returned(self, fields: Fields, choice: int = 0, call: int | None = None) -> None:
         """Push fields that the server needs back: of the call `call`, or of the message."""
@@ -205,7 +205,7 @@ class AnswerParts:
 
     def data(self, name: str, value: Any, choice: int = 0) -> None:
         """Push a named value."""
-        self._push(Part(Kind.DATA, json_text(value), choice, name=name))
+        self._push(Part(PartKind.DATA, json_text(value), choice, name=name))
 
     def event(self, event: Any) -> None:
         """Push a value of the application's own, as Open WebUI's `{"type": …, "data": …}`.
@@ -286,10 +286,10 @@ class AnswerParts:
             self._logprobs(logprobs, choice)
         is_thought, extra = without_thought_mark(self._thoughts(delta, choice))
         if isinstance(refusal := delta.get("refusal"), str):
-            self.delta(Kind.REFUSAL, refusal, choice)
+            self.delta(PartKind.REFUSAL, refusal, choice)
         content = delta.get("content")
         if is_thought:
-            self.delta(Kind.REASONING, text_in(content), choice)
+            self.delta(PartKind.REASONING, text_in(content), choice)
         elif isinstance(content, str):
             self.text(content, choice)
         else:
@@ -317,7 +317,7 @@ class AnswerParts:
     def _contents(self, content: Any, choice: int) -> None:
         """Read content that is no string. Mistral's models send their thoughts in it."""
         for kind, text in contents_in(content):
-            if kind is Kind.TEXT:
+            if kind is PartKind.TEXT:
                 self.text(text, choice)
             else:
                 self.delta(kind, text, choice, REASONING_FIELDS[0])
@@ -328,7 +328,7 @@ class AnswerParts:
             return {}  # nearly every delta is like this
         thoughts, fields = self._server_fields.split(reasonings_in(delta), delta)
         for thought in thoughts:
-            self.delta(Kind.REASONING, thought.text, choice, thought.field, thought.detail)
+            self.delta(PartKind.REASONING, thought.text, choice, thought.field, thought.detail)
         lists = {name: value for name, value in fields.items() if isinstance(value, list)}
         self.returned(lists, choice)
         return {name: value for name, value in fields.items() if name not in lists}
@@ -386,12 +386,12 @@ class AnswerParts:
         number, own_id = self._calls[choice].begin(index, waiting_call.call_id, waiting_call.name)
         self.returned(waiting_call.extra, choice, number)
         kind = "custom" if waiting_call.is_custom else ""
-        self._push(Part(Kind.CALL, kind, choice, number, id=own_id, name=waiting_call.name))
+        self._push(Part(PartKind.CALL, kind, choice, number, id=own_id, name=waiting_call.name))
         call = self._open_calls[choice, number] = OpenCall(waiting_call.is_custom)
         self._given_ids[choice, number] = waiting_call.call_id
         self.unsettled = True
         call.add(waiting_call.arguments)
-        self._push(Part(Kind.ARGUMENTS, waiting_call.arguments, choice, number))
+        self._push(Part(PartKind.ARGUMENTS, waiting_call.arguments, choice, number))
 
     def _end_whole_calls(self, choice: int) -> None:
         """End the calls with complete arguments, since other content begins."""
@@ -402,8 +402,8 @@ class AnswerParts:
 
     def _end(self, choice: int, number: int) -> None:
         del self._open_calls[choice, number]
-        self._push_half(Part(Kind.ARGUMENTS, "", choice, number))
-        self._push(Part(Kind.CALL_END, choice=choice, call=number))
+        self._push_half(Part(PartKind.ARGUMENTS, "", choice, number))
+        self._push(Part(PartKind.CALL_END, choice=choice, call=number))
         self.unsettled = bool(self._open_calls or self._halves)
 
     # -- what is pushed ----------------------------------------------------------------------------

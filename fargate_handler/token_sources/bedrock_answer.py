@@ -12,7 +12,7 @@ from evenflow.fargate_handler.token_sources.finish_reasons import model_end
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamFailed
-from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.log.entries import PartKind
 from evenflow.stream_core.log.returned_fields import detail_of
 
 DETAILS = "reasoning_details"
@@ -137,7 +137,7 @@ class BedrockAnswer:
         entry = {"type": "reasoning.text", "index": index, "format": "bedrock"}
         detail = detail_of(DETAILS, entry, "text")
         self._parts.delta(
-            Kind.REASONING, reasoning.get("text") or "", name="reasoning_content", detail=detail
+            PartKind.REASONING, reasoning.get("text") or "", name="reasoning_content", detail=detail
         )
         if signature := reasoning.get("signature"):
             self._parts.returned({DETAILS: [entry | {"signature": signature}]})

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import orjson
 
 from evenflow.stream_core.base.answer import Usage
-from evenflow.stream_core.log.entries import LONGEST_VALUE, Kind
+from evenflow.stream_core.log.entries import LONGEST_VALUE, PartKind
 from evenflow.stream_core.log.returned_fields import REASONING_FIELDS
 
 # Tokens. Stores add the counts of a day up in 64 bits.
@@ -222,7 +222,7 @@ def text_in(value: Any) -> str:
     return ""
 
 
-def contents_in(content: Any) -> Iterator[tuple[Kind, str]]:
+def contents_in(content: Any) -> Iterator[tuple[PartKind, str]]:
     """The texts and the thoughts of a message's content, which may be a list of parts.
 
     Raises:
@@ -231,11 +231,11 @@ def contents_in(content: Any) -> Iterator[tuple[Kind, str]]:
     if not content:
         return
     if isinstance(content, bool | int | float):
-        yield Kind.TEXT, json_text(content)
+        yield PartKind.TEXT, json_text(content)
         return
     for part in listed(content, "choices[].delta.content"):
         thinks = isinstance(part, dict) and part.get("type") in _THOUGHTS
-        yield Kind.REASONING if thinks else Kind.TEXT, text_in(part)
+        yield PartKind.REASONING if thinks else PartKind.TEXT, text_in(part)
     if isinstance(content, dict) and content and "type" not in content and not text_in(content):
         raise UnreadableChunk("`choices[].delta.content` that is no text", content)
 

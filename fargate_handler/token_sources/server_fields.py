@@ -14,8 +14,8 @@ from evenflow.stream_core.log.entries import (
     EXTRA,
     LONGEST_NAME,
     LONGEST_VALUE,
-    Kind,
     Part,
+    PartKind,
 )
 from evenflow.stream_core.log.returned_fields import (
     CALL_TYPE,
@@ -86,7 +86,7 @@ class ServerFields:
             return None
         sent_fields |= new
         name = EXTRA if call is None else CALL_EXTRA
-        return Part(Kind.DATA, text, choice, call or 0, name=name)
+        return Part(PartKind.DATA, text, choice, call or 0, name=name)
 
     def split(
         self, reasonings: Mapping[str, str], delta: Mapping[str, Any]
@@ -154,7 +154,7 @@ class ExtraFields:
                     "fields of chunks and choices with %d characters were left out", len(text)
                 )
             elif by_scope:
-                yield Part(Kind.DATA, text, choice, name=CHUNK_EXTRA)
+                yield Part(PartKind.DATA, text, choice, name=CHUNK_EXTRA)
 
 
 def _extra_usage(usage_fields: Mapping[str, Any]) -> Fields:

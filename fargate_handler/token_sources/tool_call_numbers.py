@@ -9,7 +9,7 @@ import orjson
 
 from evenflow.fargate_handler.token_sources.chunk_fields import whole_characters
 from evenflow.stream_core.log.entries import MOST_CALLS
-from evenflow.stream_core.log.returned_fields import Fields, added
+from evenflow.stream_core.log.returned_fields import Fields, join_fields
 
 # The most attempts to parse one call's arguments, since each takes time. If its arguments
 # are still incomplete then, a call ends with the answer.
@@ -69,7 +69,7 @@ class WaitingCall:
     ) -> None:
         """Add a fragment."""
         if extra:
-            self.extra = added(self.extra, extra)
+            self.extra = join_fields(self.extra, extra)
         self.call_id = self.call_id or call_id
         self.name = self.name or name
         self._pieces.append(arguments)

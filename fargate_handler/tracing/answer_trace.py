@@ -10,7 +10,7 @@ from evenflow.fargate_handler.tracing.chosen_ids import answer_span_id, trace_id
 from evenflow.fargate_handler.tracing.names import Attribute, SpanName
 from evenflow.fargate_handler.tracing.spans import Spans, Value, context_of, link_to, traceparent_of
 from evenflow.stream_core.base.trace_context import trace_id_in
-from evenflow.stream_core.delivery.paced_cursor import Reader
+from evenflow.stream_core.delivery.reader import Reader
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 
 

@@ -34,7 +34,7 @@ from evenflow.stream_core.metrics.metric_catalogue import POLL_COUNT, POLL_LATEN
 from evenflow.stream_core.protocols.evenflow.long_poll import DEFAULT_TIMEOUT_MS, Polled
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
 from evenflow.stream_core.records.event_record import milliseconds
-from evenflow.stream_core.records.reader_record import Left, ReaderRecord
+from evenflow.stream_core.records.reader_record import LeaveReason, ReaderRecord
 from evenflow.stream_core.tenants.registry import Tenants
 
 logger = Logger()
@@ -112,7 +112,7 @@ def _log(polled: Polled, channel: Channel, from_index: int, seconds: float) -> N
         protocol=POLL.protocol.name,
         transport="poll",
         via="store",
-        left=Left.ENDED if polled.status.terminal else Left.ANSWERED,
+        left=LeaveReason.ENDED if polled.status.terminal else LeaveReason.ANSWERED,
         first_index=from_index,
         entries_delivered=max(0, polled.part.last_index + 1 - from_index),
         entries_missed=0,

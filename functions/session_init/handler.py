@@ -152,7 +152,7 @@ def _current_tenants(credential: str | None, now: float) -> Tenants:
         Overloaded: the records can't be read, and the credential is no key of the secret. It may be
             a key of a record, and a tenant with a record must not open without its key.
     """
-    _tenants.replace_given_keys(_tenant_keys.get())
+    _tenants.replace_configured_keys(_tenant_keys.get())
     if not _tenant_records.refresh() and _tenants.with_key(credential, now) is None:
         raise Overloaded(
             "the keys cannot be read at the moment; nothing was changed, try again in some seconds",

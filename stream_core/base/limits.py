@@ -92,7 +92,12 @@ class Limits(BaseModel):
         "first",
     )
     batch_tokens: int = _limit(10, 1, 1_000, "the delta is cut")
-    write_buffer_bytes: int = _limit(65_536, 4_096, 16_777_216, "the cursor waits and deltas join")
+    write_buffer_bytes: int = _limit(
+        65_536,
+        4_096,
+        16_777_216,
+        "`SO_SNDBUF` of the listening socket; while it is full the cursor waits and deltas join",
+    )
     read_buffer_bytes: int = _limit(
         131_072, 16_384, 16_777_216, "further data of the client waits on its own machine"
     )

@@ -1,1 +1,1 @@
-"""What a client, an address or a tenant may use: rates, connections, memory."""
+"""Limits of what a client, an address or a node uses: rates, connections, memory."""

@@ -12,8 +12,8 @@ _MOST_ADDRESSES = 4_096
 class AddressRates:
     """A rate for each address, with bursts of a minute's worth.
 
-    This machine's own address is not counted: all clients of a local proxy that sends no
-    `X-Forwarded-For` have it. By default 4,096 addresses are remembered (some 1.5 MB); others begin
+    The address of this machine is not counted. It is that of all clients of a local proxy without
+    `X-Forwarded-For`. By default 4,096 addresses are remembered (some 1.5 MB); others begin
     with a full bucket.
 
     Args:

@@ -23,9 +23,9 @@ class ConnectionPlaces(Generic[Connection]):
     """All accepted connections. Each is served, or waits for its client.
 
     Args:
-        most: the connections that are served at once.
-        most_bodies: the connections that may be sending a body. Each has a request, which takes
-            most of a connection's memory.
+        most: the limit of connections that are served at once.
+        most_bodies: the limit of connections that send a body. Each has a request, which takes most
+            of a connection's memory.
     """
 
     def __init__(self, most: int, most_bodies: int) -> None:
@@ -34,8 +34,8 @@ class ConnectionPlaces(Generic[Connection]):
         self._served: set[Connection] = set()
         # Each in the order in which they began to wait.
         self._idle: dict[Connection, None] = {}
-        self._unfinished: dict[Connection, str | None] = {}  # the value says who sends a body
-        self._bodies: dict[str, dict[Connection, None]] = {}  # of each sender
+        self._unfinished: dict[Connection, str | None] = {}  # the value: the sender of a body
+        self._bodies: dict[str, dict[Connection, None]] = {}  # by sender
         self._body_count = 0
 
     def __len__(self) -> int:
@@ -43,15 +43,15 @@ class ConnectionPlaces(Generic[Connection]):
 
     @property
     def full(self) -> bool:
-        """Whether as many are served as may be."""
+        """Whether the limit of served connections is reached."""
         return len(self._served) >= self._most
 
     def serves(self, connection: Connection) -> bool:
-        """Whether it is served now."""
+        """Whether a connection is served now."""
         return connection in self._served
 
     def accept(self, connection: Connection) -> Connection | None:
-        """Add an accepted connection, whose head has not come.
+        """Add an accepted connection, which has sent no head yet.
 
         Returns:
             The connection to close for it: the one idle longest, otherwise the one whose request is
@@ -60,12 +60,12 @@ class ConnectionPlaces(Generic[Connection]):
         self._unfinished[connection] = None
         if len(self) <= self._most + SPARE_CONNECTIONS:
             return None
-        goes = next(iter(self._idle or self._unfinished))
-        self.remove(goes)
-        return goes
+        closed = next(iter(self._idle or self._unfinished))
+        self.remove(closed)
+        return closed
 
     def serve(self, connection: Connection) -> bool:
-        """Serve a connection whose request has come. Returns whether there is a place."""
+        """Serve a connection with a request. Returns whether there is room."""
         if connection in self._served:
             return True
         if self.full:
@@ -76,7 +76,7 @@ class ConnectionPlaces(Generic[Connection]):
         return True
 
     def wait_for_body(self, connection: Connection, sender: str) -> Connection | None:
-        """Let a connection wait whose head has come, and its body has not.
+        """Let a connection with a head wait for its body.
 
         Returns:
             The connection to close for it, as of `oldest_body`.
@@ -89,13 +89,13 @@ class ConnectionPlaces(Generic[Connection]):
         self._body_count += 1
         if self._body_count <= self._most_bodies:
             return None
-        goes = self.oldest_body()
-        if goes is not None:
-            self.remove(goes)
-        return goes
+        closed = self.oldest_body()
+        if closed is not None:
+            self.remove(closed)
+        return closed
 
     def wait_for_request(self, connection: Connection) -> None:
-        """Let a connection wait whose request was answered, and the next has not come."""
+        """Let a connection with an answered request wait for the next one."""
         if self._known(connection):
             self.remove(connection)
             self._idle[connection] = None

@@ -11,7 +11,7 @@ _RETRY_AFTER_MS = 1_000
 
 
 class MemoryPart:
-    """The bytes of one part. Whatever is kept adds its bytes, and subtracts them when it goes.
+    """The bytes of one part. An owner adds its bytes, and subtracts them when it is dropped.
 
     Args:
         most: the part's limit.
@@ -30,18 +30,18 @@ class MemoryPart:
 
 
 class MemoryAccount:
-    """All that a node keeps for its clients. Each part has a limit. The node's is their sum.
+    """The memory that a node uses for its clients. Each part has a limit. The node's is their sum.
 
     A part that is over its limit drops its oldest or largest entries. Only requests can't be
     dropped: they are rejected before they are kept.
 
     Args:
-        on_refused: called with each rejection.
+        on_rejected: called with each rejection.
     """
 
-    def __init__(self, limits: Limits, on_refused: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, limits: Limits, on_rejected: Callable[[], None] = lambda: None) -> None:
         self.requests = MemoryPart(limits.requests_held_bytes)
-        """Messages and requests that are accepted, wait, or are answered."""
+        """Messages and requests that are being accepted, queued or answered."""
         self.conversations = MemoryPart(limits.conversations_held_bytes)
         """Histories of conversations, and the ids of accepted messages."""
         self.running = MemoryPart(limits.running_held_bytes)
@@ -50,7 +50,7 @@ class MemoryAccount:
         """Ended responses."""
         self.unsent = MemoryPart(limits.unsent_held_bytes)
         """Frames and events that sockets have not taken."""
-        self._on_refused = on_refused
+        self._on_rejected = on_rejected
 
     @property
     def bytes(self) -> int:
@@ -65,15 +65,15 @@ class MemoryAccount:
         """
         most = sum(part.most for part in self._parts)
         if self.requests.lacks_room(more) or self.bytes + more > most:
-            self.refuse()
+            self.reject()
 
-    def refuse(self) -> None:
+    def reject(self) -> None:
         """Reject a request for want of memory.
 
         Raises:
             Overloaded: always.
         """
-        self._on_refused()
+        self._on_rejected()
         raise Overloaded(
             "this node keeps as much in its memory as it may; nothing was accepted, ask again",
             code="node_memory",

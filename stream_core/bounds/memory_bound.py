@@ -1,4 +1,4 @@
-"""How much memory a handler can use, whatever its readers do.
+"""The most memory that a handler can use, whatever its readers do.
 
 docs/limits.md states these figures, and tests/integration/test_memory_of_stalled_readers.py checks
 them.
@@ -16,19 +16,20 @@ MEBIBYTE = 1_048_576
 PROCESS_BYTES = 128 * MEBIBYTE
 """A handler without readers: interpreter, libraries, AWS' SDK."""
 WEBSOCKET_BYTES = 24 * KIBIBYTE
-"""A WebSocket without what it is sent. An idle one takes 8 KiB."""
+"""A WebSocket without its outgoing data. An idle one takes 8 KiB."""
 ASKING_BYTES = 64 * KIBIBYTE
-"""Answers to a client's own frames that can wait when it doesn't read. Then it is disconnected."""
+"""The most replies to a client's frames that wait while it does not read. It is disconnected
+then."""
 READ_FACTOR = 2.5
 """The read buffer doubles when it is nine tenths full: by part of a frame and the next read."""
 READ_AHEAD_BYTES = 16 * KIBIBYTE
-"""Once more of a body waits to be taken, its connection isn't read: of a client's request, and of
-a model's answer.
+"""While more of a body waits, its connection is not read. That holds for requests of clients and
+answers of models.
 """
 MODEL_READ_BYTES = 32 * KIBIBYTE
-"""What the kernel keeps of a model's answer, and what is read of it at once."""
+"""The part of a model's answer in the kernel, and in one read."""
 EVENT_STREAM_BYTES = 48 * KIBIBYTE
-"""An event stream without what it is sent."""
+"""An event stream without its outgoing data."""
 CHARACTER_BYTES = 6
 """The most bytes that a character takes in JSON. A letter takes one."""
 LONGEST_DELTA = 4_096
@@ -36,17 +37,17 @@ LONGEST_DELTA = 4_096
 DELTA_BYTES = 72
 """A delta in a log, without its text."""
 PART_OBJECT_BYTES = 80
-"""What a part takes in a log beyond a delta and what it counts in the log's size."""
+"""A part in a log, beyond a delta and its count in the log's size."""
 RUN_BYTES = 128
 """A run of parts of an ended response that differ only in their text."""
 CONVERSATION_BYTES = KIBIBYTE
-"""A conversation that knows no message."""
+"""A conversation without messages."""
 MESSAGE_BYTES = 384
-"""A message that a conversation knows: its id, and that of its response."""
+"""A message in a conversation: its id, and that of its response."""
 EXCHANGE_BYTES = 384
 """A message and its answer in a history, without their text, which is UTF-8."""
 GENERATION_BYTES = 8 * KIBIBYTE
-"""A message that is answered or waits for its turn, without any text."""
+"""A message that is answered or queued, without any text."""
 ENDED_RESPONSE_BYTES = 5 * KIBIBYTE // 2
 """An ended response without its entries, which are folded: their text, and a byte for each."""
 PIECE_BYTES = 48
@@ -56,7 +57,7 @@ TEXT_FACTOR = 4
 
 
 def ended_response_bytes(text_bytes: int, deltas: int, runs: int = 1) -> int:
-    """What an ended response takes, whose folded log has so many bytes of text, deltas and runs."""
+    """The bytes of an ended response with `text_bytes`, `deltas` and `runs` in its folded log."""
     pieces = -(-deltas // PIECE_DELTAS)
     folded = deltas + pieces * PIECE_BYTES + (runs - 1) * RUN_BYTES
     return ENDED_RESPONSE_BYTES + text_bytes + folded
@@ -70,13 +71,13 @@ def memory_bound(
     deltas: int = 0,
     text_bytes: int = 0,
 ) -> int:
-    """The most bytes of a handler with so many readers that never read, and such logs."""
+    """The most bytes of a handler with these logs, and readers that never read."""
     readers = websockets * websocket_bound(limits) + event_streams * event_stream_bound(limits)
     return PROCESS_BYTES + readers + deltas * DELTA_BYTES + text_bytes * TEXT_FACTOR
 
 
 def bounds(limits: Limits) -> dict[str, int]:
-    """Bytes of a handler whose limits are all reached, by the limit. `""` is what has none."""
+    """Bytes of a handler whose limits are all reached, by limit. `""`: memory without a limit."""
     return {
         "": PROCESS_BYTES,
         "connections_per_node": with_those_for_others(limits.connections_per_node)
@@ -99,7 +100,7 @@ def limits_bound(limits: Limits) -> int:
 
 
 def websocket_bound(limits: Limits) -> int:
-    """Bytes of a WebSocket that doesn't read: itself, and the frame that its socket didn't take."""
+    """Bytes of a WebSocket that does not read: its own, and the frame that waits for its socket."""
     return WEBSOCKET_BYTES + _frame_bound(limits)
 
 
@@ -109,7 +110,7 @@ def sending_bound(limits: Limits) -> int:
 
 
 def event_stream_bound(limits: Limits) -> int:
-    """Bytes of an event stream that doesn't read: itself, and what its socket didn't take."""
+    """Bytes of an event stream that does not read: its own, and what waits for its socket."""
     return EVENT_STREAM_BYTES + _frame_bound(limits)
 
 

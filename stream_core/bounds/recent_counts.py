@@ -23,7 +23,7 @@ class RecentCounts(Generic[Name]):
         self._last: Counter[Name] = Counter()
 
     def add(self, name: Name, now: float) -> None:
-        """Count one more event of a name."""
+        """Count an event of a name."""
         self._turn(now)
         self._current[name] += 1
 
@@ -35,7 +35,7 @@ class RecentCounts(Generic[Name]):
     def _turn(self, now: float) -> None:
         if now < self._ends_at:
             return
-        followed = now < self._ends_at + self._period
-        self._last = self._current if followed else Counter()
+        is_next = now < self._ends_at + self._period
+        self._last = self._current if is_next else Counter()
         self._current = Counter()
         self._ends_at = now + self._period

@@ -1,4 +1,4 @@
-"""Divides a limited number of places, so that no name can keep out all others."""
+"""Divides a limited number of places, so that no name can block all others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def with_those_for_others(most: int, part: int = EIGHTH) -> int:
 class Shares(Generic[Name]):
     """Counts places by name.
 
-    One name may have all places. While one has more than half, there is a reserve for others.
+    One name may take all places. While one has more than half, there is a reserve for others.
 
     Args:
         most: the number of places.
@@ -63,9 +63,9 @@ class Shares(Generic[Name]):
         """Give back a place of a name."""
         self._count -= 1
         self._of[name] -= 1
-        # With the reserve two names may have more than half.
+        # With the reserve two names may have more than half each.
         half = self._most / 2
         if name == self._largest and self._of[name] <= half < self._of[name] + 1:
-            self._largest = next((it for it in self._of if self._of[it] > half), name)
+            self._largest = next((each for each in self._of if self._of[each] > half), name)
         if not self._of[name]:
             del self._of[name]

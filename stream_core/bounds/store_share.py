@@ -1,4 +1,4 @@
-"""Divides a store's room, so that no caller keeps out the others."""
+"""Divides a store's room, so that no caller blocks the others."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ _PART = 4
 def has_room(most: int, used: int, size: int, *kept: int) -> bool:
     """Whether a store has room for `size` bytes more of a caller.
 
-    These are dynamic thresholds (Choudhury and Hahne, 1998). A tenant may have four times as much
-    as is free, its address four times as much as the tenant may still take, and so on. The limits
-    fall as the store fills, and the largest caller reaches its limit first. One caller alone stops
-    at three quarters. A small caller finds room, however full others make the store.
+    These are dynamic thresholds (Choudhury and Hahne, 1998). A tenant may keep four times
+    the free bytes, its address four times the bytes that the tenant may still keep, and so on. The
+    limits fall as the store fills, and the largest caller reaches its limit first. One caller alone
+    stops at three quarters. A small caller finds room, however much the others keep.
 
     Args:
         most: bytes that the store may keep.
         used: bytes that it keeps.
-        kept: bytes that it keeps for the tenant, of these for the address, and so on.
+        kept: bytes that it keeps for the tenant, then for the address, and so on.
     """
     room = most - used - size
     rooms = [room]

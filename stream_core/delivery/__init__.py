@@ -1,1 +1,1 @@
-"""When and how much each reader is given."""
+"""When each reader is sent what is new, and how much at once."""

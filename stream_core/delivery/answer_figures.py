@@ -1,4 +1,4 @@
-"""What is measured of an answer while it is given: its figures, token gaps, and an observer."""
+"""Measurements of an answer while it is generated: figures, token gaps, and an observer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
-from evenflow.stream_core.delivery.paced_cursor import Reader
+from evenflow.stream_core.delivery.reader import Reader
 
 STALL_SECONDS = 1.0
 """A longer silence within an answer is a stall."""
@@ -28,15 +28,15 @@ class GapSummary(NamedTuple):
 class TokenGaps:
     """Counts the seconds between tokens, in a few logarithmic buckets.
 
-    Tokens that are delivered together are taken to have come evenly since the delivery before. So
-    a token costs nothing, only a delivery does.
+    Tokens of one delivery count as evenly spread since the delivery before. So only a delivery
+    costs time, not a token.
 
     Args:
-        tokens: how many tokens there were at the first delivery.
+        tokens: the number of tokens at the first delivery.
 
     Attributes:
-        tokens: how many there were at the last delivery.
-        counts: how many came after a gap in each of `GAP_BOUNDS`, and after longer ones.
+        tokens: the number of tokens at the last delivery.
+        counts: the tokens after a gap of each of `GAP_BOUNDS`, and of a longer one.
     """
 
     __slots__ = ("_longest", "_notable", "_stalls", "counts", "tokens")
@@ -53,7 +53,7 @@ class TokenGaps:
 
         Args:
             gap: seconds since the delivery before.
-            tokens: how many tokens there are by now.
+            tokens: the number of tokens by now.
         """
         new, self.tokens = tokens - self.tokens, tokens
         self.counts[bisect_left(GAP_BOUNDS, gap / (new or 1))] += new
@@ -61,7 +61,7 @@ class TokenGaps:
             self._record_silence(gap)
 
     def skip_delivery(self, tokens: int) -> None:
-        """Leave a gap out in which the model was paused: it says nothing about the model."""
+        """Leave out a gap in which the model was paused: it says nothing about the model."""
         self.tokens = tokens
 
     def _record_silence(self, gap: float) -> None:
@@ -70,7 +70,7 @@ class TokenGaps:
         self._notable = min(self._longest, STALL_SECONDS)
 
     def counted(self) -> Iterator[tuple[float, int]]:
-        """Each gap in seconds, at most 19 % too long, and how many tokens came after it."""
+        """Each gap in seconds, at most 19 % too long, and the number of tokens after it."""
         for seconds, count in zip((*GAP_BOUNDS, self._longest), self.counts, strict=True):
             if count:
                 yield seconds, count
@@ -93,15 +93,15 @@ class AnswerFigures:
     Attributes:
         model: the model's name at its server. Empty: not known.
         user, key: the user of its message, and the id of the tenant's key. Empty: none.
-        input_estimate: about how many tokens its model is given.
+        input_estimate: the estimated tokens of the model's input.
         media_tokens: the most tokens that the media of one call of the model can be.
-        longest: the most tokens of output that one call was to give. None: it had no length.
-        calls: calls of the model, each of which follows the results of the one before.
+        longest: the requested limit of output tokens of one call. None: it had none.
+        calls: calls of the model. Each but the first sends the results of tools.
         cache_written: input tokens that the server wrote to its cache, by the server's count.
-        trace: the id of the trace that it is part of. Empty: of none.
-        began_at: when its generation began at this task, in seconds on the monotonic clock.
+        trace: the id of its trace. Empty: it has none.
+        began_at: when its generation began on this node, in seconds on the monotonic clock.
         gaps: the time between its tokens, when it has ended. None: there were too few.
-        retries: attempts of this task that followed a failed one.
+        retries: attempts of this node after a failed one.
         delivered: the furthest `next_index` of a reader that has left.
         first_reader: the protocol and the transport of its first reader. None: it had none.
         transport_changes: how often a reader came over another transport than the one before.
@@ -152,10 +152,9 @@ class AnswerFigures:
 
 
 class AnswerObserver(Protocol):
-    """Follows one response at the task that owns it, for example as a trace.
+    """Observes one response on the node that owns it, for example as a trace.
 
-    Nothing is called for a token. What has a time in the response is read there. No method may wait
-    or raise.
+    Nothing is called for a token. Times are read from the response. No method may wait or raise.
     """
 
     @property
@@ -166,16 +165,16 @@ class AnswerObserver(Protocol):
         """The response has left the queue: the model is called."""
 
     def first_token(self) -> None:
-        """The model of this task has given its first token."""
+        """The first token of this node's model call has come."""
 
     def generated(self) -> None:
-        """The response has ended or is another task's now, and the model is closed."""
+        """The response has ended, or another node owns it. The model call is closed."""
 
     def attached(self, reader: Reader) -> None:
-        """A reader has come."""
+        """A reader was attached."""
 
     def detached(self, reader: Reader) -> None:
-        """A reader has left."""
+        """A reader was detached."""
 
     def recorded(self, since: float) -> None:
         """Nothing more of it is written to the store.

@@ -15,7 +15,7 @@ class Backpressure:
 
     The model pauses while all readers pause and the log is the pause window ahead of each; while
     there is no reader and the log is that far ahead of the store; while the generation has no
-    place; and while its reserved tokens are used up.
+    slot; and while its reserved tokens are used up.
     """
 
     __slots__ = (
@@ -52,16 +52,16 @@ class Backpressure:
         self.paused_at = -1.0
         """When the model was last paused, in seconds."""
         self.paused_readers = 0
-        """How many readers pause."""
+        """The number of paused readers."""
         self.parked_at: float | None = None
-        """Since when the generation has no place, in seconds. None: it has one, or never had."""
+        """Since when the generation has no slot, in seconds. None: it has one, or never had."""
 
-    def call_on_pause(self, callback: Callable[[bool], None] | None) -> None:
-        """Call `callback` with whether all readers pause, where that may have changed."""
+    def set_on_pause(self, callback: Callable[[bool], None] | None) -> None:
+        """Set what is called, with whether all readers pause, when that may have changed."""
         self._on_pause = callback
 
     def update(self) -> None:
-        """Decide anew whether the model pauses."""
+        """Decide again whether the model pauses."""
         readers, stored, allowance = self._readers, self._stored_bytes, self._allowance
         all_pause = 0 < self.paused_readers >= len(readers) and all(
             reader.pauses_model for reader in readers
@@ -82,7 +82,7 @@ class Backpressure:
             self._on_pause(all_pause)
 
     def update_if_paused(self) -> None:
-        """Decide anew where the model pauses: the reason may be gone."""
+        """Decide again if the model pauses: the reason may be gone."""
         if self.paused:
             self.update()
 
@@ -102,19 +102,19 @@ class Backpressure:
         self.update_if_paused()
 
     def park(self) -> None:
-        """Pause the model until `unpark`: the generation gives its place up."""
+        """Pause the model until `unpark`: the generation releases its slot."""
         self.parked_at = self._monotonic()
         self.paused = True
 
     def unpark(self) -> None:
-        """Resume the model: the generation has a place again."""
+        """Resume the model: the generation has a slot again."""
         self.parked_at = None
         self.update()
 
     def record_tool_run(self, now: float) -> None:
-        """Record that the model gave nothing until now, since tools ran."""
+        """Record that the model was not called until now: tools ran."""
         self.paused_at = now
 
     def detach(self) -> None:
-        """Forget the callback and the lost place: the generation has ended."""
+        """Forget the callback and the lost slot: the generation has ended."""
         self._on_pause = self.parked_at = None

@@ -30,7 +30,12 @@ class Batch:
         # A batch of pieces of this length is one delta.
         self._longest = max(1, min(LONGEST_PIECE, _LONGEST_DELTA // max_tokens))
         self.longest_text = self._longest
-        """Characters of the longest text that `add` takes now. 0 while parts wait."""
+        """Characters of the longest text that fits into the batch now. 0 while it holds parts."""
+
+    @property
+    def holds_parts(self) -> bool:
+        """Whether what waits are parts, not text."""
+        return bool(self._parts)
 
     def add(self, token: str) -> bool:
         """Add a token. Returns whether the batch is full and must be cut now."""

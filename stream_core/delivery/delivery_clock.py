@@ -11,10 +11,10 @@ from evenflow.stream_core.delivery.tenant_intervals import TenantIntervals
 
 
 class Due(Protocol):
-    """Something that can be put into a slot."""
+    """An entry of a slot."""
 
     def on_due(self, slot: int) -> None:
-        """Called when the wheel reaches the slot. `slot` is that one, and may be late."""
+        """Called when the wheel reaches `slot`, or later."""
 
 
 class TimerWheel:
@@ -27,7 +27,7 @@ class TimerWheel:
 
     def __init__(self, position: int = 0) -> None:
         self._slots: dict[int, list[Due]] = {}
-        self._done = 0  # how many entries of the current slot were called
+        self._done = 0  # entries of the current slot that were called
         self.position = position
         """The current slot. All slots before it are empty."""
 
@@ -75,10 +75,10 @@ class TimerWheel:
 SLOT_MS = 10
 SLOT_SECONDS = SLOT_MS / 1000
 
-# When the clock is late by more than this, it skips the lost time instead of rushing to catch up.
+# A clock that is later than this skips the lost time, and does not catch up.
 _SLIP_SECONDS = 0.250
 _SMOOTHING = 0.2
-# The load of less time says little.
+# The shortest time for which a load is measured.
 _SHORTEST_WINDOW_SECONDS = 0.1
 
 
@@ -124,7 +124,7 @@ class DeliveryClock(TimerWheel):
         self._target = 0
         self._spread = 0
         self.lateness = 0.0
-        """By how many seconds slots are reached late, smoothed."""
+        """How late slots are reached, in seconds, smoothed."""
         self.load = 0.0
         """The share of the last interval in which the event loop could not wait."""
 
@@ -173,8 +173,8 @@ class DeliveryClock(TimerWheel):
         speed = (self.position - self._read_position) * SLOT_SECONDS / elapsed
         self.load, self._read_position = self._load.read(now), self.position
         earlier = self.intervals.longest
-        self.intervals.measured(self.load, speed)
-        # Within a window every stream adopts the new interval, also one that has just moved.
+        self.intervals.adapt(self.load, speed)
+        # Within a window every stream takes the new interval, even one that has just moved.
         longest = max(earlier, self.intervals.longest)
         self._window = max(_SHORTEST_WINDOW_SECONDS, longest * SLOT_SECONDS)
 

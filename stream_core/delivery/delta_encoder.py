@@ -25,7 +25,7 @@ Encoder = TypeVar("Encoder", bound=DeltaEncoder)
 
 
 class SharedEncoder(Generic[Encoder]):
-    """An encoder of many readers of one response. What they are given alike is encoded once."""
+    """An encoder of many readers of one response. What all of them receive is encoded once."""
 
     __slots__ = ("_encoder", "_first", "_frame", "_last")
 
@@ -35,7 +35,7 @@ class SharedEncoder(Generic[Encoder]):
         self._frame = b""
 
     def delta(self, text: str, first: int, last: int) -> bytes:
-        """The frame for `text`. The text of two indexes never changes, unless it is taken back."""
+        """The frame for `text`. The text of two indexes never changes, unless it is withdrawn."""
         if not text:
             return self._encoder.delta(text, first, last)
         if last != self._last or first != self._first:

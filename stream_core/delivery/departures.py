@@ -31,14 +31,14 @@ Client = TypeVar("Client")
 
 
 class Departures(Generic[Client]):
-    """The slots of a leaving node's clients. All times are seconds on one monotonic clock.
+    """The slots of a draining node's clients. All times are seconds on one monotonic clock.
 
     Args:
         clients: in the order in which they leave.
         begun: now.
-        per_second: how many leave in a second, unless they don't all fit.
-        first_until: by then every client has had its first slot.
-        until: no slot is later.
+        per_second: how many leave in a second. More do if not all would fit.
+        first_until: when every client has had its first slot.
+        until: the latest slot.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class Departures(Generic[Client]):
             self._notified.append((slot + _PATIENCE_SECONDS, client))
             yield slot, client
 
-    def over(self, now: float) -> list[Client]:
-        """The clients with a slot in the past."""
+    def overdue(self, now: float) -> list[Client]:
+        """Remove and return the clients with a slot in the past."""
         return [
             client for waiting in (self._notified, self._put_back) for client in _due(waiting, now)
         ]
 
     def put_back(self, client: Client, now: float) -> bool:
-        """Give a client another slot, after all others. False when there is no time for one."""
+        """Give a client another slot, after all others. False if there is no time for one."""
         slot = max(self._free, now + self._spacing)
         if slot > self._until:
             return False

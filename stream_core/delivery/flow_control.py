@@ -9,7 +9,7 @@ from evenflow.stream_core.base.limits import Limits
 
 
 class FlowState(StrEnum):
-    """How a reader keeps up."""
+    """Whether a reader keeps up."""
 
     CURRENT = "current"
     BEHIND = "behind"
@@ -19,10 +19,10 @@ class FlowState(StrEnum):
 
 
 class FlowEvent(StrEnum):
-    """What happens to a reader."""
+    """What changes the state of a reader."""
 
-    FALL_BEHIND = "fall_behind"  # its socket took no more
-    CATCH_UP = "catch_up"  # it was given everything
+    FALL_BEHIND = "fall_behind"  # its socket buffer is full
+    CATCH_UP = "catch_up"  # it has received everything
     LAG = "lag"  # its lag is over the limit for a notice
     EXCEED = "exceed"  # its lag is over the limit for a close, or it paused too long
     PAUSE = "pause"
@@ -58,8 +58,7 @@ class Lag:
 class ReaderFlow:
     """The flow control of one reader. It only decides: the transport sends and closes.
 
-    Lag counts what has come since the reader fell behind. So a reader that resumes far back is not
-    slow.
+    Lag counts the text since the reader fell behind. A reader that resumes far back is not slow.
     """
 
     __slots__ = ("_bytes_then", "_limits", "_since", "state")
@@ -72,18 +71,18 @@ class ReaderFlow:
 
     @property
     def may_send(self) -> bool:
-        """Whether this reader may be given deltas now, if its socket takes them."""
+        """Whether deltas may be sent to this reader, if its socket takes them."""
         return self.state is not FlowState.PAUSED and self.state is not FlowState.TOO_SLOW
 
     def fell_behind(self, now: float, log_bytes: int) -> None:
-        """The reader's socket took no more. `log_bytes` is the size of the log's text now."""
+        """Record that the reader's socket is full. `log_bytes` is the size of the log's text."""
         if self.state is FlowState.CURRENT:
             self._since = now
             self._bytes_then = log_bytes
             self._fire(FlowEvent.FALL_BEHIND)
 
     def caught_up(self) -> None:
-        """The reader was given everything."""
+        """Record that the reader has received everything."""
         if self.state in (FlowState.BEHIND, FlowState.LAGGING):
             self._fire(FlowEvent.CATCH_UP)
 

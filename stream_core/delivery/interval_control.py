@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
-# A turn that begins later than this found the loop busy, or without a core. Timers are not more
-# exact than this.
+# A turn that begins later than this means that the loop was busy, or had no core. Timers are not
+# more exact than this.
 _PUNCTUAL_SECONDS = 0.002
 # A process without a core for longer was suspended, which says nothing about the load.
 _SUSPENDED_SECONDS = 0.250
@@ -15,7 +15,7 @@ class LoopLoad:
     """Measures the share of time in which an event loop could not wait.
 
     That is the time in which its process computed, and the time in which the loop was wanted and
-    had no core: a neighbour that takes half of the core doubles the load.
+    had no core. A neighbour that takes half of the core doubles the load.
 
     Args:
         now: seconds on a monotonic clock. So is every `now` of this class.
@@ -29,7 +29,7 @@ class LoopLoad:
         self._taken = 0.0
 
     def turn_begins(self, now: float, busy: float, late: float) -> None:
-        """A turn of the clock begins, `late` seconds after its time.
+        """Record that a turn of the clock begins, `late` seconds after its time.
 
         Args:
             busy: CPU seconds of the process so far.
@@ -44,12 +44,12 @@ class LoopLoad:
         self._turn_at = now
 
     def turn_ends(self, now: float, busy: float) -> None:
-        """The turn ends. All of it counts."""
+        """Record that the turn ends. All of its time counts."""
         self._taken += now - self._turn_at
         self._turn_at, self._busy = now, busy
 
     def elapsed(self, now: float) -> float:
-        """Seconds since the last reading. Time in which it was suspended is left out."""
+        """Seconds since the last reading. Time in which the process was suspended is left out."""
         return now - self._began_at
 
     def read(self, now: float) -> float:
@@ -62,7 +62,7 @@ class LoopLoad:
 FULL = 0.97
 """Above this load the work of an interval does not fit into it."""
 ALMOST = 0.96
-"""Up to this load it fits. That is below `FULL`, so the interval doesn't swing."""
+"""Up to this load it fits. It is below `FULL`, so that the interval does not oscillate."""
 # Up to this load there is room for shorter intervals, if their load would not be above `ALMOST`
 # even if all of it grew.
 _ROOMY = 0.80
@@ -76,7 +76,7 @@ _CALM_WINDOWS = 10
 
 
 class IntervalControl:
-    """The slots between two deliveries: as few as fit, given the load after each interval.
+    """Adapts the slots between two deliveries to the load: as few as fit.
 
     While the node is calm they are `shortest`. They go up to `usual` as the load goes to 80 %, and
     stay there until the work doesn't fit. Then they go on up to `longest`, by a quarter at most, or
@@ -95,7 +95,7 @@ class IntervalControl:
         self._calm_windows = 0
         self.slots = shortest
 
-    def measured(self, load: float, speed: float) -> int:
+    def adapt(self, load: float, speed: float) -> int:
         """Adapt the slots to the load of an interval. Returns them.
 
         Args:

@@ -15,8 +15,8 @@ from evenflow.stream_core.delivery.tenant_intervals import TenantInterval
 from evenflow.stream_core.delivery.token_allowance import TokenAllowance
 from evenflow.stream_core.log.response_log import ResponseLog
 
-# The weight of the newest gap in a stream's pace. Three deltas later it counts less than half.
-_PACE_SMOOTHING = 0.25
+# The weight of the newest gap in a stream's mean. Three deltas later it counts less than half.
+_GAP_SMOOTHING = 0.25
 _NO_GAPS = TokenGaps(0)  # of all responses without tokens of their own
 
 
@@ -41,10 +41,10 @@ class PacedDelivery:
         "_gaps",
         "_interval",
         "_log",
+        "_mean_gap",
         "_monotonic",
         "_on_first_delta",
         "_on_urgent",
-        "_pace",
         "_readers",
         "_tenant_interval",
         "_window",
@@ -72,7 +72,7 @@ class PacedDelivery:
         self._tenant_interval, self._window = interval, slots_of(limits.window_ms(kind))
         # Slots from one delivery to the next. 0: it has not begun.
         self._interval = 0
-        self._delivered_at = self._pace = 0.0
+        self._delivered_at = self._mean_gap = 0.0
         self._gaps = _NO_GAPS
         self._on_first_delta: Callable[[], None] | None = None
         self._on_urgent: Callable[[], None] | None = None
@@ -90,19 +90,19 @@ class PacedDelivery:
         """Whether the log is being written to a store."""
         return self._on_urgent is not None
 
-    def call_on_first_delta(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` at the first delta. None: call nothing."""
+    def set_on_first_delta(self, callback: Callable[[], None] | None) -> None:
+        """Set what is called at the first delta. None: nothing."""
         self._on_first_delta = callback
 
-    def call_when_urgent(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` when the log should be on record at once. None: call nothing.
+    def set_on_urgent(self, callback: Callable[[], None] | None) -> None:
+        """Set what is called when the log must be written at once. None: nothing.
 
         That is at the first delta, at the result of a tool, and at the end.
         """
         self._on_urgent = callback
 
     def mark_urgent(self) -> None:
-        """Have the log written at once."""
+        """Request that the log is written at once."""
         if self._on_urgent is not None:
             self._on_urgent()
 
@@ -124,26 +124,26 @@ class PacedDelivery:
             jitter = None
             self._gaps = TokenGaps(self._allowance.tokens)
         else:
-            delivered_at, pace = self._delivered_at, self._pace
+            delivered_at, mean_gap = self._delivered_at, self._mean_gap
             gap = now - delivered_at
             if backpressure.paused_at < delivered_at:
                 self._gaps.record_delivery(gap, self._allowance.tokens)
             else:
                 self._gaps.skip_delivery(self._allowance.tokens)
             due = self._interval * SLOT_SECONDS
-            # The stream's current interval is its own, or the model's recent pace where that is
+            # The stream's current interval is its own, or the mean gap of the model where that is
             # slower.
-            jitter = abs(gap - due) if due > pace else abs(gap - pace)
-            self._pace = pace + (gap - pace) * _PACE_SMOOTHING
+            jitter = abs(gap - due) if due > mean_gap else abs(gap - mean_gap)
+            self._mean_gap = mean_gap + (gap - mean_gap) * _GAP_SMOOTHING
         self._delivered_at = now
         self.due = clock.position + interval
         if interval != self._interval:
             self._change_interval(interval)
         if is_crowded:
-            expected = None if jitter is None else max(due, self._pace)
-            readers.call_many(interval, expected)
+            expected = None if jitter is None else max(due, self._mean_gap)
+            readers.deliver_in_groups(interval, expected)
         else:
-            for reader in [*readers]:  # one that finds its socket closed leaves
+            for reader in [*readers]:  # a reader with a closed socket leaves
                 reader.deliver(now, jitter)
         if jitter is None:
             self._report_first_delta()
@@ -151,7 +151,7 @@ class PacedDelivery:
             backpressure.update()
 
     def schedule(self) -> None:
-        """Have the clock deliver what waits, when it is due."""
+        """Schedule the delivery of what waits for when it is due."""
         self.is_scheduled = True
         self._clock.put(self, self.due)
 
@@ -176,14 +176,14 @@ class PacedDelivery:
         self.is_scheduled = False
         if self._log.state is None:
             batch = self._batch
-            if not batch.longest_text:
-                batch.cut()  # parts wait
+            if batch.holds_parts:
+                batch.cut()
             self.deliver(batch.cut_text())
 
     # -- the rest of a response's life -------------------------------------------------------------
 
     def adopt(self, first_delta_at: float | None) -> None:
-        """Go on with the delivery of an earlier owner, which began at `first_delta_at`."""
+        """Resume the delivery of an earlier owner, which began at `first_delta_at`."""
         self.first_delta_at = first_delta_at
         self._delivered_at = self._monotonic()
         self._gaps = TokenGaps(0)
@@ -191,7 +191,7 @@ class PacedDelivery:
     def start_step(self) -> None:
         """Start the next step with its first token. The time before it was no gap: tools ran."""
         now = self._monotonic()
-        self._delivered_at = now - max(self._interval * SLOT_SECONDS, self._pace)
+        self._delivered_at = now - max(self._interval * SLOT_SECONDS, self._mean_gap)
         self._backpressure.record_tool_run(now)
 
     def deliver_unpaced(self) -> None:
@@ -199,14 +199,14 @@ class PacedDelivery:
         now = self._monotonic()
         if self.first_delta_at is None:
             self.first_delta_at = now
-        self.call_readers(now)
+        self.deliver_to_all(now)
 
-    def call_readers(self, now: float) -> None:
-        """Give all readers what has no due time."""
+    def deliver_to_all(self, now: float) -> None:
+        """Deliver what has no due time to all readers."""
         readers = self._readers
         if len(readers) > MAX_DIRECT_READERS:
             slots = max(self._tenant_interval.slots, self._clock.usual_slots)
-            readers.call_many(slots, None)
+            readers.deliver_in_groups(slots, None)
             return
         for reader in [*readers]:
             reader.deliver(now, None)
@@ -231,7 +231,7 @@ class PacedDelivery:
         return self._gaps
 
     def take_gaps(self) -> TokenGaps:
-        """The time between tokens. It gives them away: an ended response needs them no more."""
+        """Remove and return the time between tokens. An ended response does not need it."""
         taken, self._gaps = self._gaps, _NO_GAPS
         return taken
 
@@ -241,7 +241,7 @@ class PacedDelivery:
             self._on_first_delta()
 
     def _change_interval(self, interval: int) -> None:
-        """Take another interval, at a slot apart from the streams that do so now."""
+        """Change the interval, at another slot than streams that change theirs now."""
         due = self._clock.spread(self._interval, interval)
         # The next gap is shorter by this difference, which is no jitter.
         self._delivered_at -= (self.due - due) * SLOT_SECONDS

@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
-from evenflow.stream_core.delivery.paced_cursor import Reader
+from evenflow.stream_core.delivery.reader import Reader
 
 MAX_NAMED_READERS = 50
-"""How many readers are named: the first ones to come. The others are counted."""
+"""The most readers that are named: the first ones to come. The others are counted."""
 _PAUSE_SECONDS = 1.0
 
 
@@ -34,7 +34,7 @@ class Present:
 
 
 def present_readers(readers: Mapping[Reader, float]) -> Present:
-    """The clients among the readers of one copy, which have come at these times."""
+    """The clients among the readers of one copy, which were attached at these times."""
     clients = [(each, since) for each, since in readers.items() if each.user is not None]
     named = tuple(
         PresentReader(each.user or "", each.transport, since)
@@ -43,7 +43,7 @@ def present_readers(readers: Mapping[Reader, float]) -> Present:
     return Present(named, len(clients))
 
 
-def together(parts: Iterable[Present]) -> Present:
+def merge_present(parts: Iterable[Present]) -> Present:
     """The readers of several copies."""
     readers, count = list[PresentReader](), 0
     for part in parts:
@@ -69,7 +69,7 @@ class Presence:
     Args:
         now: returns the readers now.
         monotonic: seconds.
-        most_listeners: how many may listen.
+        most_listeners: the limit of listeners.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class Presence:
         self._clock = clock
         self._monotonic = monotonic
         self._most = most_listeners
-        # By listener: whether it comes by a share.
+        # By listener: whether it is a reader of a share.
         self._listeners: dict[PresenceListener, bool] = {}
         self._published: Present | None = None
         self._published_at = 0.0
         self._waiting = False
 
     @property
-    def listened(self) -> bool:
+    def has_listeners(self) -> bool:
         """Whether there is a listener."""
         return bool(self._listeners)
 
@@ -103,7 +103,7 @@ class Presence:
 
         Args:
             bounded: whether it is rejected at the limit of listeners.
-            shared: whether it comes by a share. Shares have a limit of their own, equally high.
+            shared: whether it is a reader of a share. These have an equal limit of their own.
 
         Raises:
             RateLimited: the limit of listeners is reached.
@@ -126,14 +126,14 @@ class Presence:
         self._listeners.pop(listener, None)
 
     def changed(self) -> None:
-        """Publish soon that a reader has come or gone, with all that changes until then."""
+        """Schedule the publication of a change of the readers, with all changes until then."""
         if self._waiting or not self._listeners:
             return
         self._waiting = True
         wait = self._published_at + _PAUSE_SECONDS - self._monotonic()
         self._clock.put_after(self, max(0.0, wait))
 
-    def lost(self) -> None:
+    def lose(self) -> None:
         """Notify listeners that this copy has ended."""
         listeners, self._listeners = self._listeners, {}
         for listener in listeners:

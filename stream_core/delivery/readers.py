@@ -1,4 +1,4 @@
-"""The readers of one response. Many readers are called in groups, spread over the interval."""
+"""The readers of one response. Many are delivered to in groups, spread over the interval."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.bounds.shares import EIGHTH
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 from evenflow.stream_core.delivery.delta_encoder import Encoder, SharedEncoder
-from evenflow.stream_core.delivery.paced_cursor import Reader
 from evenflow.stream_core.delivery.presence import Presence, PresenceListener, present_readers
+from evenflow.stream_core.delivery.reader import Reader
 
 MAX_DIRECT_READERS = 256
-"""More readers than this are called by `call_many`. To call 256 takes about a fifth of a slot."""
+"""More readers than this are delivered to in groups. 256 deliveries take a fifth of a slot."""
 # Readers of a group. A late clock can stop between two groups.
 _GROUP = 32
 _NO_ENCODERS: Mapping[Hashable, SharedEncoder[Any]] = {}
@@ -23,7 +23,7 @@ _NO_ENCODERS: Mapping[Hashable, SharedEncoder[Any]] = {}
 class ResponseReaders(dict[Reader, float]):
     """The readers of one response in the order in which they came, and when each came.
 
-    A few readers are called by `PacedDelivery` itself. `call_many` is for more than
+    `PacedDelivery` delivers to a few readers itself. `deliver_in_groups` is for more than
     `MAX_DIRECT_READERS`: each group has a slot of its own, the same one in every interval, so that
     no delivery blocks the event loop for long.
 
@@ -33,8 +33,8 @@ class ResponseReaders(dict[Reader, float]):
     """
 
     __slots__ = (
-        "_called_at",
         "_clock",
+        "_delivered_at",
         "_encoders",
         "_max_readers",
         "_monotonic",
@@ -56,8 +56,8 @@ class ResponseReaders(dict[Reader, float]):
         self._monotonic = monotonic
         self._encoders = _NO_ENCODERS
         self._on_unread: Callable[[], None] | None = None
-        # By group: when it was called last. None where there were never many readers.
-        self._called_at: list[float] | None = None
+        # By group: when it was delivered to last. None where there were never many readers.
+        self._delivered_at: list[float] | None = None
 
     # -- which readers there are -------------------------------------------------------------------
 
@@ -99,8 +99,8 @@ class ResponseReaders(dict[Reader, float]):
         if self._on_unread is not None:
             self._on_unread()
 
-    def call_when_unread(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` when the last reader leaves. None: call nothing."""
+    def set_on_unread(self, callback: Callable[[], None] | None) -> None:
+        """Set what is called when the last reader leaves. None: nothing."""
         self._on_unread = callback
 
     def count_unread_from(self, since: float | None) -> None:
@@ -131,14 +131,14 @@ class ResponseReaders(dict[Reader, float]):
     def lose(self) -> None:
         """Notify readers and listeners that this copy has ended, and that another one goes on."""
         for reader in tuple(self):
-            reader.lost()
+            reader.on_lost()
         if self.presence is not None:
-            self.presence.lost()
+            self.presence.lose()
 
     # -- fan-out -----------------------------------------------------------------------------------
 
-    def call_many(self, slots: int, expected: float | None) -> None:
-        """Call all readers, in groups, within `slots` slots from now.
+    def deliver_in_groups(self, slots: int, expected: float | None) -> None:
+        """Deliver to all readers, in groups, within `slots` slots from now.
 
         Args:
             slots: of the clock, up to the next delivery.
@@ -147,8 +147,8 @@ class ResponseReaders(dict[Reader, float]):
         """
         readers, clock = tuple(self), self._clock
         groups = [readers[first : first + _GROUP] for first in range(0, len(readers), _GROUP)]
-        called_at = self._called_at or []
-        self._called_at = called_at[: len(groups)] + [0.0] * (len(groups) - len(called_at))
+        before = self._delivered_at or []
+        self._delivered_at = before[: len(groups)] + [0.0] * (len(groups) - len(before))
         for number, group in enumerate(groups):
             turn = _GroupTurn(self, group, number, expected)
             later = number * slots // len(groups)
@@ -157,12 +157,14 @@ class ResponseReaders(dict[Reader, float]):
             else:
                 turn.on_due(clock.position)
 
-    def call_group(self, group: Sequence[Reader], number: int, expected: float | None) -> None:
-        """Call the readers of a group that have not left since."""
+    def deliver_to_group(
+        self, group: Sequence[Reader], number: int, expected: float | None
+    ) -> None:
+        """Deliver to the readers of a group that have not left since."""
         now = self._monotonic()
         jitter = None
-        if self._called_at is not None and number < len(self._called_at):
-            before, self._called_at[number] = self._called_at[number], now
+        if self._delivered_at is not None and number < len(self._delivered_at):
+            before, self._delivered_at[number] = self._delivered_at[number], now
             if expected is not None and before:
                 jitter = abs(now - before - expected)
         for reader in group:
@@ -188,5 +190,5 @@ class _GroupTurn:
         self._expected = expected
 
     def on_due(self, _slot: int) -> None:
-        """Call the group: its slot has come."""
-        self._readers.call_group(self._group, self._number, self._expected)
+        """Deliver to the group: its slot has come."""
+        self._readers.deliver_to_group(self._group, self._number, self._expected)

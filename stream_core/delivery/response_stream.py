@@ -13,8 +13,8 @@ from evenflow.stream_core.delivery.answer_figures import AnswerFigures, AnswerOb
 from evenflow.stream_core.delivery.backpressure import Backpressure
 from evenflow.stream_core.delivery.batch import ENDED_BATCH, Batch
 from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
-from evenflow.stream_core.delivery.paced_cursor import Reader
 from evenflow.stream_core.delivery.paced_delivery import PacedDelivery
+from evenflow.stream_core.delivery.reader import Reader
 from evenflow.stream_core.delivery.readers import ResponseReaders
 from evenflow.stream_core.delivery.token_allowance import TokenAllowance, tokens_in
 from evenflow.stream_core.log.entries import JOINING, LogEntry, Part, Restart, size_of
@@ -176,7 +176,7 @@ class ResponseStream:
 
     @property
     def answer(self) -> tuple[bytes, ...]:
-        """The text that stands, as pieces of UTF-8.
+        """The current text, as pieces of UTF-8.
 
         To keep them takes no further memory, unless text was replaced or there are parts.
         """
@@ -262,7 +262,7 @@ class ResponseStream:
         self.signs_of_life += 1
 
     def count_to(self, counted: int) -> None:
-        """Set the counted tokens, with those that filters hold back."""
+        """Set the counted tokens, with those that filters keep back."""
         self.allowance.count_to(counted)
         self._check_allowance()
 
@@ -290,7 +290,7 @@ class ResponseStream:
     # -- what bounds it ----------------------------------------------------------------------------
 
     def reserve_tokens(self, tokens: int, low_at: int) -> None:
-        """Allow it `tokens` in all, as `TokenAllowance.reserve`. A paused model may go on."""
+        """Allow it `tokens` in all, as `TokenAllowance.reserve`. A paused model may be resumed."""
         self.allowance.reserve(tokens, low_at)
         self._check_allowance()
         self.backpressure.update_if_paused()
@@ -319,9 +319,9 @@ class ResponseStream:
         self.figures.began_at = self._monotonic()
 
     def adopt_log(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
-        """Go on with the response of an earlier owner as its owner of `epoch`.
+        """Resume the response of an earlier owner, as its owner of `epoch`.
 
-        The earlier text stands until `restart`.
+        The earlier text is current until `restart`.
 
         Args:
             entries: the log as it is on record.
@@ -334,11 +334,11 @@ class ResponseStream:
         self.attempt = 1 + max(
             (entry.attempt for entry in entries if isinstance(entry, Restart)), default=1
         )
-        self.allowance.replace_text(log.text_bytes, sum(map(size_of, log.read(0).standing)))
+        self.allowance.replace_text(log.text_bytes, sum(map(size_of, log.read(0).current)))
         log.restart(log.next_index - 1, self.attempt, epoch)
 
     def next_attempt(self) -> None:
-        """Begin another attempt after a failed one. The text delivered stands until `restart`."""
+        """Begin another attempt after a failed one. The text stays current until `restart`."""
         self._fire(ResponseEvent.RESTART)
         self.attempt += 1
         self.figures.retries += 1
@@ -347,7 +347,7 @@ class ResponseStream:
         """Replace what was delivered after `kept_index` by what this attempt gives from now on."""
         log = self.log
         self._batch.drop()
-        kept = slice_of(log.entries[: self.kept_index + 1], 0).standing
+        kept = slice_of(log.entries[: self.kept_index + 1], 0).current
         self.allowance.replace_text(log.text_bytes, sum(map(size_of, kept)))
         if log.next_index > self.kept_index + 1:
             log.restart(self.kept_index, self.attempt, withdraws=self._withdraws)
@@ -370,7 +370,7 @@ class ResponseStream:
         """
         self._batch.cut()
         self.log.append_part(part)
-        self.delivery.call_readers(self._monotonic())
+        self.delivery.deliver_to_all(self._monotonic())
         self.delivery.mark_urgent()
 
     def drop_history(self, messages: int, by: HistoryBound) -> None:
@@ -412,8 +412,8 @@ class ResponseStream:
         self.finish_reason = finish_reason
         self._end()
 
-    def settle(self) -> None:
-        """Deliver what has come so far. Another owner goes on from there."""
+    def flush(self) -> None:
+        """Deliver what the batch holds, so that another owner can resume after it."""
         before = self.log.next_index
         self._batch.cut()
         if self.log.next_index > before:
@@ -425,9 +425,9 @@ class ResponseStream:
         self.readers.lose()
 
     def detach_generation(self) -> None:
-        """Forget the generation's callbacks and lost place: it has ended."""
+        """Forget the generation's callbacks and lost slot: it has ended."""
         self.backpressure.detach()
-        self.delivery.call_on_first_delta(None)
+        self.delivery.set_on_first_delta(None)
 
     def observe(self, observer: AnswerObserver | None) -> None:
         """Report to `observer` what happens to this response. None: to nothing."""
@@ -443,7 +443,7 @@ class ResponseStream:
         changed, self.place = place != self.place, place
         for reader in [*self.readers]:
             if changed or reader.user is None:
-                reader.queued(place)
+                reader.on_queued(place)
 
     def leave_queue(self) -> None:
         """End its wait for the model. Clients see that from its text."""
@@ -451,7 +451,7 @@ class ResponseStream:
             self.place = None
             for reader in [*self.readers]:
                 if reader.user is None:
-                    reader.queued(BEGUN)
+                    reader.on_queued(BEGUN)
 
     def clear_place(self) -> None:
         """Forget its place in the queue: the owner sends it, if it waits."""
@@ -514,7 +514,7 @@ class ResponseStream:
         self.backpressure.update()
         reader.deliver(now, None)
         if self.place is not None:
-            reader.queued(self.place)
+            reader.on_queued(self.place)
 
     def detach(self, reader: Reader) -> None:
         """Remove a reader. When the last one leaves, the grace period begins."""
@@ -546,7 +546,7 @@ class ResponseStream:
         log.close(self.state)
         now = delivery.record_end(has_new=log.next_index > before)
         self.ended_at = now if ended_at is None else ended_at
-        delivery.call_readers(now)
+        delivery.deliver_to_all(now)
         delivery.mark_urgent()
         # From now on it takes little more memory than its text. Readers that have not been given
         # everything go on as before.

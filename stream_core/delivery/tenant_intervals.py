@@ -1,4 +1,4 @@
-"""The delivery interval of each tenant: one over its share is delivered to less often first."""
+"""The delivery interval of each tenant: tenants over their share have longer ones first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TwoIntervalControl:
 
     While the work doesn't fit, tenants over their share have more slots, up to the longest. Only
     then have the others, which come back first. Each step is one of `IntervalControl`, so nothing
-    swings. Where no tenant is over its share all have the interval of one `IntervalControl`.
+    oscillates. Where no tenant is over its share all have the interval of one `IntervalControl`.
 
     Args:
         shortest, usual, longest: in slots.
@@ -47,7 +47,7 @@ class TwoIntervalControl:
         """Whether any tenant has more slots than usual."""
         return self._over.slots > self._usual
 
-    def measured(self, load: float, speed: float) -> None:
+    def adapt(self, load: float, speed: float) -> None:
         """Adapt the slots to the load of the last interval.
 
         Args:
@@ -56,15 +56,15 @@ class TwoIntervalControl:
         """
         over, others, is_full = self._over, self._others, load > FULL
         if not self._readers_over or not (is_full or self.stretched):
-            over.slots = others.measured(load, speed)
+            over.slots = others.adapt(load, speed)
         elif others.slots > self._usual:
             before = others.slots
-            if others.measured(load, speed) == before and not is_full:
+            if others.adapt(load, speed) == before and not is_full:
                 self._ease_others(load)
         elif is_full and over.slots == self._longest:
-            others.measured(load, speed)
+            others.adapt(load, speed)
         else:
-            over.measured(load, speed)
+            over.adapt(load, speed)
             others.slots = max(others.slots, min(over.slots, self._usual))
 
     def _ease_others(self, load: float) -> None:
@@ -131,23 +131,23 @@ class TenantIntervals:
         """The tenants that take more than their share."""
 
     @property
-    def several(self) -> bool:
+    def has_several_tenants(self) -> bool:
         """Whether more than one tenant has streams here, or had when they were divided."""
         return len(self._intervals) > 1 or bool(self.over)
 
     @property
     def slots(self) -> int:
-        """Slots of a tenant that takes no more than its share."""
+        """The interval of a tenant within its share, in slots."""
         return self._control.others
 
     @property
     def longest(self) -> int:
-        """Slots of the tenant with most."""
+        """The longest interval of a tenant, in slots."""
         return self._control.over
 
     @property
     def stretched(self) -> int:
-        """How many tenants are delivered to less often, since they are over their share."""
+        """The number of tenants with a longer interval, since they are over their share."""
         return len(self.over) if self._control.stretched else 0
 
     def interval_of(self, tenant: str) -> TenantInterval:
@@ -157,10 +157,10 @@ class TenantIntervals:
             interval = self._intervals[tenant] = TenantInterval(self._slots_of(tenant))
         return interval
 
-    def measured(self, load: float, speed: float) -> None:
-        """Adapt the intervals to the load of the last one, as `TwoIntervalControl.measured`."""
+    def adapt(self, load: float, speed: float) -> None:
+        """Adapt the intervals to the load of the last one, as `TwoIntervalControl.adapt`."""
         before = self.slots, self.longest
-        self._control.measured(load, speed)
+        self._control.adapt(load, speed)
         if before != (self.slots, self.longest):
             self._update_intervals()
 
@@ -168,7 +168,7 @@ class TenantIntervals:
         """Set which tenants are over their share. Without any reader nothing changes.
 
         Args:
-            readers: by tenant, how many there are to deliver to.
+            readers: the number of readers by tenant.
             over: some of these tenants.
         """
         if not readers:

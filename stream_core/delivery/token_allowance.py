@@ -1,4 +1,4 @@
-"""How many tokens and bytes a response may have, and how many tokens it has."""
+"""The bounds of a response in tokens and bytes, and the count of its tokens."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TokenAllowance:
     )
 
     cut_by: Literal["length", "budget"]
-    """Why the response ends if it takes no more tokens."""
+    """The reason with which the response ends once it takes no more tokens."""
 
     def __init__(self, max_bytes: int) -> None:
         self.tokens = 0
@@ -96,10 +96,10 @@ class TokenAllowance:
             # An answer of exactly this length may end by itself: only one more token exceeds it.
             self.check_at = self._allowed + 1
 
-    def call_when_low(self, callback: Callable[[], object] | None) -> None:
-        """Call `callback` when the reserved tokens are nearly used up. None: call nothing.
+    def set_on_low(self, callback: Callable[[], object] | None) -> None:
+        """Set what is called when the reserved tokens are nearly used up. None: nothing.
 
-        It answers with `ResponseStream.reserve_tokens` or `ResponseStream.stop_reserving`.
+        The callback replies by `ResponseStream.reserve_tokens` or `stop_reserving`.
         """
         self._on_low = callback
 
@@ -136,7 +136,7 @@ class TokenAllowance:
             self._discount(1)
 
     def count_to(self, counted: int) -> None:
-        """Set the counted tokens, with those that filters hold back."""
+        """Set the counted tokens, with those that filters keep back."""
         self.tokens = counted + self._uncounted
 
     def discount_attempt(self) -> None:

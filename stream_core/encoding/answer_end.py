@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.log.response_log import slice_of
 
 _BY_ITSELF = ("stop", "tool_calls")
@@ -11,9 +11,9 @@ _BY_ITSELF = ("stop", "tool_calls")
 
 def pending_calls(stream: ResponseStream) -> list[str]:
     """The ids of the calls without a result, which the client has to run."""
-    parts = [part for part in slice_of(stream.log.entries, 0).standing if isinstance(part, Part)]
-    answered = {part.id for part in parts if part.kind is Kind.RESULT}
-    calls = (part for part in parts if part.kind is Kind.CALL and not part.choice)
+    parts = [part for part in slice_of(stream.log.entries, 0).current if isinstance(part, Part)]
+    answered = {part.id for part in parts if part.kind is PartKind.RESULT}
+    calls = (part for part in parts if part.kind is PartKind.CALL and not part.choice)
     return [call.id for call in calls if call.id not in answered]
 
 

@@ -86,7 +86,7 @@ class AppendedContents:
 
     def _has(self) -> tuple[Content, ...]:
         """The contents of the client, joined."""
-        current = slice_of(self._log.entries[: self.cursor.next_index], 0).standing
+        current = slice_of(self._log.entries[: self.cursor.next_index], 0).current
         return tuple(joined((*current, *self._ahead)))
 
     def _next_replaced(self) -> int:
@@ -105,7 +105,7 @@ class AppendedContents:
         return replacing[-1] + 1
 
     def _skip_to(self, marker: int) -> None:
-        kept = slice_of(self._log.entries[: marker + 1], 0).standing
+        kept = slice_of(self._log.entries[: marker + 1], 0).current
         self._ahead = behind(self._has(), joined(kept))
         self.cursor.next_index = marker
 

@@ -112,7 +112,7 @@ class BlockEncoder:
         self._text: Block | None = None
         """What `_open_text` gave, until anything else is taken. `_write_delta` is for it."""
         self._read(AppendedContents(stream.log, point.next_index, most))
-        self._blocks = blocks(slice_of(stream.log.entries[: point.next_index], 0).standing)
+        self._blocks = blocks(slice_of(stream.log.entries[: point.next_index], 0).current)
         last = point.next_index - 1
         place = BlockPlace(last, last, self.epoch)
         self.opening = objects.opening(place, tuple(self._blocks.open))

@@ -13,13 +13,13 @@ from evenflow.stream_core.log.entries import (
     CHUNK_EXTRA,
     EXTRA,
     Content,
-    Kind,
     Part,
+    PartKind,
     is_returned,
 )
-from evenflow.stream_core.log.returned_fields import Fields, added, sealed
+from evenflow.stream_core.log.returned_fields import Fields, join_fields, sealed
 
-_PLAIN = (Kind.TEXT, Kind.REASONING, Kind.REFUSAL)
+_PLAIN = (PartKind.TEXT, PartKind.REASONING, PartKind.REFUSAL)
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Block:
     """
 
     number: int
-    kind: Kind
+    kind: PartKind
     call: int = 0
     id: str = ""
     name: str = ""
@@ -76,7 +76,7 @@ class Block:
         kept: Fields = {"call" if of_call else "extra": self.extra}
         if of_call:
             kept["call_id"] = self.id
-        elif self.kind is Kind.REASONING:
+        elif self.kind is PartKind.REASONING:
             kept = {"field": self.name, "detail": self.id} | kept
         return {name: value for name, value in kept.items() if value}
 
@@ -166,18 +166,18 @@ class Blocks:
     def text(self) -> Block | None:
         """The open block to which text of the answer only adds. None if there is none."""
         plain = self._plain
-        only_adds = plain is not None and plain.kind is Kind.TEXT and not self._ahead
+        only_adds = plain is not None and plain.kind is PartKind.TEXT and not self._ahead
         return plain if only_adds else None
 
     def take(self, content: Content) -> list[BlockEvent]:
         """What the next content does."""
         if isinstance(content, str):
-            return self._add_text(Kind.TEXT, content)
-        if content.choice or (content.kind is Kind.DATA and content.name == CHUNK_EXTRA):
+            return self._add_text(PartKind.TEXT, content)
+        if content.choice or (content.kind is PartKind.DATA and content.name == CHUNK_EXTRA):
             return []
         if content.kind in _PLAIN:
             return self._add_text(content.kind, content.text, content.name, content.id)
-        if content.kind in (Kind.RESULT, Kind.DATA):
+        if content.kind in (PartKind.RESULT, PartKind.DATA):
             return self._value(content)
         return self._called(content)
 
@@ -193,7 +193,7 @@ class Blocks:
         return []
 
     def _add_text(
-        self, kind: Kind, text: str, name: str = "", detail: str = ""
+        self, kind: PartKind, text: str, name: str = "", detail: str = ""
     ) -> list[BlockEvent]:
         block = self._plain
         if block is not None and _goes_on(block, kind, name, detail):
@@ -243,7 +243,7 @@ class Blocks:
 
     def _silent(self, part: Part, call_id: str = "") -> list[BlockEvent]:
         ended = self._end_plain()
-        self._plain = block = self._new(Kind.REASONING, "")
+        self._plain = block = self._new(PartKind.REASONING, "")
         block.silent, block.id = True, call_id
         block.values.append(part)
         return [*ended, Begin(block), Value(part, block)]
@@ -255,11 +255,11 @@ class Blocks:
 
     def _called(self, part: Part) -> list[BlockEvent]:
         block = self._calls.get(part.call)
-        if part.kind is Kind.CALL:
+        if part.kind is PartKind.CALL:
             return self._begin_call(part, block)
         if block is None:
             return []
-        if part.kind is Kind.ARGUMENTS:
+        if part.kind is PartKind.ARGUMENTS:
             return [_more(block, part.text)]
         del self._calls[part.call]
         return [End(block), *self._late_blocks()]
@@ -280,7 +280,7 @@ class Blocks:
         ended = self._end_plain()
         if known is not None:
             ended.append(End(known))
-        block = self._new(Kind.CALL, part.name)
+        block = self._new(PartKind.CALL, part.name)
         block.call, block.id, block.custom = part.call, part.id, part.text == "custom"
         block.values += self._uncalled.pop(part.call, [])
         self._calls[part.call] = block
@@ -291,7 +291,7 @@ class Blocks:
         block, self._plain = self._plain, None
         return [] if block is None else [End(block)]
 
-    def _new(self, kind: Kind, name: str) -> Block:
+    def _new(self, kind: PartKind, name: str) -> Block:
         self._count += 1
         return Block(self._count - 1, kind, name=name)
 
@@ -304,7 +304,7 @@ class SealingBlocks(Blocks):
 
 
 def _joined(parts: Iterable[Part], name: str) -> Part:
-    return Part(Kind.DATA, orjson.dumps(_fields_in(parts)).decode(), name=name)
+    return Part(PartKind.DATA, orjson.dumps(_fields_in(parts)).decode(), name=name)
 
 
 def _fields_in(values: Iterable[Part]) -> Fields:
@@ -312,11 +312,11 @@ def _fields_in(values: Iterable[Part]) -> Fields:
     for part in values:
         if is_returned(part):
             fields = orjson.loads(part.text)
-            all_fields = added(all_fields, fields if isinstance(fields, dict) else {})
+            all_fields = join_fields(all_fields, fields if isinstance(fields, dict) else {})
     return all_fields
 
 
-def _goes_on(block: Block, kind: Kind, name: str, detail: str) -> bool:
+def _goes_on(block: Block, kind: PartKind, name: str, detail: str) -> bool:
     same = block.kind is kind and block.name == name and block.id == detail
     return same and not block.silent
 

@@ -26,7 +26,7 @@ class ContentDecoder:
     Args:
         encoding: the header `Content-Encoding`. None if it is missing.
         accepted: the encodings that are taken, besides none.
-        most: how many bytes the content may have.
+        max_bytes: the most bytes of the content.
 
     Raises:
         UnsupportedMediaType: the encoding is not taken.

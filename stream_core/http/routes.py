@@ -84,7 +84,8 @@ LIMITS_OF: Mapping[Bound, tuple[str, ...]] = {
     ),
     Bound.MACHINE: (),
 }
-"""The limits of each, by their names in `Limits`."""
+"""The limits of each, by their names in `Limits`. A request with a tenant's key is a session of its
+own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The log of a response, and the conversation of a session."""
+"""The log of a response: entries, folding, resume points."""

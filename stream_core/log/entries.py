@@ -1,6 +1,6 @@
 """The entries of a log: text, parts of other kinds, and restarts; and which of them join.
 
-A part is one thing that a model gives beside the text of its answer. `Part` has the same fields for
+A part is a content of an answer beside its text. `Part` has the same fields for
 each kind:
 
     kind        text                          call    id        name
@@ -24,7 +24,7 @@ Text of the first choice is a plain `str`: nearly all entries are text of the fi
 
 Neighbours of a kind in `JOINING` join if they have the same place: the same fields except `text`.
 Nothing else joins. So the same answer is the same sequence of joined entries, however the model's
-server cut it: attempts can be compared, and readers that are behind be given fewer entries.
+server cut it: attempts can be compared, and slow readers receive fewer entries.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from enum import StrEnum
 import orjson
 
 
-class Kind(StrEnum):
+class PartKind(StrEnum):
     """The kind of a part. Clients, stores and workers receive its value."""
 
     TEXT = "text"
@@ -51,11 +51,11 @@ class Kind(StrEnum):
     __hash__ = str.__hash__  # the one of enumerations is not in C, and kinds are looked up often
 
 
-JOINING = frozenset({Kind.TEXT, Kind.REASONING, Kind.REFUSAL, Kind.ARGUMENTS})
+JOINING = frozenset({PartKind.TEXT, PartKind.REASONING, PartKind.REFUSAL, PartKind.ARGUMENTS})
 """The kinds with a delta as their text. Neighbours with the same place join."""
-OF_TOKENS = JOINING | {Kind.CALL}
+OF_TOKENS = JOINING | {PartKind.CALL}
 """The kinds that consist of tokens of the model. Its server adds the other kinds."""
-_OF_CALLS = frozenset({Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END})
+_OF_CALLS = frozenset({PartKind.CALL, PartKind.ARGUMENTS, PartKind.CALL_END})
 MOST_CALLS = 128
 """The most calls of one choice: as many as a request may bring tools."""
 MOST_CHOICES = 128
@@ -85,14 +85,14 @@ class NotAPart(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing that a model gives beside text: the module says what each field means.
+    """A content of an answer beside its text. The module explains each field.
 
     Args:
         choice: the number of its answer, where several were requested.
         call: the number of a call within its choice.
     """
 
-    kind: Kind
+    kind: PartKind
     text: str = ""
     choice: int = 0
     call: int = 0
@@ -118,18 +118,18 @@ class Part:
         """
         if not (0 <= self.choice < MOST_CHOICES and 0 <= self.call < MOST_CALLS):
             raise NotAPart("the number of a choice or of a call is out of range")
-        if self.kind is Kind.CALL and not (self.id and self.name):
+        if self.kind is PartKind.CALL and not (self.id and self.name):
             raise NotAPart("a call begins without a name or an id")
-        if self.kind is Kind.RESULT and not self.id:
+        if self.kind is PartKind.RESULT and not self.id:
             raise NotAPart("a result comes without the id of its call")
-        if self.kind is Kind.DATA and not self.name:
+        if self.kind is PartKind.DATA and not self.name:
             raise NotAPart("data comes without a name")
         most = LONGEST_NAME if self.kind in JOINING else LONGEST_ID
         if len(self.name) > LONGEST_NAME or len(self.id) > most:
             raise NotAPart("the name or the id of a part is too long")
         if self.kind not in JOINING and len(self.text) > LONGEST_VALUE:
             raise NotAPart(f"the {self.kind} of an answer is too long")
-        if self.kind is Kind.DATA and not _is_json(self.text):
+        if self.kind is PartKind.DATA and not _is_json(self.text):
             raise NotAPart("the value of data is not JSON")
 
 
@@ -141,7 +141,7 @@ class Restart:
     epoch. From there on an earlier owner may have delivered other entries under the same indexes,
     if it was lost before all of its entries were on record.
 
-    If it `withdraws`, the replaced text was taken back: later readers don't receive it.
+    If it `withdraws`, later readers do not receive the replaced text.
     """
 
     from_index: int
@@ -151,7 +151,7 @@ class Restart:
 
 
 Content = str | Part
-"""Content that a model gives."""
+"""A content of an answer: text, or a part."""
 LogEntry = str | Part | Restart
 """The entry at one index of a log: text, another part, or the marker of a restart."""
 
@@ -185,17 +185,17 @@ def same_place(one: Part, other: Part) -> bool:
 
 def is_of_call(part: Part) -> bool:
     """Whether `call` of the part is the number of a call."""
-    return part.kind in _OF_CALLS or (part.kind is Kind.DATA and part.name == CALL_EXTRA)
+    return part.kind in _OF_CALLS or (part.kind is PartKind.DATA and part.name == CALL_EXTRA)
 
 
 def is_returned(part: Part) -> bool:
     """Whether the part has fields that the model's server needs back."""
-    return part.kind is Kind.DATA and part.name in (EXTRA, CALL_EXTRA)
+    return part.kind is PartKind.DATA and part.name in (EXTRA, CALL_EXTRA)
 
 
 def has_only_fields(part: Part) -> bool:
     """Whether the part only has fields of the model's server, and no content of the answer."""
-    return is_returned(part) or (part.kind is Kind.DATA and part.name == CHUNK_EXTRA)
+    return is_returned(part) or (part.kind is PartKind.DATA and part.name == CHUNK_EXTRA)
 
 
 def joins(one: Content, other: Content) -> bool:

@@ -1,4 +1,4 @@
-"""The entries of an ended response, in little more memory than their text takes."""
+"""The entries of an ended response, in little more memory than their text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import overload
 from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, text_of, with_text
 
 PIECE_DELTAS = 32
-"""How many deltas of an ended response share one piece of text."""
+"""The number of deltas of an ended response in one piece of text."""
 
 
 # The size that marks an entry of `_others`: a restart, or a delta that is too large for a byte.
@@ -28,7 +28,7 @@ _NO_ENDS = (sys.maxsize,)
 class FoldedEntries(Sequence[LogEntry]):
     """Entries of a log as pieces of text, with a byte or two for the size of each entry.
 
-    It reads like the list that it is made of.
+    It reads like the list from which it is made.
     """
 
     __slots__ = ("_others", "_run_ends", "_runs", "_sizes", "text")
@@ -55,7 +55,7 @@ class FoldedEntries(Sequence[LogEntry]):
 
     @property
     def runs(self) -> int:
-        """How many runs of entries there are that differ only in their text."""
+        """The number of runs: entries in a row that differ only in their text."""
         return len(self._runs)
 
     def __eq__(self, other: object) -> bool:
@@ -99,7 +99,7 @@ class FoldedEntries(Sequence[LogEntry]):
         text, sizes, others = self.text, self._sizes, self._others
         runs, run_ends = self._runs, self._run_ends
         run = bisect_right(run_ends, indexes.start)
-        # The first one's piece is walked from its beginning.
+        # The piece of the first one is read from its beginning.
         before = indexes.start % _PIECE if indexes else 0
         place = 0
         for index in range(indexes.start - before, indexes.stop):

@@ -26,7 +26,7 @@ class ResponseState(StrEnum):
 
 
 class ResponseEvent(StrEnum):
-    """What happens to a response."""
+    """An event of a response, which changes its state."""
 
     START = "start"  # it was taken from the queue
     RESTART = "restart"  # the attempt failed, the next one begins
@@ -96,7 +96,7 @@ class LogSlice:
         )
 
     @property
-    def standing(self) -> tuple[Content, ...]:
+    def current(self) -> tuple[Content, ...]:
         """The current contents, without their indexes."""
         return tuple(content for _, content in self.contents)
 
@@ -145,9 +145,9 @@ class ResponseLog:
         # Of each later owner: its first index, its epoch.
         self._owners: tuple[tuple[int, int], ...] = ()
         self.withdrawals = 0
-        """How often text was taken back."""
+        """The number of restarts that withdrew text."""
         self.parts = 0
-        """How many entries are parts, with the replaced ones."""
+        """The number of entries that are parts, with replaced ones."""
         self.text_bytes = 0
         """UTF-8 bytes of all deltas, and the sizes of all parts, with replaced ones."""
         self.wide_bytes = 0
@@ -171,7 +171,7 @@ class ResponseLog:
         return self.read(0).text
 
     def bytes_from(self, index: int) -> int:
-        """About how many bytes the entries from `index` on have, by the average of all."""
+        """The estimated bytes of the entries from `index` on, by the average of all."""
         entries = self.next_index
         return self.text_bytes * (entries - index) // entries if index < entries else 0
 
@@ -217,7 +217,7 @@ class ResponseLog:
         """Add a marker: what follows replaces the text after `from_index` (-1: all of it).
 
         Args:
-            withdraws: whether the replaced entries are taken back. They become empty texts.
+            withdraws: whether the replaced entries are withdrawn. They become empty texts.
 
         Raises:
             LogClosed: the response has ended.
@@ -276,15 +276,15 @@ class ResponseLog:
         self.state = state
 
     def fold(self, entries: Sequence[LogEntry]) -> None:
-        """Replace the entries of a closed log by the same ones in another form.
+        """Replace the entries of a closed log by the same ones in another representation.
 
-        Cursors go on as before.
+        Cursors are not affected.
         """
         self.entries = entries
         del self._open
 
 
-# Entries that a cursor copies at once to join them.
+# The entries that a cursor copies at once to join them.
 _LOOK_AHEAD_ENTRIES = 64
 
 
@@ -316,7 +316,7 @@ class Cursor:
 
     @property
     def behind(self) -> int:
-        """How many entries of the log the reader has not received."""
+        """The number of entries that the reader has not received."""
         return len(self._log.entries) - self.next_index
 
     @property

@@ -57,7 +57,7 @@ _MOST_NAMES = 256
 _MOST_OPEN = 64
 
 
-def added(known: Fields, more: Mapping[str, Any]) -> Fields:
+def join_fields(known: Fields, more: Mapping[str, Any]) -> Fields:
     """Join fields with further ones of the same message.
 
     Texts are concatenated. List entries with the same `index` and `type` are merged, and so are two
@@ -91,7 +91,7 @@ def _more(known: Any, value: Any, *, joins: bool) -> Any:
 def _listed(known: Iterable[Any], more: Iterable[Any]) -> list[Any]:
     merged = list(known)
     for entry in more:
-        place = _place_of(entry, merged)
+        place = _index_of(entry, merged)
         if place is None:
             merged.append(entry)
         else:
@@ -99,7 +99,7 @@ def _listed(known: Iterable[Any], more: Iterable[Any]) -> list[Any]:
     return merged
 
 
-def _place_of(entry: Any, entries: list[Any]) -> int | None:
+def _index_of(entry: Any, entries: list[Any]) -> int | None:
     """The index of the entry that this one continues. None: it begins a new one."""
     if not isinstance(entry, dict):
         return None
@@ -112,13 +112,13 @@ def _place_of(entry: Any, entries: list[Any]) -> int | None:
             if isinstance(known, dict) and (known.get("index"), known.get("type")) == (index, kind)
         ]
     else:
-        same = [len(entries) - 1] if entries and _go_on(entries[-1], entry) else []
+        same = [len(entries) - 1] if entries and _continues(entries[-1], entry) else []
     # A signature is the end of its text.
     ended = same and entries[same[-1]].get("signature") and text_in(entry)[1]
     return same[-1] if same and not ended else None
 
 
-def _go_on(known: Any, entry: Mapping[str, Any]) -> bool:
+def _continues(known: Any, entry: Mapping[str, Any]) -> bool:
     return (
         isinstance(known, dict)
         and known.get("type") == entry.get("type")
@@ -173,7 +173,7 @@ def type_in(extra: Mapping[str, Any]) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def allowed(fields: Mapping[str, Any]) -> Fields:
+def without_standard_fields(fields: Mapping[str, Any]) -> Fields:
     """The fields that don't overwrite the standard fields of a message."""
     return {name: value for name, value in fields.items() if name not in _TAKEN}
 
@@ -250,4 +250,5 @@ def fields_of(returned: Mapping[str, Any], text: str) -> Fields:
     if not (isinstance(field, str) and isinstance(detail, str) and isinstance(extra, dict)):
         raise ValueError("these are no fields of an answer")
     reasoning = {field: text} if field and text else {}
-    return allowed(added(added(reasoning, fields_of_detail(detail, text)), extra))
+    joined = join_fields(join_fields(reasoning, fields_of_detail(detail, text)), extra)
+    return without_standard_fields(joined)

@@ -410,7 +410,7 @@ GENERATION_RETRIES = Metric(
 GENERATIONS_DEGRADED = Metric(
     "generations.degraded", _C, "responses", "responses ended with the fallback answer"
 )
-MODEL_CEILING = Metric(
+MODEL_LIMIT = Metric(
     "upstream.ceiling",
     _G,
     "calls",

@@ -1,4 +1,4 @@
-"""What other nodes have done for each tenant, from one report to the next."""
+"""The activity of other nodes for each tenant, from one report to the next."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _READINGS_MISSED = 10
 
 
 @dataclass(slots=True)
-class _Known:
-    """What was read of one tenant: how often, how long ago, and its last rows, by node."""
+class _TenantReadings:
+    """The readings of one tenant: their number, those missed since, and its last rows by node."""
 
     readings: int = 0
     missed: int = 0
@@ -24,25 +24,24 @@ class _Known:
 class ActivityOnOtherNodes:
     """The growth of other nodes' counts, from one reading to the next.
 
-    The counts of a new row may be old, and so may be those of the first second in which a tenant is
-    read: its nodes have not reported it before. The expected service of running answers counts at
-    once.
+    A new row may have old counts, so only its expected service of running answers counts. The same
+    holds for a tenant's first two readings, since nodes report it only from then on.
 
     Args:
-        node: this one. Its own rows are left out.
+        node: this node. Its rows are left out.
     """
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _TenantReadings] = {}
 
     def read(self, tenants: Iterable[str], rows: Iterable[Activity]) -> Mapping[str, Activity]:
-        """What the others have done for each of these tenants since the last reading.
+        """What other nodes have done for each of these tenants since the last reading.
 
-        `answers` and `connections` are those that they have now.
+        `answers` and `connections` are their current numbers.
 
         Args:
-            rows: all that there are of these tenants. Other tenants' earlier rows are forgotten
+            rows: all rows of these tenants. Those of a tenant that is not read are forgotten
                 after ten readings.
         """
         found: dict[str, dict[str, Activity]] = {tenant: {} for tenant in tenants}
@@ -50,10 +49,10 @@ class ActivityOnOtherNodes:
             if row.task != self._node:
                 found[row.tenant][row.task] = row
         self._forget(found)
-        return {tenant: self._read(tenant, by_task) for tenant, by_task in found.items()}
+        return {tenant: self._read(tenant, by_node) for tenant, by_node in found.items()}
 
     def _read(self, tenant: str, rows: Mapping[str, Activity]) -> Activity:
-        known = self._known.setdefault(tenant, _Known())
+        known = self._known.setdefault(tenant, _TenantReadings())
         known.readings, known.missed = known.readings + 1, 0
         whole = Activity(tenant, "")
         for row in rows.values():
@@ -61,7 +60,7 @@ class ActivityOnOtherNodes:
             if before is None or known.readings <= _FIRST_READINGS:
                 counted = 0.0 if before is None else before.expected
                 before = replace(row, service=row.service - row.expected + counted)
-            whole = _with(whole, row, before)
+            whole = _add_growth(whole, row, before)
         known.rows = rows
         return whole
 
@@ -72,11 +71,11 @@ class ActivityOnOtherNodes:
                 del self._known[tenant]
 
 
-def _with(whole: Activity, row: Activity, before: Activity) -> Activity:
+def _add_growth(whole: Activity, row: Activity, before: Activity) -> Activity:
     return Activity(
         whole.tenant,
         whole.task,
-        # Estimates that were too high are set right, and what goes back has to go back everywhere.
+        # May be negative: an estimate was too high, or service was given back.
         service=whole.service + row.service - before.service,
         requests=whole.requests + row.requests - before.requests,
         input_tokens=whole.input_tokens + row.input_tokens - before.input_tokens,

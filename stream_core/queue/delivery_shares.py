@@ -14,18 +14,18 @@ def over_their_share(
     weight_of: Callable[[str], float],
     before: Collection[str] = frozenset(),
 ) -> frozenset[str]:
-    """The tenants that take a quarter more than their share, or more. Never all of them.
+    """The tenants at least a quarter over their share. Never all of them.
 
-    A tenant's share is that of its weight among those that are delivered to.
+    A tenant's share is the part of its weight in the weights of all tenants with readers.
 
     Args:
-        delivered: by tenant, the number of readers.
-        before: the tenants that were over their share.
+        delivered: the number of readers, by tenant.
+        before: the tenants that were over their share before.
     """
     weights = {tenant: weight_of(tenant) for tenant in delivered}
-    for_a_weight = sum(delivered.values()) / max(sum(weights.values()), 1e-9)
+    per_weight = sum(delivered.values()) / max(sum(weights.values()), 1e-9)
     return frozenset(
         tenant
         for tenant, readers in delivered.items()
-        if readers > weights[tenant] * for_a_weight * (_STILL_OVER if tenant in before else _OVER)
+        if readers > weights[tenant] * per_weight * (_STILL_OVER if tenant in before else _OVER)
     )

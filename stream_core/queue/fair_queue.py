@@ -1,4 +1,4 @@
-"""A bounded fair queue: tenants by service, addresses and sessions round-robin."""
+"""A bounded fair queue: each tenant is served, however much others queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evenflow.stream_core.queue.token_counters import TokenCounters
 T = TypeVar("T")
 
 LEAST_SHARE = 0.05
-"""The least share of turns of a lower level that waits."""
+"""The least share of turns of a lower class."""
 _CLASSES = tuple(ServiceClass)
 
 
@@ -24,7 +24,7 @@ def _anything(_item: object) -> bool:
     return True
 
 
-def _nothing(_tenant: str, _kind: Hashable) -> bool:
+def _nothing(_tenant: str, _group: Hashable) -> bool:
     return False
 
 
@@ -33,9 +33,9 @@ class QueueFull(Exception):
 
 
 class Line(NamedTuple):
-    """The line of a message: tenants are served by turns, then addresses, then sessions.
+    """The line in which a message waits, by its tenant, address and session.
 
-    `address`: of the client. Empty where it is not known.
+    `address`: of the client. Empty if unknown.
     `session`: empty for requests with a tenant's key, which share a line.
     """
 
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
     @property
     def sender(self) -> tuple[str, str]:
-        """The share that it is counted to. Sessions don't count, since anyone can open many."""
+        """The share that it counts to. Sessions have none, since one address can open many."""
         return self.tenant, self.address
 
 
@@ -57,10 +57,9 @@ class FairQueue(Generic[T]):
     then sessions round-robin. A line is first in, first out.
 
     Args:
-        depth: the most items of all lines together.
-        counters: the service of tenants. The queue records arrivals and turns there.
-        least_share: of the turns, for a class that waits behind a higher one, and for items
-            without a deadline.
+        depth: the most items in all lines.
+        counters: the service of tenants. Updated on each arrival and turn.
+        least_share: of the turns, for each lower class, and for items without a deadline.
     """
 
     def __init__(
@@ -86,25 +85,26 @@ class FairQueue(Generic[T]):
         """The tenants with queued items."""
         return self._waiting.keys()
 
-    def waits(self, service_class: ServiceClass) -> bool:
+    def has_waiting(self, service_class: ServiceClass) -> bool:
         """Whether an item of this class is queued."""
         return bool(self._classes[service_class].tenants)
 
     def urgency(self, tenant: str) -> int:
-        """The place of the most urgent class in which a tenant has an item, 0 for the first. Behind
-        the last one if it has none.
+        """The rank of the most urgent class in which a tenant has an item, from 0.
+
+        The number of classes if it has none.
         """
-        places = enumerate(self._classes.values())
-        return next((at for at, it in places if tenant in it.tenants), len(_CLASSES))
+        ranks = enumerate(self._classes.values())
+        return next((rank for rank, each in ranks if tenant in each.tenants), len(_CLASSES))
 
     def put(
-        self, line: Line, item: T, wanted_by: float | None = None, kind: Hashable = None
+        self, line: Line, item: T, wanted_by: float | None = None, group: Hashable = None
     ) -> None:
         """Add an item.
 
         Args:
             wanted_by: the deadline of its first token, in seconds of any clock. None: it has none.
-            kind: items of one kind are admitted at the same times.
+            group: items of one group are admitted at the same times.
 
         Raises:
             QueueFull: there is no room.
@@ -112,7 +112,7 @@ class FairQueue(Generic[T]):
         if self._size >= self._depth:
             raise QueueFull
         if line.tenant not in self._waiting:
-            self._counters.comes(line.tenant, self._waiting)
+            self._counters.record_arrival(line.tenant, self._waiting)
         self._size += 1
         self._waiting[line.tenant] += 1
         tenants = self._classes[line.service_class].tenants
@@ -122,13 +122,13 @@ class FairQueue(Generic[T]):
         if line.address not in addresses:
             addresses[line.address] = AddressQueue(self._share)
         arrival = None if wanted_by is None else (wanted_by, next(self._arrivals))
-        addresses[line.address].put(line.session, Waiting(item, kind), arrival)
+        addresses[line.address].put(line.session, Waiting(item, group), arrival)
 
-    def pass_by(self, line: Line) -> None:
+    def record_immediate_turn(self, line: Line) -> None:
         """Record a start that did not queue."""
         if line.tenant not in self._waiting:
-            self._counters.comes(line.tenant, self._waiting)
-        self._counters.takes_turn(line.tenant)
+            self._counters.record_arrival(line.tenant, self._waiting)
+        self._counters.record_turn(line.tenant)
 
     def take(
         self,
@@ -139,22 +139,22 @@ class FairQueue(Generic[T]):
         """Remove and return the next item. None if none is admitted.
 
         Args:
-            but: a sender that is skipped now. So are tenants that were served more than its own,
-                if that one has queued items: they must not get ahead.
-            admits: whether an item may be taken now. Items behind one that may not wait, too.
-            closed: whether no item of this tenant and kind may be taken now. The items of an
-                address with only closed kinds are skipped.
+            but: a sender to pass over. While its tenant waits, tenants that were served more than
+                that one are passed over, too.
+            admits: whether an item may be taken now. If not, those behind it wait, too.
+            closed: whether no item of this tenant and group may be taken now. An address with only
+                closed groups is passed over.
         """
         waiting = [bool(self._classes[name].tenants) for name in _CLASSES]
         for level in self._turns.order(waiting):
             taken = self._take_of(_CLASSES[level], but, admits, closed)
             if taken is not None:
-                self._turns.took(level, waiting)
+                self._turns.record_turn(level, waiting)
                 return taken
         return None
 
     def in_order(self) -> Iterator[T]:
-        """The queued items, about in the order in which they are taken if nothing more comes."""
+        """The queued items, in about the order in which they are taken."""
         for of_class in self._classes.values():
             tenants = sorted(of_class.tenants.items(), key=lambda each: self._counters.of(each[0]))
             yield from in_turns(
@@ -167,10 +167,10 @@ class FairQueue(Generic[T]):
         addresses = self._classes[line.service_class].tenants.get(line.tenant)
         address = None if addresses is None else addresses.get(line.address)
         if address is not None and address.remove(line.session, item):
-            self._left(line.service_class, *line.sender)
+            self._count_removed(line.service_class, *line.sender)
 
     def displaced_by(self, line: Line) -> T | None:
-        """The item that has to make room for one more of `line`: the newest of the largest share.
+        """The item that makes room for one more: the newest of the sender with most waiting.
 
         Returns:
             None if no other tenant, and no other address of the same tenant, has more queued than
@@ -198,17 +198,17 @@ class FairQueue(Generic[T]):
         tenants = self._classes[service_class].tenants
         for tenant in self._by_counter(tenants, None if but is None else but[0]):
             for address, of_address in tenants[tenant].items():
-                if (tenant, address) == but or all(closed(tenant, it) for it in of_address.kinds):
+                if (tenant, address) == but or all(closed(tenant, it) for it in of_address.groups):
                     continue
                 if (taken := of_address.take(admits)) is not None:
-                    self._classes[service_class].moves_back(tenant, address)
-                    self._left(service_class, tenant, address)
-                    self._counters.takes_turn(tenant)
+                    self._classes[service_class].move_to_end(tenant, address)
+                    self._count_removed(service_class, tenant, address)
+                    self._counters.record_turn(tenant)
                     return taken
         return None
 
     def _by_counter(self, tenants: Collection[str], last: str | None) -> Iterator[str]:
-        """Tenants by ascending virtual counter; ties go to the least recently served.
+        """Tenants, the least served first. Ties: the longest since its last turn.
 
         Args:
             last: tenants with a higher counter than this one's are left out, if it is there.
@@ -216,7 +216,7 @@ class FairQueue(Generic[T]):
         counter_of = self._counters.of
         if not tenants:
             return
-        # The first one is mostly enough.
+        # Mostly only the first one is needed.
         yield (first := min(tenants, key=counter_of) if len(tenants) > 1 else next(iter(tenants)))
         most = counter_of(last) if last is not None and last in tenants else inf
         for tenant in sorted(tenants, key=counter_of):
@@ -225,8 +225,8 @@ class FairQueue(Generic[T]):
             if tenant != first:
                 yield tenant
 
-    def _left(self, service_class: ServiceClass, tenant: str, address: str) -> None:
-        """Count an item that has left its line."""
+    def _count_removed(self, service_class: ServiceClass, tenant: str, address: str) -> None:
+        """Count an item that was removed from its line."""
         self._size -= 1
         self._waiting[tenant] -= 1
         if not self._waiting[tenant]:
@@ -238,7 +238,7 @@ class FairQueue(Generic[T]):
             del tenants[tenant]
 
     def _sizes(self, tenant: str) -> Counter[str]:
-        """How many items each address of a tenant has queued."""
+        """The queued items of a tenant, by address."""
         sizes: Counter[str] = Counter()
         for of_class in self._classes.values():
             for address, waiting in of_class.tenants.get(tenant, {}).items():
@@ -262,7 +262,7 @@ class _Class(Generic[T]):
     def __init__(self) -> None:
         self.tenants: OrderedDict[str, OrderedDict[str, AddressQueue[T]]] = OrderedDict()
 
-    def moves_back(self, tenant: str, address: str) -> None:
+    def move_to_end(self, tenant: str, address: str) -> None:
         """Move a served tenant and address to the end."""
         self.tenants[tenant].move_to_end(address)
         self.tenants.move_to_end(tenant)

@@ -12,11 +12,11 @@ _MOST_DUE = 2.0
 class LevelTurns:
     """Chooses the level that is served next: the first that waits, but each later one has a share.
 
-    A level that waits accumulates its share of each turn, and is served once that is a whole one. A
-    level that doesn't wait accumulates nothing.
+    A waiting level accrues its share of each turn, and gets a turn at 1. An idle level's credit is
+    reset.
 
     Args:
-        levels: how many there are.
+        levels: the number of levels.
         share: of the turns, for each level behind the first one that waits.
     """
 
@@ -33,11 +33,11 @@ class LevelTurns:
             levels.sort(key=lambda level: (self._due[level] < _A_TURN, level))
         return levels
 
-    def took(self, taken: int, waiting: Sequence[bool]) -> None:
-        """Note a turn.
+    def record_turn(self, taken: int, waiting: Sequence[bool]) -> None:
+        """Record a turn.
 
         Args:
-            taken: the level that had it.
+            taken: the level that got it.
             waiting: the levels that waited for it.
         """
         first = next((level for level, waits in enumerate(waiting) if waits), None)
@@ -45,7 +45,7 @@ class LevelTurns:
             if not waits or level == first:
                 self._due[level] = 0.0
                 continue
-            # A level that may not start now saves up one turn more.
+            # Items that may not start now save up one turn more.
             self._due[level] = min(self._due[level] + self._share, _MOST_DUE)
             if level == taken:
                 self._due[level] = max(0.0, self._due[level] - 1)

@@ -12,8 +12,8 @@ _MOST_KNOWN = 10_000
 class TypicalAnswer(NamedTuple):
     """Means of a tenant's last answers.
 
-    `tokens`: of the output. `service`: as `AnswerMeter` counts it, with the input. `answers`: how
-    many have ended.
+    `tokens`: of the output. `service`: as `AnswerMeter` counts it, with the input. `answers`: the
+    number of ended answers.
     """
 
     tokens: float
@@ -36,20 +36,20 @@ class OutputLengthEstimator:
         return tenant in self._of
 
     def of(self, tenant: str) -> TypicalAnswer:
-        """What the next answer is expected to be. A guess where none has ended yet."""
+        """The expected next answer of a tenant. A guess until one has ended."""
         return self._of.get(tenant, _GUESS)
 
     def to_come(self, tenant: str, tokens: int) -> float:
-        """Expected tokens still to come for an answer that has `tokens`.
+        """The expected remaining tokens of an answer with `tokens` so far.
 
-        Before the first answer has ended half of the guess is always to come. To expect as many as
-        have come would charge eight answers of 390 tokens for twice what they were served.
+        Until a first answer has ended, that is at least half of the guess. As many as there are so
+        far would charge eight answers of 390 tokens for twice their tokens.
         """
         usual = self.of(tenant)
         return max(usual.tokens - tokens, 0.0 if usual.answers else usual.tokens / 2)
 
     def ended(self, tenant: str, tokens: float, service: float) -> None:
-        """Record an answer. The first one replaces the guess."""
+        """Record an ended answer. The first one replaces the guess."""
         usual = self.of(tenant)
         share = max(_LAST_WEIGHT, 1 / (usual.answers + 1))
         self._of[tenant] = TypicalAnswer(

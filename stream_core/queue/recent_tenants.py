@@ -6,9 +6,9 @@ from collections.abc import Container, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-# A tenant counts as gone after 3x its longest pause, clamped to 13-60 s.
+# A tenant silent for three times its longest pause is not expected back; after 60 s none is.
 _PAUSES, _SHORTEST_SECONDS, _LONGEST_SECONDS = 3.0, 13.0, 60.0
-# The part of the longest pause that is left after each request.
+# The decay of the longest pause with each request.
 _PAUSE_KEPT_SHARE = 0.9
 # Other nodes report each second.
 _REPORTED_SECONDS = 5.0
@@ -17,7 +17,7 @@ _MOST_REPORTED = 10
 
 
 class _Requests(NamedTuple):
-    """`requests`: to this node. `at`, `pause`: of requests to all nodes, as far as is known."""
+    """`requests`: to this node. `at`, `pause`: of requests to all nodes, as far as reported."""
 
     at: float
     pause: float
@@ -25,8 +25,8 @@ class _Requests(NamedTuple):
     requests: int = 0
 
     def again(self, now: float, times: int) -> _Requests:
-        """The same after `times` more requests to this node or others."""
-        if self.pause == _LONGEST_SECONDS:  # none is known of the first request
+        """The state after `times` more requests to any node."""
+        if self.pause == _LONGEST_SECONDS:  # before the second request there is no pause
             pause = now - self.at
         else:
             pause = max(now - self.at, _PAUSE_KEPT_SHARE**times * self.pause)
@@ -39,7 +39,7 @@ class RecentTenants:
 
     A part of the concurrency limit is reserved for them. A tenant with a request each second is
     expected for 13 seconds after the last one, and one with a single request, or two a minute, for
-    a minute. Requests to other nodes count, too: of many nodes each has few.
+    a minute. Requests to other nodes count, too: each of many nodes has few.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class RecentTenants:
         self._here: dict[str, _Requests] = {}
         self._on_other_nodes: dict[str, _Requests] = {}
 
-    def asks(self, tenant: str, now: float) -> None:
+    def record_request(self, tenant: str, now: float) -> None:
         """Record a request to this node."""
         last = self._here.pop(tenant, None)
         if last is None:
@@ -68,12 +68,12 @@ class RecentTenants:
                 self._here[tenant] = self._here.pop(tenant).again(now, times)
         _forget(self._on_other_nodes, now)
 
-    def here(self, now: float) -> dict[str, int]:
-        """The last ten tenants that are expected back, and how many requests this node has had."""
+    def requests_here(self, now: float) -> dict[str, int]:
+        """The last ten tenants that are expected back, and their requests to this node."""
         last = islice(_expected(self._here, now), _MOST_REPORTED)
         return {tenant: self._here[tenant].requests for tenant in last}
 
-    def several(self, now: float) -> bool:
+    def has_several(self, now: float) -> bool:
         """Whether more than one tenant is expected back."""
         last = {
             *islice(_expected(self._here, now), 2),
@@ -81,13 +81,16 @@ class RecentTenants:
         }
         return len(last) > 1
 
-    def expected_back(self, waiting: Container[str], now: float) -> list[str]:
-        """Tenants that are expected back and wait for nothing now: two of this node at most, and
-        two of others.
+    def expected_idle_tenants(self, waiting: Container[str], now: float) -> list[str]:
+        """Tenants without waiting requests that are expected back: the last two of this node, and
+        the last two of other nodes.
         """
-        groups = (self._here, self._on_other_nodes)
-        recent = ((it for it in _expected(tenants, now) if it not in waiting) for tenants in groups)
-        return [tenant for some in recent for tenant in islice(some, 2)]
+
+        def idle(tenants: dict[str, _Requests]) -> Iterator[str]:
+            names = (name for name in _expected(tenants, now) if name not in waiting)
+            return islice(names, 2)
+
+        return [*idle(self._here), *idle(self._on_other_nodes)]
 
 
 def _forget(tenants: dict[str, _Requests], now: float) -> None:
@@ -97,4 +100,4 @@ def _forget(tenants: dict[str, _Requests], now: float) -> None:
 
 def _expected(tenants: dict[str, _Requests], now: float) -> Iterator[str]:
     """The tenants that are expected back, by last request, most recent first."""
-    return (tenant for tenant, it in reversed(tenants.items()) if now <= it.until)
+    return (tenant for tenant, last in reversed(tenants.items()) if now <= last.until)

@@ -1,4 +1,4 @@
-"""Virtual token counters: the service of each tenant, so that the least served one is next.
+"""Virtual token counters: the service of each tenant, for a fair order.
 
 The method is that of "Fairness in Serving Large Language Models" (arXiv 2401.00588).
 """
@@ -9,17 +9,17 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import nsmallest
 
 _INPUT_COST, _OUTPUT_COST = 1.0, 2.0
-# More tenants than this are known only while they wait, or have answers that run.
+# More tenants than this are kept only while they wait, or have answers that run.
 _MOST_KNOWN = 10_000
 # Sums of fractions that should be 0 may not be.
 _NOTHING = 1e-6
 
 
 class AnswerMeter:
-    """What one answer was charged, so that the next charge is only what was generated since.
+    """Meters the service of one answer: each charge is only for what was generated since the last.
 
     Args:
-        input_tokens: as they are estimated.
+        input_tokens: the estimate.
     """
 
     __slots__ = ("_expected", "charged", "input_tokens")
@@ -28,29 +28,29 @@ class AnswerMeter:
         self.input_tokens = input_tokens
         self._expected = 0.0
         self.charged = 0.0
-        """The service that was charged so far."""
+        """The service charged so far."""
 
-    def grown(self, output_tokens: int, input_tokens: int | None = None) -> float:
-        """The service since the last call. Below zero where the estimate was too high.
+    def update_charged(self, output_tokens: int, input_tokens: int | None = None) -> float:
+        """Update the charged service. Returns its growth, below zero if the estimate was too high.
 
         Args:
-            output_tokens: all that were generated so far.
-            input_tokens: as the model's server has counted them. None: it has not.
+            output_tokens: all tokens generated so far.
+            input_tokens: as counted by the upstream. None: not counted.
         """
         whole = _INPUT_COST * (self.input_tokens if input_tokens is None else input_tokens)
         whole += _OUTPUT_COST * output_tokens
         grown, self.charged = whole - self.charged, whole
         return grown
 
-    def whole(self, output_tokens: float) -> float:
-        """The service of the whole answer, if it has this number of tokens."""
+    def service_of(self, output_tokens: float) -> float:
+        """The service of the whole answer if it has `output_tokens`."""
         return _INPUT_COST * self.input_tokens + _OUTPUT_COST * output_tokens
 
-    def expects(self, output_tokens: float) -> float:
-        """By how much more service is still expected than at the last call. It may be less.
+    def update_expected(self, output_tokens: float) -> float:
+        """Update the service that is still expected. Returns its growth, which may be below zero.
 
         Args:
-            output_tokens: that are still to come.
+            output_tokens: the expected remaining tokens.
         """
         expected = _OUTPUT_COST * max(0.0, output_tokens)
         more, self._expected = expected - self._expected, expected
@@ -64,8 +64,8 @@ class TokenCounters:
 
     Args:
         weight_of: a tenant's weight. By default all have the same.
-        saved_up: the most service by which a tenant that was idle is behind those that wait. By
-            default none.
+        saved_up: the most service by which a tenant that was idle starts behind the waiting ones.
+            By default none.
     """
 
     def __init__(
@@ -99,17 +99,17 @@ class TokenCounters:
     def charge(self, tenant: str, service: float) -> None:
         """Count service on this node."""
         self.served[tenant] = self.served.get(tenant, 0.0) + service
-        self.charge_on_other_nodes(tenant, service)
+        self._add(tenant, service)
 
     def expected(self, tenant: str) -> float:
         """The expected service of a tenant's running answers."""
         return self._expected.get(tenant, 0.0)
 
-    def expect(self, tenant: str, service: float) -> None:
-        """Count the expected service of a tenant's running answers.
+    def add_expected(self, tenant: str, service: float) -> None:
+        """Add to the expected service of a tenant's running answers.
 
         Otherwise a tenant with long answers would get every free call until their tokens are
-        counted. Below zero: that much was generated, or won't be.
+        counted. Below zero: it was generated, or is no longer expected.
         """
         self._expected[tenant] = self._expected.get(tenant, 0.0) + service
         if abs(self._expected[tenant]) < _NOTHING:
@@ -117,16 +117,16 @@ class TokenCounters:
 
     def charge_on_other_nodes(self, tenant: str, service: float) -> None:
         """Count service on other nodes."""
-        self._counters[tenant] = self._counter(tenant) + service / self._weight_of(tenant)
+        self._add(tenant, service)
 
-    def comes(self, tenant: str, waiting: Collection[str]) -> None:
-        """Record that a tenant without queued items has one. Idleness saves little up.
+    def record_arrival(self, tenant: str, waiting: Collection[str]) -> None:
+        """Record the first queued item of a tenant. Little service is saved up while it was idle.
 
-        Its counter is lifted to the smallest of those that wait, less what it may have saved up.
-        Where nobody waits, to that of the tenant that had the last turn, less the same.
+        Its counter is raised to the lowest one of the waiting tenants, less what may be saved up.
+        If none waits, it is raised to that of the tenant with the last turn, less the same.
 
         Args:
-            waiting: the other tenants that wait.
+            waiting: the other tenants with queued items.
         """
         least = min(map(self._counter, waiting)) if waiting else self._counter(self._last or tenant)
         saved_up = self._saved_up(tenant) / self._weight_of(tenant)
@@ -134,9 +134,12 @@ class TokenCounters:
         if len(self._counters) > _MOST_KNOWN:
             self._forget_all_but({*waiting, *self._expected, tenant})
 
-    def takes_turn(self, tenant: str) -> None:
+    def record_turn(self, tenant: str) -> None:
         """Record that a tenant was served."""
         self._last = tenant
+
+    def _add(self, tenant: str, service: float) -> None:
+        self._counters[tenant] = self._counter(tenant) + service / self._weight_of(tenant)
 
     def _counter(self, tenant: str) -> float:
         return self._counters.get(tenant, 0.0)

@@ -1,1 +1,1 @@
-"""What the operator's log says: one record for each line that has fields."""
+"""The lines of the operator's log that have fields: one record for each kind."""

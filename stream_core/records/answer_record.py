@@ -1,4 +1,4 @@
-"""The line of an answer: one in a deployment, by the task that put its end on record."""
+"""The line of an answer: one in a deployment, by the task that recorded its end."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class AnswerRecord(EventRecord):
 
     def __str__(self) -> str:
         line = f"answer {self.response_id} {self.state}"
-        if why := self.error or self.finish_reason:
-            line += f" ({why})"
+        if reason := self.error or self.finish_reason:
+            line += f" ({reason})"
         if self.duration_ms is not None:
             line += f": {self.output_tokens} tokens in {self.duration_ms / 1000:.2f} s"
         if self.first_token_ms is not None:
@@ -92,8 +92,7 @@ class AnswerRecord(EventRecord):
 def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
     """The line of an answer that has ended at this task.
 
-    Of an adopted answer it is not known when it was accepted, and which readers it had at the task
-    before.
+    The acceptance of an adopted answer, and its readers on the earlier task, are unknown.
     """
     figures, channel = stream.figures, stream.channel
     protocol, transport = figures.first_reader or (None, None)
@@ -126,10 +125,10 @@ def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
 
 
 def given_up_record(head: ResponseHead, entries: int, error: str) -> AnswerRecord:
-    """The line of an answer that no task goes on with.
+    """The line of an answer that no task continues.
 
     Args:
-        entries: how many its log has.
+        entries: the number of entries in its log.
         error: the code of its error.
     """
     channel = Channel(*head.channel.split(":"))

@@ -18,8 +18,8 @@ _TIMEOUTS = frozenset({"first_token_timeout", "model_timeout"})
 def pieces_used(stream: ResponseStream) -> tuple[int, int]:
     """The estimated input and the pieces of an ended answer, where no usage was reported.
 
-    A model that fails or refuses before its first token costs nothing. One that took too long was
-    at work.
+    A model that fails or rejects before its first token costs nothing. One that took too long had
+    begun its work.
     """
     has_called = stream.figures.began_at is not None
     if stream.state is ResponseState.ERROR and not stream.tokens:
@@ -63,7 +63,7 @@ def _most_output(stream: ResponseStream, reported: int) -> int:
 
 
 def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -> UsageRecord:
-    """The usage of an answer that has ended at this task: its last attempt, as its line in the log.
+    """The usage of an answer that has ended on this node: of its last attempt, as in its log line.
 
     Args:
         ended_at: seconds since the epoch.
@@ -75,7 +75,7 @@ def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -
         cached, reasoning = usage.cached_tokens or 0, usage.reasoning_tokens or 0
         written = min(figures.cache_written, usage.prompt_tokens - cached)
         counted = "model", usage.prompt_tokens, usage.completion_tokens, cached, written, reasoning
-    counted_by, given, gave, cached, written, reasoning = counted
+    counted_by, prompt, output, cached, written, reasoning = counted
     return UsageRecord(
         tenant=stream.channel.tenant,
         response_id=stream.response_id,
@@ -88,23 +88,23 @@ def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -
         error=None if stream.error is None else stream.error["code"],
         ended_at=ended_at,
         epoch=stream.epoch,
-        input_tokens=given,
-        output_tokens=gave,
+        input_tokens=prompt,
+        output_tokens=output,
         cached_tokens=cached,
         cache_write_tokens=written,
         reasoning_tokens=reasoning,
         tokens_counted_by=counted_by,
-        nanodollars=prices.nanodollars(figures.model, given, gave, cached, written),
+        nanodollars=prices.nanodollars(figures.model, prompt, output, cached, written),
     )
 
 
 def given_up_usage(
     head: ResponseHead, terms: MessageTerms, ended_at: float, output_tokens: int, error: str
 ) -> UsageRecord:
-    """The usage of an answer that no task goes on with. Its input is not known here.
+    """The usage of an answer that no task continues. Its input is unknown here.
 
     Args:
-        output_tokens: about how many are on record.
+        output_tokens: the estimate by the entries on record.
         error: the code of its error.
     """
     channel = Channel(*head.channel.split(":"))

@@ -1,4 +1,4 @@
-"""Lines of connections: refusals, closes, and readers that lag."""
+"""Lines of connections: rejections, closes, and readers that lag."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BY_CLIENT, BY_SERVER = "client", "server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefusalRecord(EventRecord):
+class RejectionRecord(EventRecord):
     """A request, a handshake or a frame was answered with an error. Of each code one a second is
     logged.
     """
@@ -38,7 +38,7 @@ class RefusalRecord(EventRecord):
     @classmethod
     def of(
         cls, error: EvenflowError, transport: str, what: str, tenant: str | None = None
-    ) -> RefusalRecord:
+    ) -> RejectionRecord:
         """The line of an error."""
         return cls(
             code=error.code,
@@ -61,8 +61,8 @@ class RefusalRecord(EventRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowRecord(EventRecord):
-    """A message or a connection of a tenant in shadow was taken although a bound refuses it. Of
-    each bound one a second is logged.
+    """A message or a connection of a tenant in shadow was accepted though a bound rejects it. One a
+    second is logged of each bound.
     """
 
     EVENT: ClassVar[str] = "shadow_refusal"
@@ -101,7 +101,7 @@ class CloseRecord(EventRecord):
 
     @property
     def kind(self) -> str:
-        # As a label: with codes that clients make up they would fill the kinds.
+        # As a label: a client could make up thousands of codes, and so of kinds.
         return f"{self.EVENT} {code_label(self.code)} {self.by}"
 
     def __str__(self) -> str:

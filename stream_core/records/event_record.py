@@ -1,4 +1,4 @@
-"""The base of all records: what happened, as one line of the operator's log."""
+"""The base of all records: an event as one line of the operator's log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord(ABC):
-    """Something that happened. Its fields are the line's; one that is None is left out.
+    """An event. Its fields are the line's; one that is None is left out.
 
     A field's annotation has its meaning, from which docs/log-lines.md is made. `str` gives the line
     as a person reads it.
@@ -21,7 +21,7 @@ class EventRecord(ABC):
     EVENT: ClassVar[str]
     """What happened, in one word."""
     MOST_PER_SECOND: ClassVar[int | None] = 1
-    """How many lines of a `kind` are logged in a second. None: all."""
+    """The most lines of a `kind` in a second. None: all are logged."""
 
     @property
     def kind(self) -> str:
@@ -30,12 +30,12 @@ class EventRecord(ABC):
 
     def to_fields(self) -> dict[str, Any]:
         """The line's fields by name."""
-        given: dict[str, Any] = {"event": self.EVENT}
+        found: dict[str, Any] = {"event": self.EVENT}
         for name in names_of(type(self)):
             value = getattr(self, name)
             if value is not None:
-                given[name] = value
-        return given
+                found[name] = value
+        return found
 
     @abstractmethod
     def __str__(self) -> str:

@@ -10,14 +10,14 @@ from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.records.event_record import EventRecord, milliseconds
 
 
-class Left(StrEnum):
+class LeaveReason(StrEnum):
     """The reason why a client stopped reading an answer."""
 
     ENDED = "ended"  # it has everything
     ANSWERED = "answered"  # it was one call, answered before the end; the next one may come
     GONE = "gone"  # it closed, resumed elsewhere, or its connection broke
     MOVED = "moved"  # this task's copy ended, and it reads another one
-    TOO_SLOW = "too_slow"  # it was let go
+    TOO_SLOW = "too_slow"  # it was disconnected
     FAILED = "failed"  # the rest can't be delivered
 
 
@@ -66,13 +66,13 @@ class ReaderFigures:
     """Measures of one reader while it reads.
 
     Args:
-        next_index: where it begins.
+        next_index: its first index.
         now: seconds.
 
     Attributes:
         transport: how it reads.
-        lags: how often it lagged too far.
-        too_slow: whether it was let go.
+        lags: the number of times that it lagged too far.
+        too_slow: whether it was disconnected.
     """
 
     __slots__ = (
@@ -96,27 +96,27 @@ class ReaderFigures:
         self._first_index = next_index
         self._began_at = now
 
-    def answered(self, stream: ResponseStream, next_index: int, now: float) -> ReaderRecord:
-        """The line of one call, when it is answered with what there is before `next_index`."""
-        why = Left.ENDED if _has_all(stream, next_index) else Left.ANSWERED
-        return self.left(stream, next_index, now, why)
+    def answered_record(self, stream: ResponseStream, next_index: int, now: float) -> ReaderRecord:
+        """The line of one call that was answered with the entries before `next_index`."""
+        reason = LeaveReason.ENDED if _has_all(stream, next_index) else LeaveReason.ANSWERED
+        return self.left_record(stream, next_index, now, reason)
 
-    def left(
-        self, stream: ResponseStream, next_index: int, now: float, why: Left | None = None
+    def left_record(
+        self, stream: ResponseStream, next_index: int, now: float, reason: LeaveReason | None = None
     ) -> ReaderRecord:
-        """The line, when the reader leaves with everything before `next_index`.
+        """The line of a reader that leaves with the entries before `next_index`.
 
         Args:
-            why: why it leaves. None: because it has everything, or as the figures say.
+            reason: None: it has everything, or as the figures say.
         """
         figures, log, channel = stream.figures, stream.log, stream.channel
         figures.delivered = max(figures.delivered, next_index)
-        if why is None:
-            why = Left.GONE
+        if reason is None:
+            reason = LeaveReason.GONE
             if self.too_slow:
-                why = Left.TOO_SLOW
+                reason = LeaveReason.TOO_SLOW
             elif _has_all(stream, next_index):
-                why = Left.ENDED
+                reason = LeaveReason.ENDED
         return ReaderRecord(
             tenant=channel.tenant,
             agent=channel.agent,
@@ -127,7 +127,7 @@ class ReaderFigures:
             transport=self.transport,
             transport_before=self._before,
             via=stream.via,
-            left=why.value,
+            left=reason.value,
             first_index=self._first_index,
             entries_delivered=next_index - self._first_index,
             entries_missed=log.next_index - next_index,

@@ -1,7 +1,7 @@
-"""The messages of one session: their order, and the history that the model is given.
+"""The messages of one session: their order, and the history that the model receives.
 
-Of the versions of a conversation one is in memory: that of the last message, or the one that the
-next message continues.
+One version of a conversation is in memory: that of the last message, or the one that the next
+message continues.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Turn:
     result of the call `tool_call_id`, and `function`, the older name of `tool`.
 
     Args:
-        text: what was said. Where the turn has `parts`, the text among them (`text_of_parts`).
+        text: its text. If it has `parts`, the text among them (`text_of_parts`).
         tool_calls: the calls in an assistant's turn.
-        parts: the message's parts as OpenAI's API has them, where they are more than text.
+        parts: the message's parts in the format of OpenAI's API, if they are more than text.
         extra: further fields of the message, unchanged.
     """
 
@@ -73,7 +73,7 @@ class _Exchange:
 
     # UTF-8: one emoji would make each character of a `str` four bytes.
     question: bytes
-    answer: tuple[bytes, ...] = ()  # pieces: those that the ended response has in memory
+    answer: tuple[bytes, ...] = ()  # the same pieces as the ended response
 
     @property
     def size(self) -> int:
@@ -86,7 +86,7 @@ class Conversation:
     Args:
         limits: the limits in force.
         now: seconds on a monotonic clock, as every `now` of this class.
-        memory: counts its bytes until it is `forgotten`.
+        memory: counts its bytes until `release_memory`.
         keeps_history: False if the model receives each message alone.
     """
 
@@ -103,8 +103,8 @@ class Conversation:
         "_responses",
         "_version_length",
         "in_flight",
+        "is_stale",
         "last_message_id",
-        "stale",
         "used_at",
     )
 
@@ -117,26 +117,26 @@ class Conversation:
         self._history_bytes = limits.history_bytes if keeps_history else 0
         self._bucket = TokenBucket(limits.messages_per_second, limits.messages_per_second * 2, now)
         self._responses: OrderedDict[str, str] = OrderedDict()
-        self._other_versions: set[str] = set()  # messages of other versions only
+        self._other_versions: set[str] = set()  # messages that are only in other versions
         self._version_length = 0  # messages of this version, also those no longer in memory
         self._exchanges: OrderedDict[str, _Exchange] = OrderedDict()
         self._exchanges_bytes = 0
-        self._lacks_rest = False  # whether messages after one to be replaced are not in memory
+        self._lacks_rest = False  # whether messages behind the one to replace are missing
         self.last_message_id: str | None = None
         self.in_flight = 0
         """Accepted messages whose response has not ended, of all sessions under its limits."""
-        self.stale = True
-        """Whether to load it from the store: never done, or answers were outstanding then."""
+        self.is_stale = True
+        """Whether to load it from the store: not loaded yet, or with unfinished answers."""
         self.used_at = now
         self._count()
 
-    def forgotten(self) -> None:
-        """Count its memory no more: it was dropped."""
+    def release_memory(self) -> None:
+        """Stop counting its memory: it was dropped."""
         self._memory.bytes -= self._counted
         self._counted = 0
 
     def known_response(self, message_id: str) -> str | None:
-        """The id of the response to a message that was accepted before, else None."""
+        """The id of the response to an accepted message. None: it was not accepted."""
         return self._responses.get(message_id)
 
     def is_in_version(self, message_id: str | None) -> bool:
@@ -145,7 +145,7 @@ class Conversation:
             message_id in self._responses and message_id not in self._other_versions
         )
 
-    def lacks(self, behind: str | None, replaces: str | None = None) -> bool:
+    def needs_ledger(self, behind: str | None, replaces: str | None = None) -> bool:
         """Whether the next message needs more of the ledger than is in memory.
 
         Args:
@@ -161,7 +161,7 @@ class Conversation:
         """The bytes of each turn of the history that the model receives with the next message.
 
         Args:
-            size: of that message, in bytes.
+            size: the bytes of that message.
             replaces: the message that it replaces.
         """
         room = self._history_bytes - size
@@ -185,7 +185,7 @@ class Conversation:
         """Check the rate of messages. Every message counts, also one that is rejected later.
 
         Raises:
-            RateLimited: they come too fast.
+            RateLimited: too many messages in a second.
         """
         wait = self._bucket.take(now)
         if wait:
@@ -289,13 +289,13 @@ class Conversation:
             answer = (entry.answer.encode(),) if entry.answer else (ours.answer if ours else ())
             self._remember(entry.message_id, _Exchange(entry.text.encode(), answer))
         self.last_message_id = stored.last_message_id
-        self.stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
+        self.is_stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
         self._count()
 
     def begin_late(
         self, message_id: str, text: str | None, stored: StoredConversation
     ) -> tuple[Turn, ...]:
-        """Begin to answer a message that the conversation has already.
+        """Begin the answer to a message that was accepted before.
 
         Args:
             text: as in `accept`.
@@ -352,7 +352,7 @@ class Conversation:
         return self._version_length - sum(turn.role == "user" for turn in turns)
 
     def response_ended(self, message_id: str, answer: tuple[bytes, ...], now: float) -> None:
-        """Note that the response to a message has ended.
+        """Record that the response to a message has ended.
 
         Args:
             answer: its text as pieces of UTF-8. Empty where there is none to remember.
@@ -374,7 +374,7 @@ class Conversation:
         )
 
     def _count(self) -> None:
-        """Count its present memory."""
+        """Update the count of its memory."""
         size = (
             CONVERSATION_BYTES
             + MESSAGE_BYTES * len(self._responses)

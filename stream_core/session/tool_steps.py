@@ -14,14 +14,19 @@ import orjson
 from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     Content,
-    Kind,
     LogEntry,
     Part,
+    PartKind,
     has_only_fields,
     is_returned,
 )
 from evenflow.stream_core.log.response_log import slice_of
-from evenflow.stream_core.log.returned_fields import Fields, added, allowed, fields_of
+from evenflow.stream_core.log.returned_fields import (
+    Fields,
+    fields_of,
+    join_fields,
+    without_standard_fields,
+)
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 
 CANCELLED_CALL = "This call was cancelled."
@@ -58,13 +63,13 @@ def tool_steps(entries: Sequence[LogEntry]) -> ToolSteps:
         if not (isinstance(content, Part) and has_only_fields(content)):
             last = content
         step.add(content)
-        if isinstance(content, Part) and content.kind is Kind.RESULT:
+        if isinstance(content, Part) and content.kind is PartKind.RESULT:
             answered.add(content.id)
             if step.calls and not step.open_calls:
                 turns += step.turns
                 next_call = max(step.calls, default=next_call - 1) + 1
                 step, last_index = _Step(), index
-    ends_with_calls = isinstance(last, Part) and last.kind in (Kind.CALL_END, Kind.RESULT)
+    ends_with_calls = isinstance(last, Part) and last.kind in (PartKind.CALL_END, PartKind.RESULT)
     return ToolSteps(
         tuple(turns),
         last_index,
@@ -110,20 +115,20 @@ class _Step:
         """Add the next content of the log."""
         if isinstance(content, str):
             self.text.append(content)
-        elif content.kind is Kind.REASONING and content.name:
+        elif content.kind is PartKind.REASONING and content.name:
             self._think(content)
         elif is_returned(content):
             fields: Fields = orjson.loads(content.text)
             if content.name == CALL_EXTRA:
                 known = self.call_fields.get(content.call, {})
-                self.call_fields[content.call] = added(known, fields)
+                self.call_fields[content.call] = join_fields(known, fields)
             else:
-                self.returned.append(allowed(fields))
-        elif content.kind is Kind.CALL:
+                self.returned.append(without_standard_fields(fields))
+        elif content.kind is PartKind.CALL:
             self.calls[content.call] = _StepCall(content.id, content.name)
-        elif content.kind is Kind.ARGUMENTS and content.call in self.calls:
+        elif content.kind is PartKind.ARGUMENTS and content.call in self.calls:
             self.calls[content.call].arguments.append(content.text)
-        elif content.kind is Kind.RESULT:
+        elif content.kind is PartKind.RESULT:
             self.results[content.id] = content.text
 
     @property
@@ -138,9 +143,9 @@ class _Step:
         for item in self.returned:
             if isinstance(item, _Thought):
                 reasoning = {"field": item.field, "detail": item.detail}
-                extra = added(extra, fields_of(reasoning, "".join(item.pieces)))
+                extra = join_fields(extra, fields_of(reasoning, "".join(item.pieces)))
             else:
-                extra = added(extra, item)
+                extra = join_fields(extra, item)
         return (
             Turn("assistant", "".join(self.text), tuple(self._made), extra=extra),
             *(Turn("tool", self.results[call.id], tool_call_id=call.id) for call in self._made),

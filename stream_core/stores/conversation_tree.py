@@ -1,4 +1,4 @@
-"""The versions of a conversation: which message comes after which.
+"""The versions of a conversation: the order of messages in each.
 
 A session's messages are accepted one after the other. A message that replaces another one, or
 continues an older version, begins a branch of the conversation.
@@ -28,7 +28,7 @@ class MessageLink(NamedTuple):
 
 
 class Linked(Protocol):
-    """Anything that is accepted after another one."""
+    """A message with a link to the one before."""
 
     @property
     def message_id(self) -> str:
@@ -77,7 +77,7 @@ class ConversationTree:
 
     def _parent_of(self, link: MessageLink) -> str | None:
         if link.replaces is not None:
-            # One that is no longer kept was before all that are.
+            # A message that is no longer kept was before all kept ones.
             return self._parents.get(link.replaces)
         parent = _named_parent(link)
         return parent if parent in self._parents else None

@@ -1,4 +1,4 @@
-"""The port of the dead letters: messages that lost all their owners, put aside for a person."""
+"""The port of the dead letters: messages whose owners were all lost, kept for an operator."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class DeadLettersUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Names a message that was put aside. Its text stays in the ledger.
+    """A message that was put aside. Its text stays in the ledger.
 
     Args:
         response_id: the response, which ended in an error.
         channel: `tenant:agent:session`.
-        attempts: how many tasks have tried.
-        reason: why there is no further attempt, for people.
-        at: when, in seconds since the epoch.
+        attempts: the number of tasks that have tried.
+        reason: why there is no further attempt, for the operator.
+        at: seconds since the epoch.
     """
 
     response_id: str
@@ -36,7 +36,7 @@ class DeadLetter:
 
 
 class DeadLetters(Protocol):
-    """Where dead letters are put."""
+    """Keeps dead letters."""
 
     async def send(self, letter: DeadLetter) -> None:
         """Put a letter aside. It may arrive more than once.

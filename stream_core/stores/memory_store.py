@@ -266,7 +266,7 @@ class MemorySessionStore:
         entries = self._session(channel, now).entries.values()
         return in_causal_order(last_message_id, [entry.link for entry in entries])
 
-    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+    async def find_ended(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
         return frozenset(each for each in channels if self._session(each, now).ended)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
@@ -305,7 +305,7 @@ class MemorySessionStore:
         )
         return lease
 
-    async def answered(
+    async def record_answer(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
     ) -> None:
         session = self._sessions.get(channel)

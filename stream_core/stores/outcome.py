@@ -30,9 +30,9 @@ class Outcome:
     error: Mapping[str, Any] | None = None
 
     def to_text(self, answer: str | None) -> str:
-        """The outcome as the ledger keeps it, with the `answer` that later calls of the model get.
+        """The outcome as the ledger keeps it, beside the `answer` for later calls of the model.
 
-        Where the contents are too large their text is kept, and of a text that is too large
+        Of contents that are too large only the text is kept, and of a text that is too large
         nothing.
         """
         contents = list(self.contents)
@@ -68,4 +68,4 @@ class Outcome:
 
 def contents_of(entries: Sequence[LogEntry]) -> tuple[Content, ...]:
     """The entries of a log, joined, without replaced ones."""
-    return tuple(joined(slice_of(entries, 0).standing))
+    return tuple(joined(slice_of(entries, 0).current))

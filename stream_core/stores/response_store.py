@@ -1,4 +1,4 @@
-"""The port of the response buffer: responses as other processes see them.
+"""The port of the response buffer, by which processes share responses.
 
 What every implementation must guarantee (tests/integration/stores checks it):
 
@@ -6,13 +6,13 @@ What every implementation must guarantee (tests/integration/stores checks it):
   epoch. From then on no reader sees what the earlier owner writes, however late it arrives.
 - A task's lease covers everything that it owns. Once the task has released it, or another has
   declared it **lost**, it is never in force again: the task takes another name. A store never
-  judges by a clock whether a lease has run out: the task that declares it lost does.
+  decides by a clock that a lease has expired: the task that declares it lost does.
 - Readers get a gapless prefix of the log. An entry that has not arrived is a delay, never a gap.
 - What has expired is not returned, whether or not it has been deleted.
 - Entries are kept in a **form**, which a later version of this program may change. A response whose
-  form is newer than `NEWEST_FORM` is neither read nor taken over here: a task that knows it does.
+  form is newer than `NEWEST_FORM` is neither read nor taken over by this version.
 
-What the writer must guarantee: an entry written under an epoch is never written otherwise under it.
+What the writer must guarantee: under one epoch an index always has the same entry.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from evenflow.stream_core.log.entries import LogEntry, Part
 from evenflow.stream_core.log.response_log import ResponseState
 
 LIFETIME_SECONDS = 86_400.0
-"""How long a store keeps a response that never ends, and a session at least. That is longer than
-any answer takes, and any token is valid."""
+"""How long a store keeps a response that never ends, and the minimum for a session. It is longer
+than any answer, and than the validity of any token."""
 
 TEXT_FORM = 1
 """The form of text and restarts."""
@@ -48,8 +48,8 @@ class Unwritable(Exception):
     """The store rejects chunks permanently.
 
     Args:
-        chunks: the rejected ones. The other chunks of the call were written, or are in `left`.
-        left: chunks that were not written this time, and may be written later.
+        chunks: the rejected chunks. The others of the call were written, or are in `left`.
+        left: chunks that were not written yet, and may be written later.
     """
 
     def __init__(self, chunks: Sequence[Chunk], left: Sequence[Chunk]) -> None:
@@ -61,7 +61,7 @@ class Unwritable(Exception):
 class NewerForm(StoreUnavailable):
     """A newer version of this program writes the response, and this one can't read it.
 
-    Nothing is lost: another task goes on with it, and this one can once it is of that version.
+    Nothing is lost: a task of that version continues it.
     """
 
 
@@ -76,7 +76,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a response ended, and when, in seconds since the epoch. It has `next_index` entries."""
+    """The end of a response with `next_index` entries. `ended_at`: seconds since the epoch."""
 
     state: ResponseState
     next_index: int
@@ -117,12 +117,11 @@ class ResponseHead:
     """A response without its entries. Times are in seconds since the epoch.
 
     Args:
-        starts: by epoch, the index from which its entries count. An epoch that has not begun to
-            write has none.
-        polls: how often `note_read` was called. It shows an owner that other tasks have readers.
-        session_polls, share_polls: how many of these came to a function, with the session's token
-            and with share tokens.
-        hand_overs: how many owners left in order.
+        starts: the first index of each epoch's entries. An epoch without a write has none.
+        polls: the number of calls of `note_read`. It shows an owner that other tasks have readers.
+        session_polls, share_polls: those of a function, with the session's token and with share
+            tokens.
+        hand_overs: the number of owners that left in order.
         form: the newest form of its entries.
     """
 
@@ -148,7 +147,7 @@ class ResponseHead:
 
     @property
     def losses(self) -> int:
-        """How many owners were lost."""
+        """The number of owners that were lost."""
         return max(0, self.epoch - 1 - self.hand_overs)
 
     @property
@@ -173,9 +172,9 @@ class StoredEntries:
     """A gapless run of entries from an index on.
 
     Args:
-        began_at: when the first delta came, in seconds since the epoch, as the chunks say that were
-            read. None where none was.
-        head: the response as it was when they were read. None when there is none.
+        began_at: when the first delta came, in seconds since the epoch, by the chunks that were
+            read. None: none was read.
+        head: the response at that moment. None: there is none.
     """
 
     first_index: int
@@ -193,7 +192,11 @@ class StoredEntries:
 class TaskLease:
     """A task's lease until `until`, in seconds since the epoch by its own clock.
 
-    Each renewal has a later `until`. The task listens at `address`.
+    Each renewal has a later `until`.
+
+    Args:
+        lost: whether it was released or declared lost. Then it is never in force again.
+        address: where the task listens.
     """
 
     owner: str
@@ -203,11 +206,11 @@ class TaskLease:
 
 
 class ResponseStore(Protocol):
-    """Where responses are kept for other processes. `now` is in seconds since the epoch.
+    """Keeps responses for all processes. `now` is in seconds since the epoch.
 
-    Every method may raise StoreUnavailable. `chunks_per_write` is how many chunks `append`
-    writes in one request. More than that take several requests, one after the other.
-    `chunks_per_second` is the most that a task should write, to have time for delivering.
+    Every method may raise StoreUnavailable. `append` writes up to `chunks_per_write` chunks in one
+    request. More than that take several requests, one after the other. A task should write at most
+    `chunks_per_second`, so that it has time for delivery.
     """
 
     @property
@@ -241,7 +244,7 @@ class ResponseStore(Protocol):
         """
 
     async def release(self, owner: str) -> None:
-        """End the lease of a task that leaves. Any task may take over what it has not finished."""
+        """End the lease of a draining task. Any task may take over its unfinished responses."""
 
     async def declare_lost(self, lease: TaskLease) -> bool:
         """Declare a lease lost, unless it was renewed since it was read.
@@ -254,19 +257,19 @@ class ResponseStore(Protocol):
         """The lease of a task. None if it has none."""
 
     async def leases(self) -> Sequence[TaskLease]:
-        """The leases of all tasks that are not forgotten, also those that have run out."""
+        """The leases of all tasks that are not forgotten, expired ones included."""
 
     async def unfinished(self, owner: str) -> Sequence[str]:
         """The ids of the responses of `owner` without an ending.
 
-        One that was accepted or ended a moment ago may be missing or still be there.
+        A response that was accepted or ended just before may be missing or still listed.
         """
 
     async def forget(self, owner: str) -> None:
-        """Remove the lost lease of a task that left nothing to take over. Any other lease stays."""
+        """Remove a lost lease without unfinished responses. Any other lease stays."""
 
     async def hand_over(self, lease: Lease) -> None:
-        """Record that the owner of a response leaves in order, so it doesn't count as lost.
+        """Record that a response's owner drains, so that it does not count as lost.
 
         A repetition changes nothing.
 
@@ -279,11 +282,11 @@ class ResponseStore(Protocol):
 
         Returns:
             All entries on record, with a head that has the new lease. None when the response has
-            ended, its owner's lease isn't lost, or its form is too new. The owner itself is given
-            the same again.
+            ended, its owner's lease isn't lost, or its form is too new. For the owner itself, the
+            same again.
 
-        The earlier owner's entries count up to the gapless prefix at that moment. `starts` of the
-        head says where the new epoch begins. Repeat the call if it was interrupted.
+        The earlier owner's entries count up to the gapless prefix at that moment. The head's
+        `starts` has the first index of the new epoch. Repeat the call if it was interrupted.
         """
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
@@ -302,7 +305,7 @@ class ResponseStore(Protocol):
     async def delete(self, response_ids: Sequence[str]) -> None:
         """Delete responses with their entries. Unknown ones are ignored.
 
-        One that has not ended is lost to its owner. What that still writes expires.
+        The owner of an unfinished one loses it. What it still writes expires.
         """
 
 

@@ -11,11 +11,11 @@ from evenflow.stream_core.stores.conversation_tree import MessageLink
 from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, Lease
 
 LARGE_TEXT_SECONDS = LIFETIME_SECONDS + 3_600.0
-"""How long a large text is kept: longer than its message, which is accepted later."""
+"""How long a large text is kept. That is longer than its message, which is accepted later."""
 
 
 class LargeTexts(Protocol):
-    """Large texts, for all tasks, kept as long as messages. Methods may raise StoreUnavailable."""
+    """Keeps large texts for all tasks, as long as messages. Methods may raise StoreUnavailable."""
 
     async def put(self, name: str, text: str) -> None:
         """Keep a text. A name always has the same text."""
@@ -28,7 +28,7 @@ class LargeTexts(Protocol):
 
 
 class NotAccepted(Exception):
-    """The message is known already, or isn't the next one. Nothing was changed: load again."""
+    """The message exists already, or is not the next one. Nothing was changed: load again."""
 
 
 class StoreFull(Exception):
@@ -40,15 +40,15 @@ class LedgerEntry:
     """An accepted message.
 
     Args:
-        answer: the text of its response as later calls of the model get it. None before the end, or
-            without one to remember.
+        answer: the text of its response for later calls of the model. None before the end, or if
+            it is not remembered.
         replaces: the message that it replaces, in a new version of the conversation.
         terms, kind: the texts of its `MessageTerms` and `MessageKind`. Empty for a plain message.
         text_name: the name of its text in `LargeTexts`. `text` is empty then.
         outcome: the text of the `Outcome` of its response. Empty before the end, and for a message
             that brings its conversation.
         parent_message_id: the last message of the older version that it continues.
-        sender, text_bytes: the sender for which it is counted, within its tenant, and the size of
+        sender, text_bytes: the sender within its tenant to which its bytes count, and the size of
             its text in `LargeTexts`. Stores that count bytes use them, and do not return them.
     """
 
@@ -80,7 +80,7 @@ class LedgerEntry:
 class StoredConversation:
     """A session's messages in causal order, oldest first. The oldest may have been forgotten.
 
-    `ended`: whether the session was ended. Then it has no messages, and never has one again.
+    `ended`: whether the session was ended. Then it has no messages, and accepts none.
     `has_versions`: whether one of its messages begins a branch. Only `head` reads it.
     """
 
@@ -100,7 +100,7 @@ class SessionStore(Protocol):
     """
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
-        """The messages of a session. None of an unknown one."""
+        """The messages of a session. An unknown session has none."""
 
     async def head(self, channel: Channel, now: float) -> StoredConversation:
         """The session without its messages."""
@@ -113,8 +113,8 @@ class SessionStore(Protocol):
     ) -> Sequence[MessageLink]:
         """The links of a session's messages up to this one, in causal order."""
 
-    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
-        """The ended ones of these sessions. One that ended in the last second may be missing."""
+    async def find_ended(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+        """The sessions among these that were ended. One of the last second may be missing."""
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """Accept a message: write its row, the last message and an empty response, or nothing.
@@ -128,22 +128,21 @@ class SessionStore(Protocol):
             The lease of the response's first owner.
 
         Raises:
-            NotAccepted: the message is known already, or isn't the next one, or the session was
+            NotAccepted: the message exists already, or is not the next one, or the session was
                 ended. Nothing was changed.
             StoreFull: there is no room for it.
         """
 
-    async def answered(
+    async def record_answer(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
     ) -> None:
         """Record that a message's response has ended. An unknown message is ignored.
 
-        The text of a message that brings its conversation may be deleted: it is not answered again,
-        and it is in no history.
+        The text of a message that brings its conversation may be deleted: it is not needed again.
         """
 
     async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
-        """End a session: delete its messages, and accept none any more for `LIFETIME_SECONDS`.
+        """End a session: delete its messages, and accept none for `LIFETIME_SECONDS`.
 
         No token of the session is valid longer than that. A second call changes nothing.
 
@@ -153,6 +152,6 @@ class SessionStore(Protocol):
 
 
 def kept_seconds(entry: LedgerEntry, lifetime: float) -> float:
-    """How long a message is kept, where those of chats are for `lifetime` seconds."""
+    """How long a message is kept, if those of chats are kept for `lifetime` seconds."""
     brings_conversation = MessageKind.from_text(entry.kind).brings_conversation
     return LIFETIME_SECONDS if brings_conversation else lifetime

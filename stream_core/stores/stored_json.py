@@ -1,4 +1,4 @@
-"""Log entries and endings as JSON, which every store keeps."""
+"""Log entries and endings as JSON, in which every store keeps them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.response_store import Ending
 
@@ -17,9 +17,9 @@ LARGEST_ITEM_TEXT = 196_608
 PlainEntry = str | list[Any]
 """A log entry that JSON can hold: text of the answer, a part, or a restart marker.
 
-A part is its kind and then the other fields in their order, up to the last one that is not the
+A part is its kind, then the other fields in their order, up to the last one that is not the
 default: `["call","",0,1,"call_1","search"]`. A marker is numbers: `[-1,2]`, or `[-1,-2]` if it
-takes back the text that it replaces.
+withdraws the text that it replaces.
 """
 
 
@@ -66,6 +66,6 @@ def _plain(entry: Part | Restart) -> list[Any]:
 
 def _read(plain: list[Any]) -> Part | Restart:
     if isinstance(plain[0], str):
-        return Part(Kind(plain[0]), *plain[1:])
+        return Part(PartKind(plain[0]), *plain[1:])
     from_index, attempt, epoch = (*plain, 0)[:3]
     return Restart(from_index, abs(attempt), epoch, withdraws=attempt < 0)

@@ -1,1 +1,1 @@
-"""Tenants: who they are, how much they may, and what they have used."""
+"""Tenants: their records, quotas, budgets and usage."""

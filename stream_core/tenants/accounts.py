@@ -1,4 +1,4 @@
-"""Accounts: what each tenant, key and user has used lately, and has now."""
+"""Accounts: the recent and the current use of each tenant, key and user."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MINUTE = 60.0
 
 
 class Account:
-    """What one tenant, key or user has used lately, and has now.
+    """The recent and the current use of one tenant, key or user.
 
-    `answers` and `connections` are those of this task, and `other_answers` and `other_connections`
-    those of all others. `charged` is what this task has charged, without what went back.
-    `mean_output` is of the lately ended answers, in tokens; 0.0 where none has ended.
+    `answers` and `connections` are those of this node. `charged` is what this node has charged,
+    without what was given back. `mean_output` is the mean length of recent answers, in tokens; 0.0
+    before the first one has ended.
     """
 
     __slots__ = (
@@ -25,11 +25,11 @@ class Account:
         "_hinted_at",
         "_used_at",
         "answers",
+        "answers_on_other_nodes",
         "charged",
         "connections",
+        "connections_on_other_nodes",
         "mean_output",
-        "other_answers",
-        "other_connections",
     )
 
     def __init__(self) -> None:
@@ -37,26 +37,26 @@ class Account:
         self._hinted_at: dict[str, float] = {}
         self._used_at = -math.inf
         self.answers = self.connections = 0
-        self.other_answers = self.other_connections = 0
+        self.answers_on_other_nodes = self.connections_on_other_nodes = 0
         self.charged = NOTHING
         self.mean_output = 0.0
 
     @property
-    def in_use(self) -> bool:
-        """Whether it has any answer or connection."""
+    def is_in_use(self) -> bool:
+        """Whether it has any answer or connection here."""
         return bool(self.answers or self.connections)
 
     def bucket(self, bound: str, now: float) -> Bucket:
-        """What was used of a bound."""
+        """The recent use of a bound."""
         found = self._buckets.get(bound)
         if found is None:
             found = self._buckets[bound] = Bucket(now)
         return found
 
     def is_busy(self, now: float) -> bool:
-        """Whether it has anything now, or has used anything in the last minute, at any task."""
-        has_elsewhere = self.other_answers or self.other_connections
-        return self.in_use or bool(has_elsewhere) or now - self._used_at < _MINUTE
+        """Whether it is in use, or was in the last minute, on any node."""
+        on_other_nodes = self.answers_on_other_nodes or self.connections_on_other_nodes
+        return self.is_in_use or bool(on_other_nodes) or now - self._used_at < _MINUTE
 
     def share(self, limits: QuotaLimits, now: float) -> float:
         """The largest share of a bound that is used now, or was within about a minute."""
@@ -64,14 +64,14 @@ class Account:
             self.bucket(name, now).lately(most, now) / most for name, most in rates_in(limits)
         ]
         if limits.answers_at_once is not None:
-            shares.append((self.answers + self.other_answers) / limits.answers_at_once)
+            shares.append((self.answers + self.answers_on_other_nodes) / limits.answers_at_once)
         if limits.connections is not None:
-            shares.append((self.connections + self.other_connections) / limits.connections)
+            shares.append((self.connections + self.connections_on_other_nodes) / limits.connections)
         return max(shares, default=0.0)
 
-    def forget_others(self) -> None:
-        """It is no longer known what other tasks have."""
-        self.other_answers = self.other_connections = 0
+    def forget_other_nodes(self) -> None:
+        """Drop what other nodes have reported: it is no longer current."""
+        self.answers_on_other_nodes = self.connections_on_other_nodes = 0
 
     def waits(self, limits: QuotaLimits, amount: Amount, now: float) -> Iterator[tuple[str, float]]:
         """Each bound that has no room for `amount`, and the seconds until it has."""
@@ -88,7 +88,7 @@ class Account:
             self.bucket(bound, now).add(amount.of(bound), most, now)
 
     def may_hint(self, bound: str, now: float, seconds: float) -> bool:
-        """Whether a hint about this bound is due: at most one in so many seconds."""
+        """Whether a hint about this bound is due: at most one in `seconds`."""
         if now - self._hinted_at.get(bound, -seconds) < seconds:
             return False
         self._hinted_at[bound] = now
@@ -96,9 +96,10 @@ class Account:
 
 
 class Accounts:
-    """Accounts by name. So many are remembered, and those with an answer or a connection.
+    """Accounts by name. The least recently used are dropped.
 
-    One more, and the one that was not used for longest begins anew.
+    Args:
+        most: the number of remembered accounts. Accounts in use are kept beyond it.
     """
 
     def __init__(self, most: int) -> None:
@@ -109,7 +110,7 @@ class Accounts:
         return len(self._all)
 
     def __iter__(self) -> Iterator[tuple[str, Account]]:
-        """All of them, by name."""
+        """All accounts, by name."""
         return iter(self._all.items())
 
     def get(self, name: str) -> Account | None:
@@ -127,10 +128,10 @@ class Accounts:
         return account
 
     def _forget_oldest(self) -> None:
-        # Two looks for each new one: where some are in use, it still gets no longer.
+        # Two tries for each new account: even if some are in use, the map does not grow for ever.
         for _ in range(2):
             if len(self._all) <= self._most:
                 return
             name, oldest = self._all.popitem(last=False)
-            if oldest.in_use:
+            if oldest.is_in_use:
                 self._all[name] = oldest

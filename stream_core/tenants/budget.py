@@ -52,7 +52,7 @@ def budgets_of(tenant: Tenant, key_id: str, user: str, now: float) -> tuple[Budg
     """The budgets that an answer counts to.
 
     Args:
-        key_id: of the key that its message came with. Empty: none.
+        key_id: of its message's key. Empty: none.
         user: the user of the answer. Empty: not known, and no user's budget counts.
         now: seconds since the epoch.
     """
@@ -61,11 +61,11 @@ def budgets_of(tenant: Tenant, key_id: str, user: str, now: float) -> tuple[Budg
     bounds = [("tenant", tenant.limits), *of_key]
     if user:
         bounds.append((f"user/{digest_of_user(user)}", tenant.user_limits))
-    return tuple(budget for whose, limits in bounds for budget in _budgets(whose, limits, now))
+    return tuple(budget for account, limits in bounds for budget in _budgets(account, limits, now))
 
 
 def has_budgets(tenant: Tenant) -> bool:
-    """Whether anything of the tenant has a budget."""
+    """Whether the tenant, its users or a key of it have a budget."""
     return any(
         limits.tokens_per_day or limits.dollars_per_month for limits in _limits_of_all(tenant)
     )
@@ -74,15 +74,15 @@ def has_budgets(tenant: Tenant) -> bool:
 def models_without_price(
     tenant: Tenant, served: Mapping[str, str], prices: ModelPrices
 ) -> list[str]:
-    """The models that the tenant may use although its budgets in dollars need their price.
+    """The models of a tenant with budgets in dollars that have no price.
 
     Args:
-        served: their names at their server by public name.
+        served: the names on their servers, by public name.
     """
     if not any(limits.dollars_per_month for limits in _limits_of_all(tenant)):
         return []
-    asked = {served.get(public, public) for public in tenant.models or served}
-    return sorted(asked - prices.by_model.keys())
+    names = {served.get(public, public) for public in tenant.models or served}
+    return sorted(names - prices.by_model.keys())
 
 
 def _limits_of_all(tenant: Tenant) -> Iterator[QuotaLimits]:
@@ -90,7 +90,7 @@ def _limits_of_all(tenant: Tenant) -> Iterator[QuotaLimits]:
 
 
 def digest_of_user(user: str) -> str:
-    """A user in the names of rows. Clients choose users' names, at any length."""
+    """A user in the names of rows: clients choose names of any length."""
     return hashlib.sha256(user.encode("utf-8", "surrogateescape")).hexdigest()[:_USER_DIGITS]
 
 
@@ -99,15 +99,15 @@ def day_of(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).date().isoformat()
 
 
-def _budgets(whose: str, limits: QuotaLimits, now: float) -> Iterable[Budget]:
+def _budgets(account: str, limits: QuotaLimits, now: float) -> Iterable[Budget]:
     day = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if limits.tokens_per_day is not None:
         ends = day + timedelta(days=1)
-        counter = f"{_TOKENS}/{day.date().isoformat()}/{whose}"
+        counter = f"{_TOKENS}/{day.date().isoformat()}/{account}"
         yield Budget(counter, limits.tokens_per_day, ends.timestamp())
     if limits.dollars_per_month is not None:
         ends = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
-        counter = f"{_DOLLARS}/{day:%Y-%m}/{whose}"
+        counter = f"{_DOLLARS}/{day:%Y-%m}/{account}"
         yield Budget(counter, round(limits.dollars_per_month * NANODOLLARS), ends.timestamp())
 
 
@@ -131,7 +131,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ReservationRequest:
     """A request to reserve, or to reserve more.
 
     Args:
@@ -151,7 +151,9 @@ class Ask:
         return {name: most - before.get(name, 0) for name, most in self.wanted.amounts.items()}
 
 
-def without_room(asks: Sequence[Ask], committed: Mapping[str, int]) -> list[str | None]:
+def without_room(
+    requests: Sequence[ReservationRequest], committed: Mapping[str, int]
+) -> list[str | None]:
     """For each request, in their order, the counter without room for it. None: it is granted.
 
     Granted requests count for later ones. One that is too large does not keep out smaller ones.
@@ -160,36 +162,40 @@ def without_room(asks: Sequence[Ask], committed: Mapping[str, int]) -> list[str 
         committed: the amounts spent and reserved, by counter. A missing counter has 0.
     """
     sums: Counter[str] = Counter(committed)
-    refused: list[str | None] = []
-    for ask in asks:
-        added = ask.added
+    full_counters: list[str | None] = []
+    for request in requests:
+        added = request.added
         full = next(
-            (name for name, bound in ask.bounds.items() if sums[name] + added.get(name, 0) > bound),
+            (
+                name
+                for name, bound in request.bounds.items()
+                if sums[name] + added.get(name, 0) > bound
+            ),
             None,
         )
-        refused.append(full)
+        full_counters.append(full)
         if full is None:
             sums.update(added)
-    return refused
+    return full_counters
 
 
-def most_before(asks: Sequence[Ask]) -> dict[str, int]:
-    """By counter, the most that may be committed already if all of these are to be granted."""
+def most_before(requests: Sequence[ReservationRequest]) -> dict[str, int]:
+    """The most that may be committed before, by counter, if all requests are to be granted."""
     sums: Counter[str] = Counter()
     most: dict[str, int] = {}
-    for ask in asks:
-        sums.update(ask.added)
-        for name, bound in ask.bounds.items():
+    for request in requests:
+        sums.update(request.added)
+        for name, bound in request.bounds.items():
             left = bound - sums[name]
             most[name] = min(left, most.get(name, left))
     return most
 
 
-def added_by(asks: Iterable[Ask]) -> dict[str, int]:
-    """The sum of what these add to the counters."""
+def added_by(requests: Iterable[ReservationRequest]) -> dict[str, int]:
+    """The sum of the amounts that requests add, by counter."""
     sums: Counter[str] = Counter()
-    for ask in asks:
-        sums.update(ask.added)
+    for request in requests:
+        sums.update(request.added)
     return dict(sums)
 
 
@@ -219,9 +225,9 @@ def settlement(
         reserved: the reservation by counter. None: there is none.
         counted_before: the cost that an earlier owner has counted, whose end was replaced.
     """
-    held: Counter[str] = Counter()
+    replaced: Counter[str] = Counter()
     for amounts in (reserved, counted_before):
-        held.update(amounts or {})
-    names = held if reserved is not None or counted_before is not None else counters
+        replaced.update(amounts or {})
+    names = replaced if reserved is not None or counted_before is not None else counters
     counted = {name: cost.of(name) for name in names}
-    return Settlement(counted, {name: cost - held[name] for name, cost in counted.items()})
+    return Settlement(counted, {name: cost - replaced[name] for name, cost in counted.items()})

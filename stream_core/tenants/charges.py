@@ -1,4 +1,4 @@
-"""The accounts that a message or a connection is charged to, and how a charge is given back."""
+"""The accounts to which messages and connections are charged, and their charges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.stream_core.tenants.accounts import Account
 from evenflow.stream_core.tenants.rates import NOTHING, Amount
 from evenflow.stream_core.tenants.tenant import QuotaLimits
 
-# Of an answer without a maximum length, before the tenant's first answer has ended.
+# The length of an answer without a maximum, before the tenant's first answer has ended.
 _FIRST_OUTPUT_TOKENS = 256
 _MEAN_OVER = 8
 
@@ -25,13 +25,13 @@ class Level(StrEnum):
 
 
 class Caller(NamedTuple):
-    """A verified caller: what its messages and connections count for. Empty fields are unknown.
+    """A verified caller, with the accounts of its messages and connections. Empty: unknown.
 
     Args:
-        tenant: where no tenant has a key, all callers are of one.
+        tenant: all callers have the same one if no tenant has a key.
         key: the id of the tenant's key, or of the key that opened the session.
-        shared: whether the token is a share. Its connections count for no account.
-        session: the session whose messages take turns. Empty: requests with a key share one line.
+        shared: whether the token is a share. Its connections are not counted.
+        session: of its line in the queue. Empty: requests with a key share one line.
     """
 
     tenant: str
@@ -67,7 +67,7 @@ class TokenDemand(NamedTuple):
         return self._replace(longest=most)
 
     def estimate(self, of_tenant: Account) -> Amount:
-        """The amount that it will probably use."""
+        """The amount that it is expected to use."""
         output = self.output_tokens
         if output is None:
             output = math.ceil(of_tenant.mean_output) or _FIRST_OUTPUT_TOKENS
@@ -83,7 +83,7 @@ class Counted(NamedTuple):
 
 
 class Charge:
-    """The charge of a message, whose answer is counted until it is `released`.
+    """The charge of a message. Its answer is counted until `release`.
 
     Args:
         counted: the tenant's account, then those of the key and the user.
@@ -101,10 +101,10 @@ class Charge:
             self._add(amount, now)
 
     def settle(self, input_tokens: int, output_tokens: int, now: float) -> None:
-        """Correct the charge of an answer that has ended, and count it no more."""
+        """Correct the charge of an answer that has ended, and stop counting it."""
         if self._amount is not None:
-            truth = Amount(self._amount.requests, input_tokens, output_tokens)
-            self._add(truth.minus(self._amount), now)
+            actual = Amount(self._amount.requests, input_tokens, output_tokens)
+            self._add(actual.minus(self._amount), now)
             if output_tokens:
                 _remember(self._counted[0].account, output_tokens)
         self.release()
@@ -116,7 +116,7 @@ class Charge:
         self.release()
 
     def release(self) -> None:
-        """Count the answer no more, and keep its charge. A later call changes nothing."""
+        """Stop counting the answer, and keep its charge. A later call changes nothing."""
         for each in self._counted:
             each.account.answers -= 1
         self._counted, self._amount = (), None
@@ -142,7 +142,7 @@ class Connected:
             each.account.connections += 1
 
     def close(self) -> None:
-        """Count it no more. A second call changes nothing."""
+        """Stop counting it. A second call changes nothing."""
         for each in self._counted:
             each.account.connections -= 1
         self._counted = ()

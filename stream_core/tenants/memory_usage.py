@@ -6,7 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evenflow.stream_core.tenants.budget import Ask, Reservation, settlement, without_room
+from evenflow.stream_core.tenants.budget import (
+    Reservation,
+    ReservationRequest,
+    settlement,
+    without_room,
+)
 from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord, summed, totals_of
 from evenflow.stream_core.tenants.usage_store import KEPT_SECONDS, ReservationGone
 
@@ -54,7 +59,7 @@ class MemoryUsageStore:
         self._accounts: defaultdict[str, _AccountUsage] = defaultdict(_AccountUsage)
         self._kept_seconds = kept_seconds
 
-    async def reserve(self, ask: Ask) -> str | None:
+    async def reserve(self, ask: ReservationRequest) -> str | None:
         wanted = ask.wanted
         account = self._accounts[wanted.tenant]
         if account.reserved.get(wanted.response_id) != ask.before:
@@ -80,7 +85,7 @@ class MemoryUsageStore:
         account.counters.update(settled.changes)
         if before is not None:
             account.add_to_totals(before.record, times=-1)
-        record = record.in_place_of(None if before is None else before.record)
+        record = record.replacing(None if before is None else before.record)
         account.add_to_totals(record)
         account.used[record.response_id] = _Used(record, settled.counted)
         self._forget_old(account, record.ended_at)

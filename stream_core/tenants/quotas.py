@@ -18,7 +18,7 @@ from evenflow.stream_core.tenants.charges import (
     Level,
     TokenDemand,
 )
-from evenflow.stream_core.tenants.pressed_users import PressedUsers, name_of_user, tenant_of_user
+from evenflow.stream_core.tenants.heavy_users import HeavyUsers, name_of_user, tenant_of_user
 from evenflow.stream_core.tenants.rates import Amount, rates_in
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import NO_LIMITS, QuotaLimits
@@ -61,7 +61,7 @@ def concurrency_rejection(counted: Sequence[Counted]) -> RateLimited | None:
     """The rejection if an account is at its limit of answers at once, else None."""
     for level, account, limits in counted:
         most = limits.answers_at_once
-        if most is not None and account.answers + account.other_answers >= most:
+        if most is not None and account.answers + account.answers_on_other_nodes >= most:
             return _rejection(
                 level,
                 "answers_at_once",
@@ -76,7 +76,7 @@ def connection_rejection(counted: Sequence[Counted]) -> RateLimited | None:
     """The rejection if an account is at its limit of connections, else None."""
     for level, account, limits in counted:
         most = limits.connections
-        if most is not None and account.connections + account.other_connections >= most:
+        if most is not None and account.connections + account.connections_on_other_nodes >= most:
             return _rejection(
                 level,
                 "connections",
@@ -97,9 +97,9 @@ def _rejection(level: Level, bound: str, message: str, retry_after_ms: int) -> R
 
 
 _MOST_USERS = 16_384  # 11 to 17 MB
-# They have records, so there are few. Keys and tenants whose records have gone are forgotten.
+# Tenants and keys with records are few. The accounts of removed ones are dropped.
 _MOST_TENANTS_AND_KEYS = 16_384
-# Behind a tenant's name, which has no such character.
+# Separates a tenant's name, which has no such character, from a key's.
 _KEY = "/"
 _NEARLY = 0.8
 _HINT_SECONDS = 60.0
@@ -142,9 +142,9 @@ class Quotas:
     has ended. Every `now` is in seconds of a clock that never goes back.
 
     Args:
-        tenants: have the limits.
+        tenants: the records with the limits.
         on_shadow: called with a tenant in shadow and the rejection that was not raised.
-        most_users: how many users are remembered.
+        most_users: the number of remembered users.
     """
 
     def __init__(
@@ -156,32 +156,32 @@ class Quotas:
         self._tenants = tenants
         self._on_shadow = on_shadow
         self._users = Accounts(most_users)
-        self._pressed = PressedUsers(self._users, self._limits_of)
+        self._heavy_users = HeavyUsers(self._users, self._limits_of)
         self._accounts = Accounts(_MOST_TENANTS_AND_KEYS)
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def charge(self, payer: Caller, asked: TokenDemand, now: float) -> Charge:
+    def charge(self, caller: Caller, demand: TokenDemand, now: float) -> Charge:
         """Charge a message that is about to be accepted to all of its accounts, or to none.
 
         Raises:
             RateLimited: a bound has no room for it. `limit` says which.
         """
-        counted = self._counted(payer)
+        counted = self._counted(caller)
         if not counted:
             return NO_CHARGE
-        amount = _reserved(counted, asked.estimate(counted[0].account))
+        amount = _reserved(counted, demand.estimate(counted[0].account))
         rejection = concurrency_rejection(counted) or rate_rejection(counted, amount, now)
         if rejection is not None:
-            self._reject(payer.tenant, rejection)
+            self._reject(caller.tenant, rejection)
             return NO_CHARGE
         charge = Charge(counted, amount, now)
-        self._note_user(payer, counted, now)
+        self._record_user(caller, counted, now)
         return charge
 
-    def take_over(self, payer: Caller) -> Charge:
+    def take_over(self, caller: Caller) -> Charge:
         """Count an answer that another node began, and charged."""
-        counted = self._counted(payer)
+        counted = self._counted(caller)
         return Charge(counted, None, 0.0) if counted else NO_CHARGE
 
     def bounds_answers_of(self, tenant: str) -> bool:
@@ -190,41 +190,41 @@ class Quotas:
 
     # -- connections -------------------------------------------------------------------------------
 
-    def check_connection(self, payer: Caller) -> None:
+    def check_connection(self, caller: Caller) -> None:
         """Check that one more connection may be opened.
 
         Raises:
-            RateLimited: there are as many as allowed. `limit` says whose.
+            RateLimited: there are as many as allowed. `limit` names the bound.
         """
-        rejection = connection_rejection(self._counted(payer))
+        rejection = connection_rejection(self._counted(caller))
         if rejection is not None:
-            self._reject(payer.tenant, rejection)
+            self._reject(caller.tenant, rejection)
 
-    def connect(self, payer: Caller, now: float) -> Connected:
+    def connect(self, caller: Caller, now: float) -> Connected:
         """Count a connection, until it is closed."""
-        counted = self._counted(payer)
+        counted = self._counted(caller)
         if not counted:
             return NOT_COUNTED
         connected = Connected(counted)
-        self._note_user(payer, counted, now)
+        self._record_user(caller, counted, now)
         return connected
 
     # -- reports to callers ------------------------------------------------------------------------
 
-    def states(self, payer: Caller, now: float) -> list[BoundState]:
+    def states(self, caller: Caller, now: float) -> list[BoundState]:
         """The rate limits of a caller."""
-        return [state for state, _ in self._states(payer, now)]
+        return [state for state, _ in self._states(caller, now)]
 
-    def hints(self, payer: Caller, now: float) -> list[BoundState]:
+    def hints(self, caller: Caller, now: float) -> list[BoundState]:
         """The rate limits that are nearly used up. Each is reported at most once a minute."""
         return [
             state
-            for state, account in self._states(payer, now)
+            for state, account in self._states(caller, now)
             if state.nearly_used and account.may_hint(state.bound, now, _HINT_SECONDS)
         ]
 
-    def _states(self, payer: Caller, now: float) -> Iterator[tuple[BoundState, Account]]:
-        for level, account, limits in self._counted(payer):
+    def _states(self, caller: Caller, now: float) -> Iterator[tuple[BoundState, Account]]:
+        for level, account, limits in self._counted(caller):
             for bound, most in rates_in(limits):
                 bucket = account.bucket(bound, now)
                 left, resets_in = bucket.remaining(most, now), bucket.empty_in(most, now)
@@ -232,12 +232,12 @@ class Quotas:
 
     # -- several nodes -----------------------------------------------------------------------------
 
-    def busy(self, now: float) -> list[str]:
+    def busy_accounts(self, now: float) -> list[str]:
         """The accounts with recent use, as `Activity` names them: all tenants and keys, and the
         users that have used most of their limits.
         """
         busy = [name for name, account in self._accounts if account.is_busy(now)]
-        return busy + self._pressed.told(now)
+        return busy + self._heavy_users.to_report(now)
 
     def activity(self, name: str) -> Mapping[str, int]:
         """The charges of an account here, and its answers and connections: fields of `Activity`."""
@@ -247,27 +247,29 @@ class Quotas:
         here = {"answers": account.answers, "connections": account.connections}
         return account.charged._asdict() | here
 
-    def learned(self, others: Activity, now: float) -> None:
-        """Count what other nodes have charged since the last time, and have now.
+    def learn(self, activity: Activity, now: float) -> None:
+        """Learn from reports: the charges of other nodes since the last one, and their current use.
 
         A negative amount was given back. Accounts without limits are not counted.
         """
-        accounts, limits = self._accounts_with(others.tenant), self._limits_of(others.tenant)
+        accounts, limits = self._accounts_with(activity.tenant), self._limits_of(activity.tenant)
         if limits == NO_LIMITS:
-            if (unbound := accounts.get(others.tenant)) is not None:
-                unbound.forget_others()
+            if (unbound := accounts.get(activity.tenant)) is not None:
+                unbound.forget_other_nodes()
             return
-        account = accounts.of(others.tenant)
-        account.add(limits, Amount(others.requests, others.input_tokens, others.output_tokens), now)
-        account.other_answers, account.other_connections = others.answers, others.connections
+        account = accounts.of(activity.tenant)
+        amount = Amount(activity.requests, activity.input_tokens, activity.output_tokens)
+        account.add(limits, amount, now)
+        account.answers_on_other_nodes = activity.answers
+        account.connections_on_other_nodes = activity.connections
 
     def _accounts_with(self, name: str) -> Accounts:
         return self._accounts if tenant_of_user(name) is None else self._users
 
-    def _note_user(self, payer: Caller, counted: Sequence[Counted], now: float) -> None:
+    def _record_user(self, caller: Caller, counted: Sequence[Counted], now: float) -> None:
         level, account, _ = counted[-1]
         if level is Level.USER:
-            self._pressed.note(name_of_user(payer.tenant, payer.user), account, now)
+            self._heavy_users.record_use(name_of_user(caller.tenant, caller.user), account, now)
 
     def _limits_of(self, name: str) -> QuotaLimits:
         """The limits of a tenant, a key or a user."""
@@ -280,23 +282,23 @@ class Quotas:
         keys = (key for key in tenant.keys if key.account_id == account_id)
         return next((key.limits for key in keys), NO_LIMITS)
 
-    def _counted(self, payer: Caller) -> Sequence[Counted]:
+    def _counted(self, caller: Caller) -> Sequence[Counted]:
         """The accounts of a caller, the tenant's first. Empty: none has a limit."""
-        if payer.shared:
+        if caller.shared:
             return ()
-        tenant = self._tenants.of(payer.tenant)
-        key = tenant.key(payer.key)
+        tenant = self._tenants.of(caller.tenant)
+        key = tenant.key(caller.key)
         of_key = NO_LIMITS if key is None else key.limits
-        of_user = tenant.user_limits if payer.user else NO_LIMITS
+        of_user = tenant.user_limits if caller.user else NO_LIMITS
         if tenant.limits == of_key == of_user == NO_LIMITS:
             return ()
-        account = self._accounts.of(payer.tenant)
+        account = self._accounts.of(caller.tenant)
         counted = [Counted(Level.TENANT, account, tenant.limits)]
         if key is not None and of_key != NO_LIMITS:
-            of_account = self._accounts.of(f"{payer.tenant}{_KEY}{key.account_id}")
+            of_account = self._accounts.of(f"{caller.tenant}{_KEY}{key.account_id}")
             counted.append(Counted(Level.KEY, of_account, of_key))
         if of_user != NO_LIMITS:
-            user = self._users.of(name_of_user(payer.tenant, payer.user))
+            user = self._users.of(name_of_user(caller.tenant, caller.user))
             counted.append(Counted(Level.USER, user, of_user))
         return counted
 
@@ -308,9 +310,9 @@ class Quotas:
 
 
 def _reserved(counted: Sequence[Counted], estimate: Amount) -> Amount:
-    """The amount to reserve: of the answer at most what the widest rate allows in a minute.
+    """The amount to reserve: for output at most what the widest rate allows in a minute.
 
-    Otherwise one request for a very long answer would keep out all others until it ends.
+    Otherwise one request for a very long answer would block all others until it ends.
     """
     bounds = [
         most

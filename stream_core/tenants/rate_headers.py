@@ -1,4 +1,4 @@
-"""What callers of OpenAI's and Anthropic's APIs are told of their rates, in those APIs' headers."""
+"""The headers with a caller's rate limits, as in OpenAI's and Anthropic's APIs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOKENS = ("tokens_per_minute", *_INPUT, *_OUTPUT)
 
 
 def openai_rate_headers(states: Sequence[BoundState]) -> dict[str, str]:
-    """`x-ratelimit-…`, of the bounds of requests and of tokens with the least left. None: none."""
+    """`x-ratelimit-…`, of the bounds of requests and of tokens with the least left."""
     headers = dict[str, str]()
     for name, bounds in (("requests", _REQUESTS), ("tokens", _TOKENS)):
         state = _tightest(states, bounds)
@@ -66,8 +66,8 @@ def duration(seconds: float) -> str:
 
 def _tightest(states: Iterable[BoundState], bounds: Sequence[str]) -> BoundState | None:
     """Of these bounds, the one with the least left. None: none of them is set."""
-    asked = (state for state in states if state.bound in bounds)
-    return min(asked, key=lambda state: (state.remaining, -state.resets_in), default=None)
+    matching = (state for state in states if state.bound in bounds)
+    return min(matching, key=lambda state: (state.remaining, -state.resets_in), default=None)
 
 
 def _moment(wall_time: float) -> str:

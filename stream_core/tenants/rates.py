@@ -32,11 +32,11 @@ class Amount(NamedTuple):
 
     def plus(self, more: Amount) -> Amount:
         """The sum of both."""
-        return Amount(*(mine + its for mine, its in zip(self, more, strict=True)))
+        return Amount(*(left + right for left, right in zip(self, more, strict=True)))
 
     def minus(self, less: Amount) -> Amount:
         """The difference. Negative where this one has less."""
-        return Amount(*(mine - its for mine, its in zip(self, less, strict=True)))
+        return Amount(*(left - right for left, right in zip(self, less, strict=True)))
 
 
 NOTHING = Amount()
@@ -51,8 +51,8 @@ RATES = (
 
 def rates_in(limits: QuotaLimits) -> list[tuple[str, int]]:
     """The rate limits that are set, each with its value."""
-    given = ((name, getattr(limits, name)) for name in RATES)
-    return [(name, most) for name, most in given if most is not None]
+    rates = ((name, getattr(limits, name)) for name in RATES)
+    return [(name, most) for name, most in rates if most is not None]
 
 
 class Bucket:
@@ -72,7 +72,7 @@ class Bucket:
         self._used = self._lately = 0.0
 
     def used(self, most: int, now: float) -> float:
-        """How much is in it."""
+        """The level."""
         elapsed = now - self._at
         if elapsed:
             self._used = max(0.0, self._used - elapsed * most / _MINUTE)

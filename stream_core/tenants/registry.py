@@ -1,4 +1,4 @@
-"""The current tenants, the tenant of a key, and whether a key is still valid."""
+"""The registry of tenants: their records, the tenant of a key, and the validity of keys."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NamedTuple
 from evenflow.stream_core.base.errors import AuthenticationFailed, NotPermitted
 from evenflow.stream_core.tenants.tenant import ApiKey, Tenant, digest_of
 
-GIVEN_KEY = "given"
-"""The id of a key that the operator has set, beside the records."""
+CONFIGURED_KEY = "given"
+"""The id of a key that is configured, beside the records."""
 _MOST_PAST_KEYS = 100
 _MOST_UNKNOWN_KEYS = 10_000
-# For keys that the records once had: before any read, so that they do not count as newer.
-_SEEN = -2
+# For keys that the records once had: a number before any read, so that they are not newer.
+_REMOVED_KEY = -2
 
 
 class KnownKey(NamedTuple):
-    """A valid key, and whose it is."""
+    """A valid key, and its tenant."""
 
     tenant: Tenant
     key: ApiKey
@@ -27,33 +27,33 @@ class KnownKey(NamedTuple):
 
 @lru_cache(maxsize=10_000)
 def _without_record(tenant_id: str) -> Tenant:
-    """The record of a tenant that has none. It is asked for many times with each message."""
+    """The record of a tenant without one. Cached: each message needs it many times."""
     return Tenant(id=tenant_id)
 
 
 class Tenants:
-    """Tenants by their records, and by keys that the operator has set beside them.
+    """Tenants with a record, and with keys that are configured beside the records.
 
     While no tenant has ever had a key, callers need none. From the first key on the registry is
     closed, and stays closed when the last tenant is removed.
 
     Args:
-        given_keys: keys by tenant, as a setting or a secret has them.
+        configured_keys: keys by tenant, from a setting or a secret.
         records: of tenants.
-        known: False where this process isn't told the keys. Then an empty registry doesn't mean
+        known: False if this process does not receive the keys. Then an empty registry does not mean
             that there are none.
-        identified: whether callers show a key, or the token of an identity provider, also as the
+        identified: whether callers need a key, or the token of an identity provider, even for the
             open tenant.
-        claimed: whether the tokens of the identity provider name the tenant. Then only tenants with
-            a record or a key are served, once there are records.
-        open_tenant: a tenant that opens sessions without its key. None: no setting names one.
+        claimed: whether the tokens of the identity provider name the tenant. Then, once there are
+            records, only tenants with a record or a key are served.
+        open_tenant: a tenant whose sessions need no key. None: none is configured.
         closed: whether callers need a key, though there may be none.
         wall_time: seconds since the epoch, by which keys expire. By default they don't.
     """
 
     def __init__(
         self,
-        given_keys: Mapping[str, str] | None = None,
+        configured_keys: Mapping[str, str] | None = None,
         records: Iterable[Tenant] = (),
         *,
         known: bool = True,
@@ -70,18 +70,18 @@ class Tenants:
         self._closed = closed
         self._wall_time = wall_time
         self._had_records = False
-        self._given: dict[str, ApiKey] = {}
+        self._configured: dict[str, ApiKey] = {}
         self._records: dict[str, Tenant] = {}
         self._removed: Collection[str] = frozenset()
         self._by_digest: dict[str, tuple[str, ApiKey]] = {}
         self._by_id: dict[tuple[str, str], ApiKey] = {}
         self._open_ids: frozenset[str] = frozenset()
         self.changes = 0
-        """How often the records or keys were replaced."""
+        """The number of replacements of records or keys."""
         self._reads = 0
         self._unknown_since: dict[tuple[str, str], int] = {}
         """Of each key that no record has: the number of reads before it was first shown."""
-        self.replace_given_keys(given_keys or {})
+        self.replace_configured_keys(configured_keys or {})
         self.replace(records)
 
     @property
@@ -92,7 +92,7 @@ class Tenants:
     @property
     def known_ids(self) -> frozenset[str]:
         """The tenants that have a record or a key."""
-        return frozenset(self._records) | frozenset(self._given)
+        return frozenset(self._records) | frozenset(self._configured)
 
     @property
     def open_to_all(self) -> bool:
@@ -110,7 +110,7 @@ class Tenants:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether this process does not have the keys, and knows of no record either."""
+        """Whether this process has neither the keys nor any record."""
         return not (self._known or self._identified or self._closed)
 
     @property
@@ -119,9 +119,9 @@ class Tenants:
         return self._open_ids
 
     @property
-    def several(self) -> bool:
-        """Whether there may be more than one, as far as this process is told."""
-        return not self._known or len(self._records.keys() | self._given.keys()) > 1
+    def has_several(self) -> bool:
+        """Whether there may be more than one, as far as this process knows."""
+        return not self._known or len(self._records.keys() | self._configured.keys()) > 1
 
     def replace(
         self,
@@ -130,7 +130,7 @@ class Tenants:
         removed: Collection[str] = frozenset(),
         closed: bool = False,
     ) -> None:
-        """Replace all records. Keys that are gone from one open nothing more.
+        """Replace all records. Keys that were removed from one are no longer valid.
 
         Args:
             removed: the tenants that were removed.
@@ -143,20 +143,22 @@ class Tenants:
         self._had_records |= closed or bool(self._records)
         self._closed |= closed
         self._index()
-        self._unknown_since |= dict.fromkeys(before.keys() - self._by_id.keys(), _SEEN)
+        self._unknown_since |= dict.fromkeys(before.keys() - self._by_id.keys(), _REMOVED_KEY)
         self.note_read()
 
     def note_read(self) -> None:
-        """The records were compared with those in the store, or replaced."""
+        """Record that the records were compared with those in the store, or replaced."""
         self._reads += 1
 
-    def replace_given_keys(self, given_keys: Mapping[str, str]) -> None:
-        """Replace the keys that are set beside the records."""
-        self._given = {tenant: ApiKey.of_text(GIVEN_KEY, key) for tenant, key in given_keys.items()}
+    def replace_configured_keys(self, configured_keys: Mapping[str, str]) -> None:
+        """Replace the keys that are configured beside the records."""
+        self._configured = {
+            tenant: ApiKey.of_text(CONFIGURED_KEY, key) for tenant, key in configured_keys.items()
+        }
         self._index()
 
     def of(self, tenant_id: str) -> Tenant:
-        """A tenant's record. One without a record has no bounds of its own."""
+        """A tenant's record. A tenant without one has no bounds."""
         return self._records.get(tenant_id) or _without_record(tenant_id)
 
     def is_open(self, tenant_id: str) -> bool:
@@ -167,7 +169,7 @@ class Tenants:
 
     def is_known(self, tenant_id: str) -> bool:
         """Whether it has a record or a key. Usage of other tenants is not recorded."""
-        return tenant_id in self._records or tenant_id in self._given
+        return tenant_id in self._records or tenant_id in self._configured
 
     def check_served(self, tenant_id: str) -> None:
         """Check that a tenant that an identity provider names is served here.
@@ -175,7 +177,7 @@ class Tenants:
         Raises:
             NotPermitted: it was removed, or others have records and it has none.
         """
-        if tenant_id in self._removed and tenant_id not in self._given:
+        if tenant_id in self._removed and tenant_id not in self._configured:
             raise _removed(tenant_id)
         if self._claimed and self._had_records and self._known and not self.is_known(tenant_id):
             raise NotPermitted(
@@ -191,15 +193,15 @@ class Tenants:
         valid until the records were read twice more.
 
         Args:
-            key_id: of the tenant's key. Empty: it was opened without one.
+            key_id: of the tenant's key. Empty: the session was opened without one.
 
         Raises:
             NotPermitted: the tenant was removed.
-            AuthenticationFailed: the key is no longer valid, or there was none and by now one is
-                required.
+            AuthenticationFailed: the key is no longer valid, or the session has none and now needs
+                one.
         """
         self.check_served(tenant_id)
-        if key_id and key_id != GIVEN_KEY:
+        if key_id and key_id != CONFIGURED_KEY:
             self._check_key(tenant_id, key_id)
         elif not self._known:
             return
@@ -213,14 +215,14 @@ class Tenants:
                 code="token_revoked",
             )
 
-    def with_key(self, given: str | None, now: float) -> KnownKey | None:
-        """Whose key this is. None if there is no such key, or it has expired.
+    def with_key(self, text: str | None, now: float) -> KnownKey | None:
+        """The key with this text, and its tenant. None if it is unknown or has expired.
 
         Args:
             now: seconds since the epoch.
         """
-        # The digest of a guess says nothing about the key, so it may be looked up.
-        digest = digest_of(given or "")
+        # The digest of a guess reveals nothing about a key, so that a lookup is safe.
+        digest = digest_of(text or "")
         tenant_id, key = self._by_digest.get(digest, ("", None))
         if key is None or not hmac.compare_digest(digest, key.digest) or not key.is_valid(now):
             return None
@@ -244,11 +246,11 @@ class Tenants:
         if len(self._unknown_since) >= _MOST_UNKNOWN_KEYS:
             self._unknown_since.clear()
         since = self._unknown_since.setdefault((tenant_id, key_id), self._reads)
-        return self._reads <= since + 1  # the read that was under way may be older, too
+        return self._reads <= since + 1  # a read that had begun before may be older, too
 
     def _with_past_keys(self, record: Tenant) -> Tenant:
         """A record with the keys that were removed from it, as expired ones. What they opened is
-        refused at once, and running answers still count to their bounds.
+        rejected at once, and running answers still count to their bounds.
         """
         before = self._records.get(record.id)
         known = {key.id for key in record.keys}
@@ -262,7 +264,7 @@ class Tenants:
     def _index(self) -> None:
         self._by_digest = {
             key.digest: (tenant.id, key) for tenant in self._records.values() for key in tenant.keys
-        } | {key.digest: (tenant_id, key) for tenant_id, key in self._given.items()}
+        } | {key.digest: (tenant_id, key) for tenant_id, key in self._configured.items()}
         self._by_id = {
             (tenant.id, key.id): key for tenant in self._records.values() for key in tenant.keys
         }

@@ -1,4 +1,4 @@
-"""A tenant's keys, one after the other: for a while both the old one and the new one are valid."""
+"""Rotates a tenant's key: for a while both the old one and the new one are valid."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from evenflow.stream_core.tenants.tenant import ApiKey, Tenant
 
 
 class KeyUnclear(Exception):
-    """It isn't clear which key is to be replaced. The message says which ones there are."""
+    """The key to replace is ambiguous or missing. The message names the keys that exist."""
 
 
 def rotated(
     tenant: Tenant, new_key: ApiKey, *, now: float, overlap: float, key_id: str | None = None
 ) -> Tenant:
     """The record with a new key, which has the scopes, limits and account of the key it replaces.
-    So what the old key has used stays used.
+    So the usage of the old key still counts.
 
     Keys that have expired are left out. If there is none to replace, the new one is as it is.
 
     Args:
         now: seconds since the epoch.
-        overlap: for how many seconds the old key stays valid. It never gets a later end than it
-            has.
+        overlap: the seconds for which the old key stays valid. Its end never gets later.
         key_id: the key to replace. None: the only one that isn't being replaced already.
 
     Raises:

@@ -23,7 +23,7 @@ class Scope(StrEnum):
     SESSIONS = "sessions"
     """`POST /session`: open sessions."""
     API = "api"
-    """`/v1` and the other calls that ask a model without a session."""
+    """`/v1` and the other calls of a model without a session."""
     READ = "read"
     """Read answers and usage, and nothing else."""
 
@@ -36,7 +36,7 @@ class QuotaLimits(BaseModel):
 
     Args:
         tokens_per_minute: of input and output together.
-        answers_at_once: accepted messages whose answers have not ended, over all tasks.
+        answers_at_once: accepted messages whose answers have not ended, on all nodes.
         dollars_per_month: by EVENFLOW_MODEL_PRICES, in a calendar month of UTC.
     """
 
@@ -59,11 +59,11 @@ class ApiKey(BaseModel):
     """A key of a tenant, without its secret.
 
     Args:
-        id: its name, which may be shown and logged.
-        digest: SHA-256 of the key, in hexadecimal digits. Keys are random, so that is enough.
+        id: its name, which is not secret.
+        digest: SHA-256 of the key, in hexadecimal digits. A random key needs no slower hash.
         expires_at: seconds since the epoch. None: never.
-        account: the key whose limits and budgets it counts to. A key that replaced another counts
-            to the one that was first. Empty: itself.
+        account: the key whose limits and budgets it counts to: the first one of its rotations.
+            Empty: itself.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -81,11 +81,11 @@ class ApiKey(BaseModel):
         return self.account or self.id
 
     def may(self, scope: Scope) -> bool:
-        """Whether it is for this. Who may ask a model may read the answers, too."""
+        """Whether the key has a scope. `api` includes `read`."""
         return scope in self.scopes or (scope is Scope.READ and Scope.API in self.scopes)
 
     def is_valid(self, now: float) -> bool:
-        """Whether it opens anything at `now`, in seconds since the epoch."""
+        """Whether it is valid at `now`, in seconds since the epoch."""
         return self.expires_at is None or now < self.expires_at
 
     @classmethod
@@ -95,18 +95,18 @@ class ApiKey(BaseModel):
 
 
 class Tenant(BaseModel):
-    """Who pays.
+    """The record of a tenant.
 
     Args:
-        weight: its share of the model beside others that wait, in tokens.
-        service_class: of its answers, unless a message says a lower one.
+        weight: its share of a model's tokens in relation to other tenants that wait.
+        service_class: of its answers, unless a message requests a lower one.
         limits, user_limits: of the tenant, and of each of its users.
-        models, agents, origins: those it may use. Empty: all that there are.
+        models, agents, origins: those that it may use. Empty: all.
         filtering: what happens to answers that the content filters would change: `hold` keeps text
-            back until it is cleared, `retract` shows it and takes it back. None: as the node does.
-        shadow: bounds are counted and told, and nothing is refused.
+            back until it is cleared, `retract` shows it and withdraws it. None: the node's setting.
+        shadow: bounds are counted and reported, but reject nothing.
         open: whether its sessions may be opened without a key.
-        removed: whether it was removed. Then the record has nothing else.
+        removed: whether it was removed. Then all else is empty.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -135,7 +135,7 @@ class Tenant(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The record in a text of `to_text`. Fields that this version doesn't know are left out."""
+        """Read what `to_text` has written. Fields of later versions are left out."""
         return cls.model_validate_json(text)
 
 
@@ -146,6 +146,6 @@ def new_key() -> tuple[str, str]:
 
 
 def digest_of(text: str) -> str:
-    """The digest of a key, as records have it."""
+    """The digest of a key in records."""
     # Header bytes that are not UTF-8 arrive as lone surrogates.
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

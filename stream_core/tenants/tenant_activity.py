@@ -1,4 +1,4 @@
-"""What nodes report of each tenant."""
+"""The activity of a tenant, as nodes report it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What one node has done for one tenant since the node was started, and does now.
+    """The counts of one tenant on one node since its start, and the current numbers.
 
     Args:
-        tenant: its id; `id/key` for what one of its keys has used, `id//digest` for one of its
-            users.
-        service: weighted tokens that were charged, in and out, with those that are expected.
-        requests, input_tokens, output_tokens: that were charged to bounds, without what went back.
-        answers, connections: how many there are now.
-        expected: the part of the service that running answers are still expected to be served.
+        tenant: its id; `id/key` for one of its keys, `id//digest` for one of its users.
+        service: the weighted tokens charged, input and output, with the expected ones.
+        requests, input_tokens, output_tokens: charged to bounds, without what was given back.
+        answers, connections: the current numbers.
+        expected: the part of the service that running answers are expected to use yet.
     """
 
     tenant: str
@@ -32,13 +31,13 @@ class Activity:
 
     @classmethod
     def of(cls, tenant: str, node: str, counts: Mapping[str, float]) -> Self:
-        """Read `counts`. What another version has added is left out."""
+        """Read `counts`. Fields of later versions are left out."""
         known = {name: counts[name] for name in _COUNTS & counts.keys()}
         return cls(tenant, node, **known)  # type: ignore[arg-type]  # ints stay ints in JSON
 
     @property
     def counts(self) -> Mapping[str, float]:
-        """All that isn't 0, by its name."""
+        """The counts that are not 0, by name."""
         return {name: count for name in sorted(_COUNTS) if (count := getattr(self, name))}
 
 

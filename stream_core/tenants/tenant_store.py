@@ -1,4 +1,4 @@
-"""The port of the tenants' records, which administrators write and every task reads."""
+"""The port of the tenants' records, which administrators write and every node reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from evenflow.stream_core.tenants.tenant import Tenant
 
 
 class TenantChanged(Exception):
-    """Somebody has changed a record since they were loaded. Nothing was written: load again."""
+    """A record was changed after they were loaded. Nothing was written: load again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTenants:
     """All records, by their ids, and the revision at which they were read.
 
-    `removed`: the ids of tenants that were removed, and not made again.
+    `removed`: the ids of tenants that were removed and not created again.
     """
 
     records: tuple[Tenant, ...] = ()
@@ -33,7 +33,7 @@ class StoredTenants:
 
     @property
     def had_tenants(self) -> bool:
-        """Whether a tenant was removed. Older versions left no trace of it but the revision."""
+        """Whether a tenant was removed. Older versions left only the revision."""
         return bool(self.removed) or (self.revision > 0 and not self.records)
 
     def find(self, tenant_id: str) -> Tenant | None:
@@ -54,7 +54,7 @@ class TenantStore(Protocol):
         """All records. They may be newer than their revision, and are never older."""
 
     async def put(self, tenant: Tenant, revision: int) -> None:
-        """Write a record, a new one or over the one that is there.
+        """Create or replace a record.
 
         Args:
             revision: at which the records were loaded.
@@ -64,7 +64,7 @@ class TenantStore(Protocol):
         """
 
     async def delete(self, tenant_id: str, revision: int) -> None:
-        """Replace a record by the note that the tenant was removed, also if there is none.
+        """Mark a tenant as removed, even without a record.
 
         Args:
             revision: at which the records were loaded.

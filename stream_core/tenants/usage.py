@@ -1,4 +1,4 @@
-"""Usage records: what each answer used, once an answer, and their totals."""
+"""Usage records, one for each answer, and their totals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from evenflow.stream_core.base.model_prices import NANODOLLARS
 from evenflow.stream_core.tenants.budget import Cost, day_of, digest_of_user
 
 LATE_SECONDS = 900.0
-"""How long after a day's end its file is made.
+"""The delay of a day's file after the end of the day.
 
-A task may have been killed at the day's last answers, whose records are replaced then.
+A node may have been killed during the day's last answers. Their records are replaced meanwhile.
 """
 
 
@@ -23,15 +23,15 @@ class UsageRecord:
     """What an answer used, and how it ended.
 
     Args:
-        key: the id of the key that its message came with. Empty: none.
-        model: its name at its server.
+        key: the id of its message's key. Empty: none.
+        model: the name of the model on its server.
         ended_at: seconds since the epoch. Its day of UTC is the record's.
-        epoch: of the owner that ended it. A record of a later one takes its place.
-        cached_tokens, cache_write_tokens: tokens of the input that came from the prompt's cache,
-            and that were written to it.
-        tokens_counted_by: `model`, or `pieces` where its server told no usage: then the output is
-            the pieces that came, and the input an estimate.
-        nanodollars: by the operator's prices. None: the model has none.
+        epoch: of the owner that ended it. A record of a later epoch replaces it.
+        cached_tokens, cache_write_tokens: input tokens that were read from the prompt cache, and
+            that were written to it.
+        tokens_counted_by: `model`, or `pieces` if its server reported no usage. Then the output is
+            the number of pieces, and the input an estimate.
+        nanodollars: by the operator's prices. None: the model has no price.
     """
 
     tenant: str
@@ -55,7 +55,7 @@ class UsageRecord:
 
     @property
     def day(self) -> str:
-        """The day of UTC at which it ended."""
+        """The day of its end in UTC."""
         return day_of(self.ended_at)
 
     @property
@@ -63,8 +63,8 @@ class UsageRecord:
         """What it adds to counters."""
         return Cost(self.input_tokens + self.output_tokens, self.nanodollars or 0)
 
-    def in_place_of(self, before: UsageRecord | None) -> UsageRecord:
-        """The record in an earlier owner's place. It stays the same day's."""
+    def replacing(self, before: UsageRecord | None) -> UsageRecord:
+        """The record as the successor of an earlier owner's. It keeps the day."""
         return self if before is None else replace(self, ended_at=before.ended_at)
 
     def to_text(self) -> str:
@@ -73,7 +73,7 @@ class UsageRecord:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The record in a text of `to_text`. Fields that this version doesn't know are left out."""
+        """Read what `to_text` has written. Fields of later versions are left out."""
         known = {each.name for each in fields(cls)}
         found: dict[str, Any] = orjson.loads(text)
         return cls(**{name: value for name, value in found.items() if name in known})
@@ -89,8 +89,8 @@ class UsageRecord:
 def file_of(records: Iterable[UsageRecord]) -> bytes:
     """A day's file: a line a record. The same records always make the same bytes.
 
-    The lines are by tenant, then by user. In that order a table gives them page by page, so that
-    nobody needs to hold a whole day.
+    The lines are sorted by tenant, then by user. A table returns pages in this order, so a whole
+    day is never in memory.
     """
     return b"".join(record.to_line() for record in sorted(records, key=_place))
 
@@ -101,7 +101,7 @@ def _place(record: UsageRecord) -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class DayTotals:
-    """What a tenant's answers of one day and model used together."""
+    """The sum of what a tenant's answers of one day and model used."""
 
     day: str
     model: str
@@ -143,7 +143,7 @@ def totals_of(record: UsageRecord) -> DayTotals:
 
 
 def summed(totals: Iterable[DayTotals]) -> list[DayTotals]:
-    """The totals by day and model, in that order. What comes to nothing is left out."""
+    """The totals by day and model, in that order. Sums of 0 are left out."""
     sums: dict[tuple[str, str], DayTotals] = {}
     for each in totals:
         place = each.day, each.model

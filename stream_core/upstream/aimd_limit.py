@@ -26,7 +26,7 @@ _GROWTH_OF_ALL_NODES = 1.25
 _FORGOTTEN_SECONDS = 300.0
 # Until other nodes have reported the answers that they had when a limit was found.
 _REPORTED_SECONDS = 3.0
-# The part of the limit that is reserved for newcomers: 1/5, and 1/10 where rejections tell.
+# The part of the limit that is reserved for newcomers: 1/5, or 1/10 of a limit by rejections.
 _RESERVED_PART, _RESERVED_PART_AT_REJECTIONS = 5, 10
 
 
@@ -35,33 +35,34 @@ class AIMDLimit:
 
     **Late first tokens.** An inference engine generates a fixed number of answers at once (vLLM's
     `--max-num-seqs`) and queues the others in silence: a first token then comes only when another
-    answer ends. Four late ones, of calls that started beside as many as were lately answered at
-    once, make that number the limit. A first token in time makes up for a late one.
+    answer ends. The limit is the number of calls that were lately answered at once, after four late
+    first tokens of calls that started beside as many. A first token in time makes up for a late
+    one.
 
-    **Rejections** (429) tell the limit, too (`RejectionEstimator`). Of such a limit a tenth, over
-    all nodes, is reserved for newcomers: less than a fifth as of an engine's, since fewer calls
-    make no answer sooner here. A tenant that wants less than its share may start a call though this
-    node's share is used up. The reports of others are a second old, so that holds while all calls
+    **Rejections** (429) show the limit, too (`RejectionEstimator`). A tenth of such a limit, over
+    all nodes, is reserved for newcomers. That is less than the fifth for an engine, since fewer
+    calls make no answer sooner here. A tenant below its share may start a call even if this node's
+    share is used up. Reports of other nodes are a second old, so that holds while all calls
     together seem to exceed the limit by less than that tenth.
 
-    **Increase.** The limit grows by one with four first tokens in time at it, or with as many as
-    the limit where rejections tell. A limit found before other nodes have reported grows at once to
-    the answers that all of them had at the same time.
+    **Increase.** Four first tokens in time at the limit raise it by one; of a limit by rejections,
+    as many as the limit. A limit found before other nodes have reported grows at once to the
+    answers that all of them had at the same time.
 
-    **Decrease.** Where first tokens stay late the limit falls by a tenth at a time. After six times
+    **Decrease.** While first tokens stay late the limit falls by a tenth at a time. After six times
     the upstream is slower than it was: the limit and the usual latency are forgotten. A limit is
     forgotten, too, five minutes after it was last found or lowered.
 
     **Slow start.** Without a limit a node starts eight calls, and one more with each first token in
-    time while half of the allowed calls run. So no long backlog gets to an upstream whose limit is
-    not known yet. After an outage, in which every call was rejected, one call at a time is tried;
-    then the calls double each round up to the last good limit (TCP's slow start threshold), and
-    grow by one from there.
+    time while half of the allowed calls run. So an upstream whose limit is unknown gets no long
+    backlog. After an outage, in which every call was rejected, one call at a time is tried. Then
+    the calls double each round up to the last good limit (TCP's slow start threshold), and grow by
+    one from there.
 
     **Several nodes** report their limits and calls, and each uses its share. A node above its share
-    starts one call for two that end. While no limit is known they divide a quarter more than all of
-    them make, up to eight more: otherwise a node that grew first gives a tenant more than the
-    others can.
+    starts one call for two that end. While no limit is known they divide a quarter more calls than
+    all of them make, up to eight more. Otherwise a node that grew first would give a tenant more
+    than the others can.
     """
 
     __slots__ = (
@@ -101,9 +102,9 @@ class AIMDLimit:
         return self.on_other_nodes.limit if self.limit is None else self.limit
 
     def share_of(self, tenant: str) -> int | None:
-        """The most calls of a tenant on this node while another tenant waits for its own, where
-        rejections tell the limit: its share, and one more. None: no limit, or nothing is reported
-        of the tenant.
+        """This node's share for a tenant, plus one: its most calls while another tenant waits.
+
+        None: no limit, not a limit by rejections, or the tenant is not reported.
         """
         if self._known is None or self._estimator is None:
             return None
@@ -111,7 +112,7 @@ class AIMDLimit:
         return None if share is None else ceil(share) + 1
 
     def learn(self, on_other_nodes: CallsOnOtherNodes, now: float) -> None:
-        """Take the reports of other nodes.
+        """Learn from the reports of other nodes.
 
         Their limit is adopted when they stop calling the upstream and reporting it.
         """
@@ -120,16 +121,16 @@ class AIMDLimit:
             self.limit, self._learned_at = known, now
         self.on_other_nodes, self._share = on_other_nodes, None
         if self._estimator is not None:
-            self._estimator.reported(on_other_nodes.running, on_other_nodes.limits)
+            self._estimator.record_reports(on_other_nodes.running, on_other_nodes.limits)
             self.limit = self._estimator.limit
-        self._first_tokens.reported(on_other_nodes)
+        self._first_tokens.record_reports(on_other_nodes)
 
     def may_start(self, running: int, answered: int = 0, tenant: str | None = None) -> bool:
-        """Whether this node may start one more call. While it has too many: once two have ended
-        since the last start.
+        """Whether this node may start one more call. One that has too many may once two have ended
+        since its last start.
 
         Args:
-            running: its calls that have not ended.
+            running: this node's calls that have not ended.
             answered: those of them that have a token.
             tenant: of the call. None: any.
         """
@@ -138,9 +139,9 @@ class AIMDLimit:
         most = self._most(running, answered)
         return running < most or most < running <= self._shrinks_to
 
-    def starts(self, running: int, answered: int = 0) -> None:
+    def record_start(self, running: int, answered: int = 0) -> None:
         """Record that a call starts. The arguments are those of `may_start`."""
-        # So while there are too many, one starts for two that end, and their number falls.
+        # While there are too many, one starts for two that end, so that their number falls.
         self._shrinks_to = running - 1 if running > self._most(running, answered) else inf
 
     def only_reserved(self, running: int, answered: int = 0) -> bool:
@@ -150,15 +151,15 @@ class AIMDLimit:
             return running >= most - most // _RESERVED_PART
         return running >= most - self.on_other_nodes.equal_part(_reserved(self._known))
 
-    def silent(self, seconds: float) -> None:
+    def record_silence(self, seconds: float) -> None:
         """Record that calls run, and none of them has had a token for some seconds.
 
-        An upstream that thinks for long is not an engine that queues: there some calls are answered
-        while others wait. So the unknown limit doubles each second.
+        An engine that queues answers some calls while others wait. If none is answered, the model
+        is slow to begin. So the unknown limit doubles each second.
         """
         self._unknown_limit = max(self._unknown_limit, _INITIAL_LIMIT << min(int(seconds), 16))
 
-    def first_token(self, token: FirstToken, answered: int, now: float) -> None:
+    def record_first_token(self, token: FirstToken, answered: int, now: float) -> None:
         """Learn from a first token.
 
         Args:
@@ -179,23 +180,23 @@ class AIMDLimit:
             return
         self._slow_start_threshold = 0
         if token.concurrent + 1 < latency.peak or began_at < self._learned_at:
-            return  # a call beside fewer, or from before the limit, says nothing of it
+            return  # such a call shows nothing: it ran beside fewer, or is older than the limit
         if late is False:
-            self._note_in_time(token)
+            self._record_in_time(token)
         elif late and self._waited_for_a_slot(token):
-            self._note_late(now)
+            self._record_late(now)
 
     def _waited_for_a_slot(self, token: FirstToken) -> bool:
-        """Whether a late call started within the limit. One beyond it has to wait."""
+        """Whether a late call started within the limit. A call beyond the limit has to wait."""
         if self._known is None:
             return token.concurrent >= self._first_tokens.peak
         return token.concurrent < self._known
 
-    def rejected(self, here: int, began_at: float, now: float, in_a_row: int = 1) -> None:
+    def record_rejection(self, here: int, began_at: float, now: float, in_a_row: int = 1) -> None:
         """Learn from a rejected call (429).
 
         Args:
-            here: calls of this node that run beside it.
+            here: other calls of this node that run.
             began_at: when the call started.
             now: in seconds.
             in_a_row: consecutive rejections, with this one.
@@ -203,11 +204,11 @@ class AIMDLimit:
         before = self._known or self._unknown_limit
         if self._estimator is None:
             self._estimator = RejectionEstimator(self._known)
-        if self.on_other_nodes.nodes > 1 and self._estimator.settled:
-            return  # others have not reported yet
+        if self.on_other_nodes.nodes > 1 and self._estimator.is_settled:
+            return  # other nodes have not reported yet
         alone = self.on_other_nodes.nodes == 1 and not self.on_other_nodes.wanted
         on_other_nodes = None if alone else self.on_other_nodes.running
-        self._estimator.rejected(here, on_other_nodes, began_at, now)
+        self._estimator.record_rejection(here, on_other_nodes, began_at, now)
         is_outage = not (here or self.on_other_nodes.answered)
         if in_a_row == 1:
             self._last_good = before if is_outage else self._estimator.limit
@@ -227,7 +228,7 @@ class AIMDLimit:
         return self._share[1]
 
     def _may_exceed_share(self, tenant: str, running: int) -> bool:
-        """Whether a tenant that wants little may have a call beyond this node's share."""
+        """Whether a tenant with little demand may have a call beyond this node's share."""
         limit = self._known
         if limit is None or self._estimator is None or not self.on_other_nodes.wanted:
             return False
@@ -240,16 +241,16 @@ class AIMDLimit:
         if self._known is not None:
             share = self._divide(self._known).calls
             return share if self._estimator is None else max(share, self._estimator.kept)
-        # Those that were taken over from another node may be more than there may be otherwise.
+        # Calls that were taken over from another node may be more.
         most = max(self._unknown_limit, answered + _INITIAL_LIMIT)
         if not self.on_other_nodes.wanted:
             return most
         together = (running + self.on_other_nodes.running) * _GROWTH_OF_ALL_NODES
-        # In eights, since each other number is divided anew.
+        # In eights, since each new number is divided again.
         eights = _INITIAL_LIMIT * (int(together / _INITIAL_LIMIT) + 1)
         return min(most, max(_INITIAL_LIMIT, self._divide(eights).calls))
 
-    def _note_late(self, now: float) -> None:
+    def _record_late(self, now: float) -> None:
         self._late, self._in_time = self._late + 1, 0
         if self._late < _LATE_FOR_A_LIMIT:
             return
@@ -268,11 +269,11 @@ class AIMDLimit:
         if self._estimator is None:
             self._unknown_limit = max(self._unknown_limit, 2 * limit)
         else:
-            self._unknown_limit = limit + _INITIAL_LIMIT  # what is too much is rejected
+            self._unknown_limit = limit + _INITIAL_LIMIT  # calls that are too many are rejected
         self.limit, self._estimator = None, None
         self._vain_decreases = self._slow_start_threshold = 0
 
-    def _note_in_time(self, token: FirstToken) -> None:
+    def _record_in_time(self, token: FirstToken) -> None:
         self._late, self._vain_decreases = max(0, self._late - 1), 0
         if self.limit is None:
             self._unknown_limit += token.here + 1 >= self._unknown_limit / 2

@@ -15,8 +15,8 @@ K = TypeVar("K")
 _NO_CALLS = ModelCallReport()
 # Sums of fractions that should be whole may be a little less.
 _ROUNDING = 1e-6
-# The least share of a node whose tenants want little, as a part of an equal share: for requests
-# that come before all nodes know of them.
+# The least share of a node with little demand, as a part of an equal share: for requests that come
+# before all nodes have received its report.
 _LEAST_OF_EQUAL = 0.5
 
 
@@ -27,7 +27,7 @@ def _equal(_tenant: str) -> float:
 def max_min(
     amount: float, wanted: Mapping[K, float], weight_of: Callable[[K], float] = lambda _: 1.0
 ) -> dict[K, float]:
-    """Divide an amount by weighted max-min fairness: unused shares go to the others."""
+    """Divide an amount by weighted max-min fairness: the others get what a share leaves unused."""
     weights = {key: weight_of(key) for key in wanted}
     left = sum(weights.values())
     shares = {}
@@ -40,8 +40,8 @@ def max_min(
 class NodeShare(NamedTuple):
     """One node's share of a concurrency limit.
 
-    `calls`: in all, one at least. `of_tenants`: of each tenant with requests there. `heavy`: the
-    tenants that want more than their share, on all nodes together.
+    `calls`: in all, one at least. `of_tenants`: by tenant with demand there. `heavy`: the tenants
+    whose demand on all nodes is larger than their share.
     """
 
     calls: int
@@ -55,14 +55,14 @@ def divide_limit(
     wanted: Mapping[str, Mapping[str, int]],
     weight_of: Callable[[str], float],
 ) -> NodeShare:
-    """Divide a concurrency limit among tenants, and each tenant's share among the nodes it uses.
+    """Divide a concurrency limit among tenants, and each tenant's share among its nodes.
 
-    So a tenant has no more calls for using a node that others don't use.
+    Spreading over more nodes gives a tenant no larger share.
 
     Args:
         node: the node whose share is found.
-        wanted: by node and tenant, how many calls run or wait. The node has its own there.
-        weight_of: a tenant's weight.
+        wanted: the calls that run or wait, by node and tenant, with this node's.
+        weight_of: the weight of a tenant.
     """
     of_all = Counter[str]()
     for of_tenants in wanted.values():
@@ -73,7 +73,7 @@ def divide_limit(
         demand = {name: wants[tenant] for name, wants in wanted.items() if wants.get(tenant)}
         for name, calls in max_min(share, demand).items():
             by_node[name][tenant] = calls
-    # So that the nodes' whole numbers add up to the limit.
+    # The nodes' whole numbers add up to the limit.
     before = sum(sum(of.values()) for name, of in by_node.items() if name < node) + _ROUNDING
     own = floor(before + sum(by_node[node].values())) - floor(before)
     spare = floor(limit - sum(shares.values()) + _ROUNDING)
@@ -90,17 +90,17 @@ class CallsOnOtherNodes:
 
     Args:
         running: calls that have not ended.
-        answered: those of them that have a token.
-        prompts: tokens of the prompts of those that have none.
+        answered: the running calls that have a token.
+        prompts: tokens of the prompts of running calls without a token.
         delay: of a first token, by each token of a prompt ahead of it, in seconds: the mean of all
-            nodes, with this one. A node that is not certain counts as 0, so one wrong node of many
+            nodes, with this one. A node without a certain delay counts as 0, so that one wrong node
             changes little.
         limits: the concurrency limits of the nodes that have learned one.
         node: this one.
-        wanted: by node and tenant, how many calls run or wait, this node's too. Empty: no other
+        wanted: the calls that run or wait, by node and tenant, with this node's. Empty: no other
             node calls the model.
-        weight_of: a tenant's weight.
-        nodes: how many there are, with this one, where others may call the model and have not
+        weight_of: the weight of a tenant.
+        nodes: the number of nodes, with this one, if others may call the model and have not
             reported it yet. 1: all have reported.
     """
 
@@ -128,31 +128,31 @@ class CallsOnOtherNodes:
         Args:
             own: this node's report, which is left out of `reports`.
             called_before: whether this node has had calls of the model for a second. Otherwise
-                others may not have reported yet how many they want.
+                others may not have reported their demand yet.
         """
-        others = [it for it in reports if it.node != own.node]
-        found = [(it.node, it.calls[model]) for it in others if model in it.calls]
+        other_reports = [each for each in reports if each.node != own.node]
+        found = [(each.node, each.calls[model]) for each in other_reports if model in each.calls]
         if not found:
             # The next model may be called by all nodes at once.
             alone = called_before and model in own.calls
-            return cls() if alone else cls(nodes=len(others) + 1)
+            return cls() if alone else cls(nodes=len(other_reports) + 1)
         calls = [calls for _, calls in found]
         return cls(
-            sum(it.running for it in calls),
-            sum(it.answered for it in calls),
-            sum(it.prompts for it in calls),
-            sum(it.delay for it in calls) / (len(found) + 1),
-            tuple(it.limit for it in calls if it.limit is not None),
+            sum(each.running for each in calls),
+            sum(each.answered for each in calls),
+            sum(each.prompts for each in calls),
+            sum(each.delay for each in calls) / (len(found) + 1),
+            tuple(each.limit for each in calls if each.limit is not None),
             own.node,
             {own.node: own.calls.get(model, _NO_CALLS).wanted}
-            | {node: it.wanted for node, it in found},
+            | {node: each.wanted for node, each in found},
             weight_of,
-            1 if called_before else len(others) + 1,
+            1 if called_before else len(other_reports) + 1,
         )
 
     @property
     def limit(self) -> int | None:
-        """The lowest limit that any of them has learned. None: none has."""
+        """The lowest limit that one of them has learned. None: none has learned one."""
         return min(self.limits, default=None)
 
     def divide(self, limit: int) -> NodeShare:
@@ -164,13 +164,13 @@ class CallsOnOtherNodes:
         return share._replace(calls=min(equal, share.calls))
 
     def any_waits(self, counts: Callable[[str], bool]) -> bool:
-        """Whether tenants that count wait on other nodes: they want more calls than run there."""
+        """Whether counted tenants wait on other nodes: their demand there exceeds the calls."""
         wants = (of.items() for node, of in self.wanted.items() if node != self.node)
         return sum(n for of in wants for tenant, n in of if counts(tenant)) > self.running
 
     def equal_part(self, amount: int) -> int:
-        """This node's part of an amount that all divide equally. All parts together are all."""
+        """This node's part of an amount that all nodes divide equally. The parts add up to it."""
         if not self.wanted:
             return max(1, amount // self.nodes)
-        place, nodes = sorted(self.wanted).index(self.node), len(self.wanted)
-        return amount * (place + 1) // nodes - amount * place // nodes
+        rank, nodes = sorted(self.wanted).index(self.node), len(self.wanted)
+        return amount * (rank + 1) // nodes - amount * rank // nodes

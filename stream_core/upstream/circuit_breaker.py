@@ -1,4 +1,4 @@
-"""Stops calls of senders whose calls keep failing. How many may run is the limiter's concern."""
+"""Stops calls of senders whose calls keep failing. The limiter decides how many may run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 SenderKey = tuple[str, ...]
 """The sender of a call, by names from the widest group to the narrowest: tenant, address, user."""
 
-# When to ask again while a probe is under way.
+# When to retry while a probe runs.
 _PROBE_SECONDS = 1.0
 # Breakers of groups with the same number of names. The oldest is forgotten first.
 _MOST_OF_A_LENGTH = 1_024
@@ -18,7 +18,7 @@ class CircuitOpen(Exception):
     """The call must not be made: a breaker is open.
 
     Args:
-        seconds: when to ask again.
+        seconds: until the next try.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -31,7 +31,7 @@ class _Breaker:
 
     | state | calls | until |
     |---|---|---|
-    | closed | go out | enough calls in a row have failed: open |
+    | closed | go out | `failures` calls in a row have failed: open |
     | open | are rejected | `open_seconds` have passed, and a call comes, the probe: half open |
     | half open | are rejected, but for the probe | the probe answers: closed; it fails: open |
 
@@ -65,20 +65,20 @@ class _Breaker:
         self.opened_at = 0
         """The number of the last call before it opened."""
         self.state = 0
-        """How often its state has changed."""
+        """The number of changes of its state."""
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether calls go out."""
         return self._open_until is None
 
     @property
-    def is_as_new(self) -> bool:
-        """Whether it is the same as a new one."""
+    def is_initial(self) -> bool:
+        """Whether its state is that of a new breaker."""
         return not self._failed and not self.state
 
-    def refuses_for(self, member: str | None, now: float) -> float:
-        """For how many seconds the calls of a member are rejected. 0 if one may go out."""
+    def open_for(self, member: str | None, now: float) -> float:
+        """The seconds for which a member's calls are rejected. 0: one may go out."""
         if self._open_until is None:
             return 0.0
         if self._probing:
@@ -88,27 +88,28 @@ class _Breaker:
 
     def begin(self, now: float) -> int:
         """Begin a call that is not rejected. Returns the state in which it is made."""
-        if not self.closed:
+        if not self.is_closed:
             self._change(open_until=now, probing=True)
         return self.state
 
-    def answers(self, state: int) -> int:
-        """A call made in this state begins to get an answer. Returns the state it belongs to now.
+    def record_answering(self, state: int) -> int:
+        """Record that a call made in this state begins to be answered. A probe closes the breaker.
 
-        A probe closes the breaker.
+        Returns:
+            The state to which the call belongs now.
         """
         if state == self.state and self._probing:
             self._change(open_until=None)
             return self.state
         return state
 
-    def succeeded(self, state: int) -> None:
-        """A call made in this state was answered to its end."""
-        if self.answers(state) == self.state:
+    def record_success(self, state: int) -> None:
+        """Record that a call made in this state was answered to its end."""
+        if self.record_answering(state) == self.state:
             self._clear()
 
-    def failed(self, state: int, member: str | None, now: float, number: int) -> None:
-        """A member's call made in this state has failed, by the upstream's fault.
+    def record_failure(self, state: int, member: str | None, now: float, number: int) -> None:
+        """Record that a member's call made in this state has failed, by the upstream's fault.
 
         Args:
             number: of the last call that was made.
@@ -126,8 +127,8 @@ class _Breaker:
                 self.opened_at = number
             self._change(open_until=now + self._open_seconds)
 
-    def withdrawn(self, state: int, now: float) -> None:
-        """A call made in this state ended, and that says nothing about the upstream."""
+    def record_withdrawal(self, state: int, now: float) -> None:
+        """Record that a call made in this state ended without a sign of the upstream's health."""
         if state == self.state and self._probing:
             self._change(open_until=now)
 
@@ -142,17 +143,17 @@ class _Breaker:
 
 
 class CircuitBreaker:
-    """Rejects calls to an upstream for those senders whose calls have failed many times in a row.
+    """Rejects calls of senders whose calls to an upstream have failed many times in a row.
 
-    Failures are errors and timeouts. A server that is only busy (429) is no failure: that is the
-    concern of `ConcurrencyLimiter`.
+    Failures are errors and timeouts. A server that is only busy (429) has not failed: that is
+    handled by `ConcurrencyLimiter`.
 
     Each group of senders has a breaker: all senders, those of a tenant, those of one of its
     addresses, and so on. A call goes out if no breaker of its sender's groups rejects it.
 
     Args:
-        failures: how many failures in a row open one.
-        open_seconds: how long it is open before it lets a probe out.
+        failures: the number of failures in a row that opens a breaker.
+        open_seconds: the time for which it is open before a probe may go out.
     """
 
     def __init__(self, failures: int, open_seconds: float) -> None:
@@ -162,18 +163,18 @@ class CircuitBreaker:
         self._number = self._answered = 0
 
     @property
-    def failing(self) -> bool:
+    def is_failing(self) -> bool:
         """Whether a breaker is open, and no call that was made since it opened was answered."""
         return any(
-            not breaker.closed and breaker.opened_at >= self._answered
+            not breaker.is_closed and breaker.opened_at >= self._answered
             for breakers in self._by_length.values()
             for breaker in breakers.values()
         )
 
-    def refuses_for(self, sender: SenderKey, now: float) -> float:
-        """For how many seconds a sender's calls are rejected. 0 if one may go out."""
+    def open_for(self, sender: SenderKey, now: float) -> float:
+        """The seconds for which a sender's calls are rejected. 0: one may go out."""
         seconds = (
-            breaker.refuses_for(member, now)
+            breaker.open_for(member, now)
             for group, member in _groups(sender)
             if (breaker := self._known(group)) is not None
         )
@@ -185,40 +186,40 @@ class CircuitBreaker:
         Raises:
             CircuitOpen: it must not be made.
         """
-        if (seconds := self.refuses_for(sender, now)) > 0:
+        if (seconds := self.open_for(sender, now)) > 0:
             raise CircuitOpen(seconds)
         self._number += 1
         breakers = [(group, self._known(group)) for group, _ in _groups(sender)]
         states = {group: breaker.begin(now) if breaker else 0 for group, breaker in breakers}
         return UpstreamCall(self, sender, self._number, states)
 
-    def answers(self, call: UpstreamCall) -> None:
-        """A call begins to get an answer."""
+    def record_answering(self, call: UpstreamCall) -> None:
+        """Record that a call begins to be answered."""
         self._answered = max(self._answered, call.number)
         for group, state in call.states.items():
             if breaker := self._known(group):
-                call.states[group] = breaker.answers(state)
+                call.states[group] = breaker.record_answering(state)
 
-    def succeeded(self, call: UpstreamCall) -> None:
-        """A call was answered to its end."""
+    def record_success(self, call: UpstreamCall) -> None:
+        """Record that a call was answered to its end."""
         self._answered = max(self._answered, call.number)
         for group, state in call.states.items():
             if breaker := self._known(group):
-                breaker.succeeded(state)
-                if breaker.is_as_new:
+                breaker.record_success(state)
+                if breaker.is_initial:
                     del self._by_length[len(group)][group]
 
-    def failed(self, call: UpstreamCall, now: float) -> None:
-        """A call has failed, by the upstream's fault."""
+    def record_failure(self, call: UpstreamCall, now: float) -> None:
+        """Record that a call has failed, by the upstream's fault."""
         for group, member in _groups(call.sender):
             breaker = self._known(group) or self._new(group)
-            breaker.failed(call.states[group], member, now, self._number)
+            breaker.record_failure(call.states[group], member, now, self._number)
 
-    def withdrawn(self, call: UpstreamCall, now: float) -> None:
-        """A call ended, and that says nothing about the upstream."""
+    def record_withdrawal(self, call: UpstreamCall, now: float) -> None:
+        """Record that a call ended without a sign of the upstream's health."""
         for group, state in call.states.items():
             if breaker := self._known(group):
-                breaker.withdrawn(state, now)
+                breaker.record_withdrawal(state, now)
 
     def _known(self, group: SenderKey) -> _Breaker | None:
         return self._by_length[len(group)].get(group)
@@ -241,10 +242,10 @@ def _groups(sender: SenderKey) -> Iterator[tuple[SenderKey, str | None]]:
 
 
 class UpstreamCall:
-    """One call of an upstream. Its end is reported once: `succeeded`, `failed` or `withdrawn`.
+    """One call of an upstream. Its end is recorded once, as success, failure or withdrawal.
 
     Args:
-        number: how many calls were made before, with this one.
+        number: counts the calls, from 1.
         states: of the breakers of its sender's groups when it was made. 0: there was no breaker.
     """
 
@@ -258,18 +259,18 @@ class UpstreamCall:
         self.number = number
         self.states = states
 
-    def answers(self) -> None:
-        """The upstream has begun to answer."""
-        self._breaker.answers(self)
+    def record_answering(self) -> None:
+        """Record that the upstream has begun to answer."""
+        self._breaker.record_answering(self)
 
-    def succeeded(self) -> None:
-        """The upstream has answered to the end."""
-        self._breaker.succeeded(self)
+    def record_success(self) -> None:
+        """Record that the upstream has answered to the end."""
+        self._breaker.record_success(self)
 
-    def failed(self, now: float) -> None:
-        """The upstream has failed."""
-        self._breaker.failed(self, now)
+    def record_failure(self, now: float) -> None:
+        """Record that the upstream has failed."""
+        self._breaker.record_failure(self, now)
 
-    def withdrawn(self, now: float) -> None:
-        """The call was given up, or failed by our fault or the client's."""
-        self._breaker.withdrawn(self, now)
+    def record_withdrawal(self, now: float) -> None:
+        """Record that the call was given up, or failed by our fault or the client's."""
+        self._breaker.record_withdrawal(self, now)

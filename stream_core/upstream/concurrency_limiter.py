@@ -11,13 +11,17 @@ from evenflow.stream_core.upstream.aimd_limit import AIMDLimit
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from evenflow.stream_core.upstream.first_token_latency import FirstToken
 from evenflow.stream_core.upstream.prefill_window import PrefillWindow
-from evenflow.stream_core.upstream.rejection_backoff import Paused, RejectedCall, RejectionBackoff
+from evenflow.stream_core.upstream.rejection_backoff import (
+    PauseScope,
+    RejectedCall,
+    RejectionBackoff,
+)
 
 K = TypeVar("K", bound=Hashable)
 
 
 class _Prefill(NamedTuple):
-    """A call without a token: its prompt, and the calls and prompts before it."""
+    """A call without a token: its prompt, and the calls and prompts that were ahead of it."""
 
     tenant: str
     tokens: int
@@ -32,28 +36,28 @@ class _Prefill(NamedTuple):
 class ConcurrencyLimiter:
     """The calls of one upstream that run, and whether one more may start.
 
-    Its signals are rejections (429) and the time to first token. It has three parts: how many calls
-    may run (`AIMDLimit`), how many tokens of prompts may be in prefill (`PrefillWindow`), and
-    pauses after rejections (`RejectionBackoff`). All times are in seconds on a monotonic clock.
+    Its signals are rejections (429) and the time to first token. It has three parts: a limit of
+    calls (`AIMDLimit`), a limit of the tokens of prompts in prefill (`PrefillWindow`), and pauses
+    after rejections (`RejectionBackoff`). All times are in seconds on a monotonic clock.
 
-    A call is known by the id of its response: `acquire`, then `first_token` or `rejected`, then
-    `release`.
+    A call has the id of its response. `acquire` comes first, then `record_first_token` or
+    `record_rejection`, then `release`.
 
     Args:
-        prefill_delay: how long a newcomer may wait for the prompts of others, in seconds.
+        prefill_delay: the longest wait of a newcomer for the prompts of others, in seconds.
     """
 
     def __init__(self, prefill_delay: float) -> None:
         self.limit = AIMDLimit()
-        """How many calls may run at once."""
+        """The limit of calls at once."""
         self.window = PrefillWindow(prefill_delay)
-        """How many tokens of prompts may be in prefill."""
+        """The limit of the tokens of prompts in prefill."""
         self.backoff = RejectionBackoff()
         """Pauses after rejections."""
         self.running = 0
-        """How many calls run."""
+        """The number of calls that run."""
         self.of_tenants = Counter[str]()
-        """How many calls run, by tenant."""
+        """The number of calls that run, by tenant."""
         self.prompt_tokens = 0
         """Tokens of the prompts of calls that have no token yet."""
         self._of_senders = Counter[Hashable]()
@@ -62,7 +66,7 @@ class ConcurrencyLimiter:
 
     @property
     def answered(self) -> int:
-        """How many calls that run have a token."""
+        """The number of calls that run and have a token."""
         return self.running - len(self._prefills)
 
     @property
@@ -72,7 +76,7 @@ class ConcurrencyLimiter:
 
     @property
     def window_is_full(self) -> bool:
-        """Whether one more prompt would have a newcomer wait for too long."""
+        """Whether a newcomer would wait too long with one more prompt."""
         return self.prompt_tokens >= self.window.tokens
 
     @property
@@ -84,32 +88,34 @@ class ConcurrencyLimiter:
         """Since when every call was rejected, in seconds. inf: the upstream accepts calls.
 
         Args:
-            own: how many of the calls that run are the caller's. Others were accepted.
+            own: the caller's calls among those that run. Others were accepted.
         """
         if self.running > own or self.limit.on_other_nodes.answered:
             return inf
         return self.backoff.rejecting_since
 
     def prefills_of(self, tenant: str) -> int:
-        """How many calls of a tenant have no token yet."""
+        """The number of a tenant's calls without a token."""
         return self._prefills_of_tenants[tenant]
 
     def may_start(self, tenant: str, now: float, *, resumes: bool = False) -> bool:
         """Whether one more call of a tenant may start.
 
+        Records first that the upstream is silent, if it is: that raises an unknown limit.
+
         Args:
-            resumes: whether it has begun before, so that it needs no room in the limit.
+            resumes: whether it has started before, so that it needs no room in the limit.
         """
         if self.backoff.paused_for(now):
             return False
         if resumes:
             return True
-        self._note_silence(now)
+        self._record_silence(now)
         return self.limit.may_start(self.running, self.answered, tenant)
 
     @property
     def is_full(self) -> bool:
-        """Whether as many calls run as the upstream is known to answer at once."""
+        """Whether the limit of calls at once is reached."""
         return not self.limit.may_start(self.running, self.answered)
 
     def acquire(
@@ -123,18 +129,18 @@ class ConcurrencyLimiter:
         """Count a call that starts.
 
         Args:
-            prompt_tokens: of its prompt. None: it has a token already.
+            prompt_tokens: of its prompt. None: the call has a token already.
         """
         if prompt_tokens is not None:
-            others = self.limit.on_other_nodes
-            self.limit.starts(self.running, self.answered)
+            other_nodes = self.limit.on_other_nodes
+            self.limit.record_start(self.running, self.answered)
             self._prefills[call_id] = _Prefill(
                 tenant,
                 prompt_tokens,
                 self.prompt_tokens,
-                others.prompts,
+                other_nodes.prompts,
                 self.running,
-                others.running,
+                other_nodes.running,
                 now,
             )
             self._prefills_of_tenants[tenant] += 1
@@ -144,22 +150,22 @@ class ConcurrencyLimiter:
         self._of_senders[sender] += 1
 
     def release(self, call_id: str, tenant: str, sender: Hashable) -> None:
-        """Count a call that has ended, or is not read any more."""
+        """Stop counting a call that has ended, or is no longer read."""
         self._end_prefill(call_id)
         self.running -= 1
         _decrement(self.of_tenants, tenant)
         _decrement(self._of_senders, sender)
 
-    def first_token(self, call_id: str, now: float) -> None:
+    def record_first_token(self, call_id: str, now: float) -> None:
         """Learn from the first token of a call. A later one changes nothing."""
         prefill = self._end_prefill(call_id)
         if prefill is None:
             return
-        self.backoff.accepted(prefill.began_at)
+        self.backoff.record_acceptance(prefill.began_at)
         if not prefill.measured:
             return
         seconds = now - prefill.began_at
-        self.window.first_token(prefill.ahead, prefill.tokens, seconds)
+        self.window.record_first_token(prefill.ahead, prefill.tokens, seconds)
         token = FirstToken(
             prefill.concurrent,
             prefill.concurrent_on_other_nodes,
@@ -167,9 +173,9 @@ class ConcurrencyLimiter:
             prefill.ahead_on_other_nodes,
             seconds,
         )
-        self.limit.first_token(token, self.answered, now)
+        self.limit.record_first_token(token, self.answered, now)
 
-    def rejected(
+    def record_rejection(
         self,
         now: float,
         began_at: float,
@@ -181,37 +187,37 @@ class ConcurrencyLimiter:
         Returns:
             The seconds until the upstream accepts this question.
         """
-        others = self.running - 1
+        concurrent = self.running - 1
         on_other_nodes = self.limit.on_other_nodes.running > 0
-        backoff = self.backoff.rejected(
+        backoff = self.backoff.record_rejection(
             now,
             began_at,
             retry_after,
             question,
-            concurrent=others > 0,
+            concurrent=concurrent > 0,
             on_other_nodes=on_other_nodes,
         )
         sender_alone = question is not None and (
             self._of_senders[question.sender] == self.running > 1
         )
-        if backoff.paused is Paused.ALL or (backoff.paused is Paused.SENDER and sender_alone):
-            self.limit.rejected(others, began_at, now, self.backoff.in_a_row)
+        if backoff.scope is PauseScope.ALL or (backoff.scope is PauseScope.SENDER and sender_alone):
+            self.limit.record_rejection(concurrent, began_at, now, self.backoff.in_a_row)
         return backoff.seconds
 
     def discard_latency(self, call_id: str) -> None:
-        """Learn nothing from when a call has its first token: it failed, and is made again."""
+        """Discard the latency of a call that failed and is retried."""
         if prefill := self._prefills.get(call_id):
             self._prefills[call_id] = prefill._replace(measured=False)
 
     def learn(self, on_other_nodes: CallsOnOtherNodes, now: float) -> None:
-        """Take the reports of other nodes."""
+        """Learn from the reports of other nodes."""
         self.limit.learn(on_other_nodes, now)
         self.window.delay_on_other_nodes = on_other_nodes.delay
 
-    def _note_silence(self, now: float) -> None:
+    def _record_silence(self, now: float) -> None:
         if self._prefills and not self.is_answering:
             oldest = next(iter(self._prefills.values()))
-            self.limit.silent(now - oldest.began_at)
+            self.limit.record_silence(now - oldest.began_at)
 
     def _end_prefill(self, call_id: str) -> _Prefill | None:
         prefill = self._prefills.pop(call_id, None)

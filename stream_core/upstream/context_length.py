@@ -1,4 +1,4 @@
-"""Words the error for a prompt that is too long, as the clients of each API expect it."""
+"""The error for a prompt that is too long, in the words that clients of each API expect."""
 
 from __future__ import annotations
 

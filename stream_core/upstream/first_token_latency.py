@@ -1,4 +1,4 @@
-"""When first tokens are late: as long as an engine has a free slot they come as they usually do."""
+"""Judges whether first tokens are late: while an engine has a free slot, they come as usual."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 
 # An engine's step takes as long as about this number of tokens of a prompt.
 _TOKENS_OF_A_STEP = 256
-# First tokens of calls beside few others: how many are remembered, the fewest that tell the usual
-# latency, and the percentile that is usual.
+# First tokens of calls beside few others: the most that are remembered, the fewest that show the
+# usual latency, and the percentile that is usual.
 _REMEMBERED, _FEWEST, _USUAL_PERCENTILE = 64, 5, 0.9
 # Late is more than twice the usual, and either more than a second or six times the usual. Less than
 # a quarter of a second is always in time.
@@ -24,8 +24,8 @@ class FirstToken:
     """The first token of an answer.
 
     Args:
-        here, on_other_nodes: calls that ran when its own started.
-        tokens, tokens_on_other_nodes: of its prompt and of others that were to be computed.
+        here, on_other_nodes: calls that ran when its own call started.
+        tokens, tokens_on_other_nodes: of its prompt, and of prompts that were in prefill.
         seconds: from the start of its call.
     """
 
@@ -37,12 +37,12 @@ class FirstToken:
 
     @property
     def concurrent(self) -> int:
-        """Calls that ran when its own started."""
+        """Calls that ran when its own call started, on all nodes."""
         return self.here + self.on_other_nodes
 
     @property
-    def pace(self) -> float:
-        """Seconds for each token, with those of a step."""
+    def seconds_per_token(self) -> float:
+        """Seconds for each token of a prompt, with those of a step."""
         return self.seconds / (_TOKENS_OF_A_STEP + self.tokens + self.tokens_on_other_nodes)
 
 
@@ -50,7 +50,7 @@ class FirstTokenLatency:
     """Learns the usual time to first token from calls beside few others.
 
     Usual is the 90th percentile of calls that started beside at most half as many as were lately
-    answered at once, by the tokens of prompts that were to be computed.
+    answered at once, by the tokens of prompts in prefill.
     """
 
     __slots__ = ("_few", "_unreported", "peak")
@@ -60,7 +60,7 @@ class FirstTokenLatency:
         """The most calls answered at once, with a decay."""
         # First tokens of calls beside few others.
         self._few: deque[FirstToken] = deque(maxlen=_REMEMBERED)
-        # Those for which other nodes have still to report their calls.
+        # First tokens since the last reports of other nodes.
         self._unreported: deque[FirstToken] = deque(maxlen=_REMEMBERED)
 
     def judge(
@@ -72,7 +72,7 @@ class FirstTokenLatency:
             answered: calls of all nodes that run and have a token, with this one.
 
         Returns:
-            It, with what others have reported, and whether it is late. None: it isn't clear.
+            The token with the reports of other nodes, and whether it is late. None: unclear.
         """
         token = _with_prompts(token, on_other_nodes)
         self.peak = max(answered, self.peak * _PEAK_DECAY)
@@ -83,7 +83,7 @@ class FirstTokenLatency:
             self._remember(token, on_other_nodes)
         return token, late
 
-    def reported(self, on_other_nodes: CallsOnOtherNodes) -> None:
+    def record_reports(self, on_other_nodes: CallsOnOtherNodes) -> None:
         """Take the reports of other nodes."""
         while self._unreported:
             self._remember(self._unreported.popleft(), on_other_nodes)
@@ -93,7 +93,7 @@ class FirstTokenLatency:
         self._few.clear()
 
     def _remember(self, token: FirstToken, on_other_nodes: CallsOnOtherNodes) -> None:
-        """Keep it, if it started beside few calls, as far as others have reported by now."""
+        """Remember a token if few calls ran at its start, as far as reported by now."""
         token = _with_prompts(token, on_other_nodes)
         running = max(token.on_other_nodes, on_other_nodes.running)
         token = replace(token, on_other_nodes=running)
@@ -101,26 +101,30 @@ class FirstTokenLatency:
             self._few.append(token)
 
     def _is_late(self, token: FirstToken) -> bool | None:
-        """None: it isn't clear."""
+        """Whether a token is late. None: unclear."""
         if token.seconds < _IN_TIME_SECONDS:
             return False
-        usual = self._usual_pace()
-        if usual is None or token.pace <= _LATE_TIMES * usual:
+        usual = self._usual_seconds_per_token()
+        if usual is None or token.seconds_per_token <= _LATE_TIMES * usual:
             return False
-        clear = token.seconds > _LATE_SECONDS or token.pace > _CLEARLY_LATE_TIMES * usual
-        return True if clear else None
+        is_clear = (
+            token.seconds > _LATE_SECONDS or token.seconds_per_token > _CLEARLY_LATE_TIMES * usual
+        )
+        return True if is_clear else None
 
-    def _usual_pace(self) -> float | None:
-        """None: too few first tokens have come."""
-        few = [it for it in self._few if it.concurrent <= self.peak / 2]
+    def _usual_seconds_per_token(self) -> float | None:
+        """The usual latency. None: too few first tokens have come."""
+        few = [each for each in self._few if each.concurrent <= self.peak / 2]
         if len(few) < _FEWEST:
-            few = nsmallest(_FEWEST, self._few, key=lambda it: it.concurrent)
+            few = nsmallest(_FEWEST, self._few, key=lambda each: each.concurrent)
         if len(few) < _FEWEST:
             return None
-        return sorted(it.pace for it in few)[int(_USUAL_PERCENTILE * (len(few) - 1))]
+        return sorted(each.seconds_per_token for each in few)[
+            int(_USUAL_PERCENTILE * (len(few) - 1))
+        ]
 
 
 def _with_prompts(token: FirstToken, on_other_nodes: CallsOnOtherNodes) -> FirstToken:
-    # Reports are a second old: they may be of just before or after.
+    # Reports are a second old: they may be from just before or after the start.
     prompts = max(token.tokens_on_other_nodes, on_other_nodes.prompts)
     return replace(token, tokens_on_other_nodes=prompts)

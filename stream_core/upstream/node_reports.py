@@ -17,10 +17,10 @@ class ModelCallReport(BaseModel):
     """One node's calls of one model.
 
     Args:
-        running: that were made and have not ended.
-        answered: those of them that have a token.
-        prompts: tokens of the prompts of those that have none.
-        wanted: by tenant, how many calls run or wait. Of the tenants with most, 50 at most.
+        running: calls that have not ended.
+        answered: the running calls that have a token.
+        prompts: tokens of the prompts of running calls without a token.
+        wanted: the calls that run or wait, by tenant, for the 50 tenants with most.
         delay: of a first token, by each token of a prompt ahead of it, in seconds. 0: none is
             certain.
         limit: the concurrency limit of the model's server, as this node has learned it. None: not
@@ -38,13 +38,13 @@ class ModelCallReport(BaseModel):
 
 
 class NodeReport(BaseModel):
-    """What one node does now. The names in JSON are those of the versions before.
+    """What one node does now. The names in JSON are those of earlier versions.
 
     Args:
         node: its name.
-        requests: by tenants that it expects back, ten at most, how many requests it has had.
-        calls: by the models' names at their servers. Without those that have none.
-        activity: by tenant, the counts of its `Activity` that are not 0.
+        requests: the requests so far of tenants that it expects back, by tenant, ten at most.
+        calls: by the name of the model on its server, for models with calls.
+        activity: the counts of a tenant's `Activity` that are not 0, by tenant.
     """
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
@@ -56,7 +56,7 @@ class NodeReport(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read what `to_text` has written. What another version has added is left out."""
+        """Read what `to_text` has written. Fields that a later version has added are left out."""
         return cls.model_validate_json(text)
 
     def to_text(self) -> str:

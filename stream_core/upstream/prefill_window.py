@@ -1,4 +1,4 @@
-"""Bounds the tokens of prompts in prefill, by what their number adds to the time to first token."""
+"""Bounds the tokens of prompts in prefill, by the delay of first tokens that they cause."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _NO_NOISE = 1e-12
 class PrefillWindow:
     """The most tokens of prompts in prefill, so that a newcomer waits for `delay` at most.
 
-    An engine of one's own computes one prompt after the other, so a newcomer behind 8,000 tokens
-    waits for them. A service of many machines computes them side by side. A regression of the times
-    to first token over the tokens ahead tells which it is. Its slope is the delay of each token
+    A single engine computes one prompt after the other, so a newcomer behind 8,000 tokens waits for
+    them. A service of many machines computes them in parallel. A regression of the times to first
+    token over the tokens ahead shows which it is. Its slope is the delay of each token
     ahead, and the window is `delay` divided by it. Where no slope is certain, on this node or on
     another, the window grows while prompts wait for it, by half of each prompt that was computed.
-    It never grows faster: few first tokens may be wrong.
+    It never grows faster, since a few first tokens may be wrong.
 
     Args:
         delay: in seconds.
     """
 
-    __slots__ = ("_ahead", "_delay", "_is_waited_for", "_products", "_seconds", "_squares",
+    __slots__ = ("_ahead", "_delay", "_is_short", "_products", "_seconds", "_squares",
                  "_variation", "_weight", "delay_on_other_nodes", "slope", "tokens")  # fmt: skip
 
     def __init__(self, delay: float) -> None:
         self._delay = delay
-        self._is_waited_for = False
+        self._is_short = False
         self.tokens = _FIRST_WINDOW
         """The window."""
         self.slope: float | None = None
@@ -43,11 +43,11 @@ class PrefillWindow:
         self._weight = self._ahead = self._seconds = 0.0
         self._squares = self._products = self._variation = 0.0
 
-    def note_waiting(self) -> None:
+    def record_waiting(self) -> None:
         """Record that a prompt waits for room in the window."""
-        self._is_waited_for = True
+        self._is_short = True
 
-    def first_token(self, ahead: float, own: float, seconds: float) -> None:
+    def record_first_token(self, ahead: float, own: float, seconds: float) -> None:
         """Learn from a first token.
 
         Args:
@@ -67,9 +67,9 @@ class PrefillWindow:
         grown = min(_WIDEST_WINDOW, self.tokens + _GROWTH * own)
         if slope := self.slope or self.delay_on_other_nodes:
             self.tokens = min(grown, self._delay / slope)
-        elif self._is_waited_for:
+        elif self._is_short:
             self.tokens = grown
-        self._is_waited_for = False
+        self._is_short = False
 
     def _slope(self) -> float | None:
         if self._weight < _FEWEST_FIRST_TOKENS or self._products <= 0:

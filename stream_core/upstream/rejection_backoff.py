@@ -12,13 +12,13 @@ from typing import NamedTuple
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
 # Consecutive rejections for which a shorter Retry-After is followed. After them pauses double.
 _SHORT_PAUSES_FOLLOWED = 3
-# The pause while other nodes have calls that run.
+# The pause while calls of other nodes run.
 _OTHER_NODES_PAUSE_SECONDS = 0.05
 # Added to each pause, since a call at the very moment that the upstream names may be early.
 _MARGIN = 1.1
-# A rejection counts for this number of its pauses, which last a second at least.
+# A rejection counts for twice its pause. A pause counts as one second at least.
 _COUNTED_PAUSES, _SHORTEST_SECONDS = 2.0, 1.0
-# How long a rejected question is remembered, and how many of them.
+# The seconds for which a rejected question is remembered, and the most of them.
 _KNOWN_SECONDS, _MOST_KNOWN = 60.0, 256
 
 
@@ -26,9 +26,9 @@ class RejectedCall(NamedTuple):
     """The question of a rejected call.
 
     Attributes:
-        sender: who sent it.
+        sender: its sender.
         text: identifies the question. A retry has the same.
-        call: the answer that it was for.
+        call: the answer that it is for.
     """
 
     sender: Hashable
@@ -36,8 +36,8 @@ class RejectedCall(NamedTuple):
     call: Hashable
 
 
-class Paused(Enum):
-    """What a rejection pauses: only its question, all of its sender, or all calls."""
+class PauseScope(Enum):
+    """What a rejection pauses: its question, all calls of its sender, or all calls."""
 
     QUESTION = 0
     SENDER = 1
@@ -45,16 +45,16 @@ class Paused(Enum):
 
 
 class Backoff(NamedTuple):
-    """The effect of a rejection: what is paused, and for how many seconds."""
+    """The effect of a rejection: what is paused, and its seconds."""
 
-    paused: Paused
+    scope: PauseScope
     seconds: float
 
 
 class RejectionBackoff:
     """Pauses calls after rejections: for the time that the upstream names, or with doubling pauses.
 
-    One question may be rejected for ever, since it is larger than the quota. So a rejection with a
+    One question may be rejected for ever, if it is larger than the quota. So a rejection with a
     named time pauses only its question. If another question of its sender is rejected, too, the
     sender is over its quota; if one of another sender is, the upstream has no room for any. A retry
     of the same question changes nothing.
@@ -95,7 +95,7 @@ class RejectionBackoff:
         """Pause all calls. A longer pause stays."""
         self._paused_until = max(self._paused_until, now + seconds)
 
-    def accepted(self, began_at: float) -> None:
+    def record_acceptance(self, began_at: float) -> None:
         """Record that a call has its first token, or was answered.
 
         Args:
@@ -106,7 +106,7 @@ class RejectionBackoff:
             self.in_a_row = 0
             self._rejected_of_senders.clear()
 
-    def rejected(
+    def record_rejection(
         self,
         now: float,
         began_at: float,
@@ -134,28 +134,28 @@ class RejectionBackoff:
             own_pause = self._doubling_pause(concurrent, on_other_nodes)
             retry_after = max(retry_after or 0.0, own_pause)
         pause = (retry_after or 0.0) * _MARGIN
-        paused = self._scope(question, pause, now, at_limit=concurrent and not names_time)
-        if paused is Paused.ALL:
+        scope = self._scope(question, pause, now, at_limit=concurrent and not names_time)
+        if scope is PauseScope.ALL:
             self.pause(now, pause)
-        elif paused is Paused.SENDER and question is not None:
+        elif scope is PauseScope.SENDER and question is not None:
             self._senders = {key: until for key, until in self._senders.items() if until > now}
             self._senders[question.sender] = now + pause
-        return Backoff(paused, pause)
+        return Backoff(scope, pause)
 
     def _doubling_pause(self, concurrent: bool, on_other_nodes: bool) -> float:
-        """In seconds. The first rejection needs none, if the end of another call makes room."""
+        """In seconds. 0 at the first rejection beside other calls: the end of one makes room."""
         doublings = self.in_a_row - (2 if concurrent else 1)
         if doublings < 0:
             return 0.0
         if on_other_nodes:
-            return _OTHER_NODES_PAUSE_SECONDS  # the upstream answers, and they will leave room
+            return _OTHER_NODES_PAUSE_SECONDS  # the upstream answers other nodes: room comes soon
         return float(min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(doublings, 8)))
 
     def _scope(
         self, question: RejectedCall | None, pause: float, now: float, *, at_limit: bool
-    ) -> Paused:
+    ) -> PauseScope:
         if question is None:
-            return Paused.ALL
+            return PauseScope.ALL
         call, at = self._known.get(question.text, (question.call, now))
         is_retry = call != question.call and now - at < _KNOWN_SECONDS
         self._known[question.text] = question.call, now
@@ -163,12 +163,12 @@ class RejectionBackoff:
         if len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)
         if is_retry:
-            return Paused.QUESTION
+            return PauseScope.QUESTION
         counted = {key: entry for key, entry in self._rejected_of_senders.items() if entry[1] > now}
         before = counted.pop(question.sender, None)
         until = now + max(_SHORTEST_SECONDS, pause) * _COUNTED_PAUSES
         self._rejected_of_senders = counted | {question.sender: (question.text, until)}
         if counted or at_limit:
-            return Paused.ALL
+            return PauseScope.ALL
         is_another = before is not None and before[0] != question.text
-        return Paused.SENDER if is_another else Paused.QUESTION
+        return PauseScope.SENDER if is_another else PauseScope.QUESTION

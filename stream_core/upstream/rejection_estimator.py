@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-# Reports of other nodes until their calls at the time of a rejection are known.
+# The reports, and the time, after which other nodes' calls at a rejection are known.
 _REPORTS_AWAITED, _AWAITED_SECONDS = 2, 3.0
 # The weight of the last rejection in the estimate, once there were four.
 _LAST_WEIGHT = 0.25
-# Multiplicative decrease, at most, where no other node calls: a quota by the minute may be used up.
+# The largest decrease while no other node calls: a quota by the minute may be used up.
 _DECREASE = 0.9
 
 
@@ -17,10 +17,10 @@ class RejectionEstimator:
     """An estimate that each rejection corrects, and that grows by one call at a time.
 
     A rejection observes the limit: the calls that ran beside the rejected ones, here and on other
-    nodes. The others' calls are known after two reports. Those are a second or two old, so the
+    nodes. Calls on other nodes are known after two reports. Those are a second or two old, so the
     estimate is a mean in which the last rejection counts a quarter. All nodes publish theirs, and
-    each takes the mean of them. A node that is alone knows the limit at once, and lowers what was
-    known by a tenth at a time.
+    each takes the mean of them. A single node learns the limit at once, and lowers a known one
+    by a tenth at a time.
 
     Args:
         known: the limit known before the first rejection. None: none was.
@@ -31,8 +31,8 @@ class RejectionEstimator:
     def __init__(self, known: float | None) -> None:
         self.estimate = known or 0.0
         self._seen = 0 if known is None else 1
-        # The last rejection: the estimate before, calls of this node beside it, when it was, and
-        # how many reports of other nodes are still awaited.
+        # The last rejection: the estimate before, calls of this node beside it, the reports of
+        # other nodes still awaited, and its time.
         self._before, self._here, self._reports_awaited = self.estimate, 0, 0
         self._rejected_at = -inf
 
@@ -42,7 +42,7 @@ class RejectionEstimator:
         return max(1, round(self.estimate))
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether the limit is known, and other nodes have reported since the first rejection."""
         return self._seen > 0 and not self.kept
 
@@ -51,21 +51,23 @@ class RejectionEstimator:
         """The calls that this node keeps until others have reported since the first rejection."""
         return self._here if self._reports_awaited and self._seen == 1 else 0
 
-    def rejected(self, here: int, on_other_nodes: int | None, began_at: float, now: float) -> None:
+    def record_rejection(
+        self, here: int, on_other_nodes: int | None, began_at: float, now: float
+    ) -> None:
         """Record a rejection.
 
         Args:
-            here: calls of this node that run beside it.
-            on_other_nodes: those of other nodes, as reported. None: there are no others.
-            began_at: when its own call started.
+            here: other calls of this node that run.
+            on_other_nodes: calls of other nodes, as reported. None: there are no other nodes.
+            began_at: when the rejected call started.
             now: in seconds.
         """
         is_new = began_at > self._rejected_at
         waits = self._reports_awaited > 0 and now - self._rejected_at < _AWAITED_SECONDS
         if is_new and waits and on_other_nodes is not None:
-            return  # others have still to report on the last one
+            return  # reports on the last rejection are awaited
         if is_new and waits and self._seen == 1:
-            # Whether there are other nodes isn't known yet, so this says no more than the first.
+            # Other nodes may not be known yet, so this shows no more than the first rejection.
             self._here = max(here, int(_DECREASE * self._here))
         elif is_new:
             self._before, self._here, self._rejected_at = self.estimate, here, now
@@ -81,8 +83,8 @@ class RejectionEstimator:
         else:
             self.estimate = self._with(on_other_nodes)
 
-    def reported(self, on_other_nodes: int, limits: Sequence[int]) -> None:
-        """Take a report of other nodes: how many calls run there, and their estimates."""
+    def record_reports(self, on_other_nodes: int, limits: Sequence[int]) -> None:
+        """Learn from a report of other nodes: the calls that run there, and their estimates."""
         if self._reports_awaited:
             estimate = self._with(on_other_nodes)
             self.estimate = max(estimate, self.estimate) if self._seen == 1 else estimate
@@ -95,6 +97,6 @@ class RejectionEstimator:
         self.estimate += limit - self.limit
 
     def _with(self, on_other_nodes: int) -> float:
-        """The estimate with the last rejection, beside this number of calls of other nodes."""
+        """The estimate with the last rejection, beside `on_other_nodes` calls of other nodes."""
         weight = max(_LAST_WEIGHT, 1 / self._seen)
         return self._before + weight * (self._here + on_other_nodes - self._before)

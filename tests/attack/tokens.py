@@ -9,7 +9,7 @@ import time
 
 from evenflow.stream_core.auth.session_token import SessionTokens
 from evenflow.stream_core.base.channel import Channel
-from evenflow.stream_core.tenants.registry import GIVEN_KEY
+from evenflow.stream_core.tenants.registry import CONFIGURED_KEY
 
 KEY_ID = "attack"
 KEY_VARIABLE = "ATTACK_TOKEN_KEY"
@@ -32,6 +32,6 @@ def session_token(session_id: str = "", *, age_seconds: float = 0.0, tenant: str
         tenant: the tenant whose key opened the session. Empty: none.
     """
     channel = Channel(tenant or "public", "demo", session_id or f"ses_{secrets.token_hex(12)}")
-    key = GIVEN_KEY if tenant else ""
+    key = CONFIGURED_KEY if tenant else ""
     token, _ = _TOKENS.issue(channel, time.time() - age_seconds, _TOKEN_SECONDS, key=key)
     return token

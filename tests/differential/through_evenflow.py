@@ -65,7 +65,7 @@ def _generated(pieces: Iterable[bytes], choices: int) -> ResponseStream:
                 break
         finish = body.finish()
     except EvenflowError as error:
-        stream.settle()
+        stream.flush()
         stream.fail(error.to_object())
     else:
         stream.complete(finish.finish_reason, finish.usage)
@@ -95,7 +95,7 @@ def _whole_forms(stream: ResponseStream) -> dict[str, tuple[str, list[str]]]:
     text = "".join(part["text"] for part in told if part["type"] == "output_text")
     called = [item["arguments"] for item in output if item["type"] == "function_call"]
     forms["responses"] = (text, called)
-    parts = ui_message("m", stream.log.read(0).standing, has_ended=True)["parts"]
+    parts = ui_message("m", stream.log.read(0).current, has_ended=True)["parts"]
     forms["ui"] = ("".join(part["text"] for part in parts if part["type"] == "text"), chat_calls)
     forms["messages"] = _anthropic_form(stream)
     return forms

@@ -19,7 +19,7 @@ from evenflow.stream_aws.dynamodb_tenant_store import DynamoDBTenantStore
 from evenflow.stream_aws.keys import parse_signing_keys
 from evenflow.stream_core.auth.session_token import SessionTokens
 from evenflow.stream_core.base.channel import Channel
-from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.protocols.evenflow.part_objects import part_object
 from evenflow.stream_core.stores.response_store import TEXT_FORM, Chunk, Ending, Lease, ResponseHead
@@ -171,7 +171,7 @@ async def test_polls_of_the_function_are_counted_for_the_session_and_for_shares(
 async def test_a_form_that_the_function_does_not_know_is_refused_until_it_does(
     poll: Poll, response: StoredResponse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reasoning = Part(Kind.REASONING, "They ask", name="reasoning_content")
+    reasoning = Part(PartKind.REASONING, "They ask", name="reasoning_content")
     await response.write(0, reasoning, "Hello")
     with monkeypatch.context() as version_before:
         version_before.setattr("evenflow.stream_core.stores.response_store.NEWEST_FORM", TEXT_FORM)

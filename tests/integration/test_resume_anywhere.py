@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.integration.answer import Answer
 from tests.integration.chat_client import COMPACT, V1, ChatSession, demo
 from tests.integration.conftest import OpenSession
@@ -97,8 +97,14 @@ async def _come_back(
             assert answer.text == "".join(demo_tokens(11, 80))
             assert answer.contents == all_of_it.contents
             assert [content.kind for content in answer.contents if isinstance(content, Part)] == [
-                *(Kind.REASONING, Kind.CALL, Kind.ARGUMENTS, Kind.CALL_END, Kind.RESULT),
-                Kind.DATA,
+                *(
+                    PartKind.REASONING,
+                    PartKind.CALL,
+                    PartKind.ARGUMENTS,
+                    PartKind.CALL_END,
+                    PartKind.RESULT,
+                ),
+                PartKind.DATA,
             ]
             assert (answer.finish_reason, answer.epoch, answer.restarts) == ("stop", 1, [])
 

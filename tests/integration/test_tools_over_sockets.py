@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.demo.source import demo_arguments
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
 from tests.integration.answer import Answer, Frame
 from tests.integration.chat_client import COMPACT, V1, Connection, checked_error, demo
@@ -49,7 +49,7 @@ async def calls_of(connection: Connection, response_id: str, count: int = 1) -> 
 def results(answer: Answer) -> list[tuple[str, str]]:
     """The results in an answer."""
     parts = [part for part in answer.contents if isinstance(part, Part)]
-    return [(part.id, part.text) for part in parts if part.kind is Kind.RESULT]
+    return [(part.id, part.text) for part in parts if part.kind is PartKind.RESULT]
 
 
 @pytest.mark.parametrize("protocol", [V1, COMPACT])
@@ -65,10 +65,10 @@ async def test_a_result_continues_the_same_answer(opened: OpenSession, protocol:
     assert answer.text == _BEFORE + _AFTER
     assert answer.contents == [
         _BEFORE,
-        Part(Kind.CALL, id=call_id, name="look_up"),
-        Part(Kind.ARGUMENTS, demo_arguments(0)),
-        Part(Kind.CALL_END),
-        Part(Kind.RESULT, _GOES_ON, id=call_id, name="look_up"),
+        Part(PartKind.CALL, id=call_id, name="look_up"),
+        Part(PartKind.ARGUMENTS, demo_arguments(0)),
+        Part(PartKind.CALL_END),
+        Part(PartKind.RESULT, _GOES_ON, id=call_id, name="look_up"),
         _AFTER,
     ]
     assert answer.finish_reason == "stop"
@@ -93,7 +93,7 @@ async def test_the_call_is_read_again_after_a_reconnect(opened: OpenSession) -> 
         while answer.last < last:
             await other.receive()
         made = [part for part in answer.contents if isinstance(part, Part)]
-        assert [part.id for part in made if part.kind is Kind.CALL] == before
+        assert [part.id for part in made if part.kind is PartKind.CALL] == before
         for text in (_GOES_ON, "another"):
             await other.send("tool.result", response_id=response_id, call_id=before[0], text=text)
         await other.whole(response_id)
@@ -184,7 +184,7 @@ async def test_over_http_alone(opened: OpenSession) -> None:
     response_id = posted.json["response_id"]
     answer = Answer()
     async with asyncio.timeout(10):
-        while Part(Kind.CALL_END) not in answer.contents:
+        while Part(PartKind.CALL_END) not in answer.contents:
             answer.take_poll((await session.poll(response_id, answer.last + 1, 1_000)).json)
     (call,) = [part for part in answer.contents if isinstance(part, Part) and part.id]
     path = f"/chat/message/{response_id}/tool-results"

@@ -261,4 +261,4 @@ class ResponseMachine(RuleBasedStateMachine):
             ):
                 client.connect(copy, 12)
                 client.read(10_000)
-                assert client.held.contents == [*joined(copy.log.read(0).standing)]
+                assert client.held.contents == [*joined(copy.log.read(0).current)]

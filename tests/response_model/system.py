@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from evenflow.stream_core.base.channel import Channel
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.response_store import (
     Chunk,
@@ -286,5 +286,5 @@ def _said(epoch: int, index: int) -> Content:
     if index % 7 < 3:
         return text
     if index % 7 < 6:
-        return Part(Kind.REASONING, text, name="reasoning_content")
-    return Part(Kind.DATA, f'"{text}"', name="source")
+        return Part(PartKind.REASONING, text, name="reasoning_content")
+    return Part(PartKind.DATA, f'"{text}"', name="source")

@@ -112,15 +112,15 @@ class RecordingReader:
         if self._cursor.at_end:
             self.leave()
 
-    def queued(self, place: QueuePlace) -> None:
-        """See `Reader.queued`."""
+    def on_queued(self, place: QueuePlace) -> None:
+        """See `Reader.on_queued`."""
         self.places.append(place)
 
     def announce_start(self) -> None:
         """See `Reader.announce_start`."""
 
-    def lost(self) -> None:
-        """See `Reader.lost`."""
+    def on_lost(self) -> None:
+        """See `Reader.on_lost`."""
         self.left_behind = True
 
     def pause(self) -> None:

@@ -173,11 +173,11 @@ class _Reader:
         if not self._gap:
             self._stream.push("x")
 
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Nothing."""
 
     def announce_start(self) -> None:
         """Nothing."""
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """Never."""

@@ -100,7 +100,7 @@ class RunEndpoint:
         if point.restarted is not None:
             # What the client has is not on record: the answer is sent from its beginning.
             point = ResumePoint(0)
-        delivered = slice_of(stream.log.entries[: point.next_index], 0).standing
+        delivered = slice_of(stream.log.entries[: point.next_index], 0).current
         events = AgUiEvents(run.thread_id, run.run_id, stream.response_id, messages, delivered)
         encoder = BlockEncoder(events, stream, point, context.limits.frame_characters)
         return await EventStream(context, request, encoder, {}).write(stream)

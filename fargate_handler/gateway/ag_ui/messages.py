@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from evenflow.fargate_handler.gateway.bodies.returned import returned_fields
 from evenflow.stream_core.base.errors import InvalidRequest
-from evenflow.stream_core.log.returned_fields import added
+from evenflow.stream_core.log.returned_fields import join_fields
 from evenflow.stream_core.protocols.ag_ui.bodies import (
     CONTENT_PARTS,
     RunContext,
@@ -50,7 +50,7 @@ def turns_of(messages: Sequence[RunMessage], context: Sequence[RunContext]) -> t
     for place, message in enumerate(messages):
         where = f"messages.{place}"
         if message.role == "reasoning":
-            thought = added(thought, _thought(message, where))
+            thought = join_fields(thought, _thought(message, where))
         elif message.role == "assistant":
             new = _assistant(message, where, answered_ids, left_behind=place < last_user)
             turns += [_beside(turn, thought) for turn in new]
@@ -92,7 +92,7 @@ def _thought(message: RunMessage, where: str) -> dict[str, Any]:
 
 
 def _beside(turn: Turn, extra: dict[str, Any]) -> Turn:
-    return replace(turn, extra=added(turn.extra, extra)) if extra else turn
+    return replace(turn, extra=join_fields(turn.extra, extra)) if extra else turn
 
 
 def _assistant(

@@ -9,7 +9,7 @@ from typing import Any
 from evenflow.fargate_handler.gateway.bodies.json_values import written
 from evenflow.fargate_handler.gateway.bodies.returned import returned_fields
 from evenflow.stream_core.base.errors import InvalidRequest
-from evenflow.stream_core.log.returned_fields import added
+from evenflow.stream_core.log.returned_fields import join_fields
 from evenflow.stream_core.protocols.ai_sdk.bodies import UIMessage, UIPart
 from evenflow.stream_core.protocols.ai_sdk.encoder import METADATA
 from evenflow.stream_core.session.conversation import ToolCall, Turn
@@ -126,7 +126,7 @@ def _step(step: Sequence[tuple[str, UIPart]], *, left_behind: bool) -> Iterator[
             calls.append(ToolCall(part.tool_call_id, name, given, _kept(part, where)))
             results.append(Turn("tool", result, tool_call_id=part.tool_call_id))
         elif part.type in _SAID:
-            extra = added(extra, _kept(part, where))
+            extra = join_fields(extra, _kept(part, where))
     text = _text([part for _, part in step])
     if text or calls:
         yield Turn("assistant", text, tuple(calls), extra=extra)

@@ -17,7 +17,7 @@ from evenflow.fargate_handler.gateway.bodies.returned import (
 )
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.log.entries import MOST_CALLS
-from evenflow.stream_core.log.returned_fields import added, allowed
+from evenflow.stream_core.log.returned_fields import join_fields, without_standard_fields
 from evenflow.stream_core.protocols.anthropic.bodies import (
     GivenBlock,
     GivenMessage,
@@ -212,16 +212,16 @@ def _assistant(message: GivenMessage, where: str) -> Turn:
             next_call = {}
         elif block.type in _THOUGHTS:
             returned = _thought(block, path)
-            extra = added(extra, returned.fields)
+            extra = join_fields(extra, returned.fields)
             if returned.call_id:
                 earlier = late_fields.get(returned.call_id, {})
-                late_fields[returned.call_id] = added(earlier, returned.call)
+                late_fields[returned.call_id] = join_fields(earlier, returned.call)
             else:
-                next_call = added(next_call, returned.call)
+                next_call = join_fields(next_call, returned.call)
         else:
             parts.append(part_of(block, path))
             if block.type == "text":
-                extra = added(extra, _beside_text(block, path))
+                extra = join_fields(extra, _beside_text(block, path))
     if len({call.id for call in calls}) < len(calls) or len(calls) > MOST_CALLS:
         raise wrong(f"{where} must have calls with different ids, at most {MOST_CALLS}", where)
     turn = _turn("assistant", parts)
@@ -238,7 +238,7 @@ def _thought(block: GivenBlock, where: str) -> Returned:
 
 
 def _beside_text(block: GivenBlock, where: str) -> dict[str, Any]:
-    extra = allowed(further_fields(block.model_dump(), _OF_TEXTS, f"{where}."))
+    extra = without_standard_fields(further_fields(block.model_dump(), _OF_TEXTS, f"{where}."))
     return {name: value for name, value in extra.items() if isinstance(value, dict | list)}
 
 

@@ -10,10 +10,10 @@ from evenflow.fargate_handler.gateway.bodies.json_values import check_json
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.log.returned_fields import (
     Fields,
-    added,
     call_fields_of,
     call_id_of,
     fields_of,
+    join_fields,
     unsealed,
 )
 from evenflow.stream_core.session.conversation import ToolCall
@@ -75,7 +75,7 @@ def with_late_fields(call: ToolCall, late: Mapping[str, Fields]) -> ToolCall:
     """
     fields = late.get(call.id, {})
     new = {name: value for name, value in fields.items() if call.extra.get(name) != value}
-    return replace(call, extra=added(call.extra, new)) if new else call
+    return replace(call, extra=join_fields(call.extra, new)) if new else call
 
 
 def returned_fields(kept: object, text: str, where: str) -> Fields:

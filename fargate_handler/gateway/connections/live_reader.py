@@ -13,7 +13,7 @@ from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import Cursor
 from evenflow.stream_core.records.connection_records import SlowReaderRecord
 from evenflow.stream_core.records.event_record import milliseconds
-from evenflow.stream_core.records.reader_record import Left, ReaderFigures
+from evenflow.stream_core.records.reader_record import LeaveReason, ReaderFigures
 
 
 class LiveReader(ABC):
@@ -87,7 +87,7 @@ class LiveReader(ABC):
         self._measures.delivered.value += next_index - self._cursor.began_at
         stream.detach(self)
         now = self._context.monotonic()
-        log_event(self._figures.left(stream, next_index, now, self._why_left))
+        log_event(self._figures.left_record(stream, next_index, now, self._why_left))
 
     def look(self, now: float) -> FlowEvent | None:
         """Compare its lag with the limits. Called once a second while it lags or pauses.
@@ -127,7 +127,7 @@ class LiveReader(ABC):
         """Deliver what is new. Called up to 100,000 times a second."""
 
     @abstractmethod
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Send the client the response's position in the queue, if its protocol can."""
 
     def announce_start(self) -> None:
@@ -135,7 +135,7 @@ class LiveReader(ABC):
         return
 
     @abstractmethod
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """Find another replica of the response: this one has ended."""
 
     @property
@@ -144,9 +144,9 @@ class LiveReader(ABC):
         """Whether the socket is full."""
 
     @property
-    def _why_left(self) -> Left | None:
+    def _why_left(self) -> LeaveReason | None:
         """Why it stops reading, unless it has everything or was too slow."""
-        return Left.MOVED if self._lost else None
+        return LeaveReason.MOVED if self._lost else None
 
     def _exceeded(self) -> None:
         """Record that it lags too far."""

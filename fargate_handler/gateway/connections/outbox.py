@@ -1,4 +1,4 @@
-"""The frames of one step of the delivery clock, and the metrics of delivery."""
+"""The frames of one delivery, sent together, and the metrics of delivery."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SendText = Callable[[bytes], None]
 
 
 class Outbox(list[tuple[SendText, bytes]]):
-    """The deltas of one step of the delivery clock.
+    """The deltas of one step of the delivery clock, or of a token that is delivered at once.
 
     The first append must be followed by `flush_soon`. A frame that is sent past the outbox must
     `flush` first, to keep the order.

@@ -76,13 +76,13 @@ class WakingReader:
         if not self.only_end or self.stream.log.closed:
             self._news.set()
 
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Nothing: the answer of the request has its place in the queue."""
 
     def announce_start(self) -> None:
         """Nothing: the answer of a request has no beginning of its own."""
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """This replica has ended: another one has the rest."""
         self.left_behind = True
         self._news.set()

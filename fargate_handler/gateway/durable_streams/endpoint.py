@@ -172,7 +172,7 @@ class StreamsEndpoint:
         chunk = chunk_of(*resumption)
         next_index = chunk.has.last_index + 1
         self._context.measures.delivered.value += next_index - resumption.point.next_index
-        log_event(figures.answered(resumption.stream, next_index, self._context.monotonic()))
+        log_event(figures.answered_record(resumption.stream, next_index, self._context.monotonic()))
         return chunk
 
     def _cacheable(

@@ -28,13 +28,13 @@ from evenflow.stream_core.base.errors import (
     InvalidRequest,
     NotFound,
 )
-from evenflow.stream_core.delivery.paced_cursor import Pace
+from evenflow.stream_core.delivery.credit_cursor import FlowControl
 from evenflow.stream_core.delivery.presence import PresenceListener
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.http.http_contract import internal_error
 from evenflow.stream_core.log.response_log import ResumePoint, resume_point
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, ids_of, refusal_frame
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 from evenflow.stream_core.protocols.evenflow.messages import (
     ChatMessageFrame,
     ClientMessage,
@@ -51,8 +51,9 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ToolResult,
     right_for,
 )
+from evenflow.stream_core.protocols.evenflow.response_frames import ids_of, rejection_frame
 from evenflow.stream_core.queue.fair_queue import Line
-from evenflow.stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.records.connection_records import RejectionRecord
 from evenflow.stream_core.session.tool_steps import CANCELLED_CALL
 from evenflow.stream_core.tenants.charges import Caller
 
@@ -169,8 +170,8 @@ async def _answered(
 
 
 def _reject(client: CommandingClient, error: EvenflowError, message: ClientMessage) -> None:
-    log_event(RefusalRecord.of(error, client.transport.name, message.type, client.channel.tenant))
-    client.send_frame(refusal_frame(error, *ids_of(message)))
+    log_event(RejectionRecord.of(error, client.transport.name, message.type, client.channel.tenant))
+    client.send_frame(rejection_frame(error, *ids_of(message)))
 
 
 # -- messages and responses ------------------------------------------------------------------------
@@ -215,7 +216,7 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
         )
     else:
         readers.read(
-            client, stream, ResumePoint(0), Pace(credit=message.credit), duplicate=duplicate
+            client, stream, ResumePoint(0), FlowControl(credit=message.credit), duplicate=duplicate
         )
 
 
@@ -240,7 +241,7 @@ def _resume(client: CommandingClient, message: ResponseResume, now: float) -> No
     if stream is None or point is None:
         _in_background(client, _find_and_resume(client, message, now), message)
     else:
-        _resume_at(client, Resumption(stream, point), now, Pace(credit=message.credit))
+        _resume_at(client, Resumption(stream, point), now, FlowControl(credit=message.credit))
 
 
 async def _resume_later(client: CommandingClient, message: ResponseResume) -> None:
@@ -255,13 +256,13 @@ async def _find_and_resume(
     resumption = await resume(client.context, message.response_id, client.channel, progress)
     if not client.session.over:
         earlier = client.readers.get(resumption.stream.response_id)
-        new_state = Pace(credit=message.credit)
+        new_state = FlowControl(credit=message.credit)
         flow_state = earlier.flow_state if keeps_flow_state and earlier is not None else new_state
         _resume_at(client, resumption, now, flow_state)
 
 
 def _resume_at(
-    client: CommandingClient, resumption: Resumption, now: float, flow_state: Pace
+    client: CommandingClient, resumption: Resumption, now: float, flow_state: FlowControl
 ) -> None:
     context, readers = client.context, client.readers
     earlier = readers.get(resumption.stream.response_id)

@@ -12,18 +12,18 @@ from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.bounds.call_rates import RateKeys
+from evenflow.stream_core.delivery.credit_cursor import CreditCursor, FlowControl
 from evenflow.stream_core.delivery.delta_encoder import EntryEncoder
 from evenflow.stream_core.delivery.flow_control import FlowEvent, FlowState, Lag
-from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
-from evenflow.stream_core.protocols.evenflow.close_codes import (
+from evenflow.stream_core.protocols.evenflow.messages import LagNotice, ResponseStart, ServerMessage
+from evenflow.stream_core.protocols.evenflow.response_frames import (
     queued_frame,
     restart_frame,
     terminal_frame,
 )
-from evenflow.stream_core.protocols.evenflow.messages import LagNotice, ResponseStart, ServerMessage
 
 
 class ReadingClient(OpenConnection, Protocol):
@@ -80,10 +80,10 @@ class ClientReader(LiveReader):
         next_index: int,
         encoder: EntryEncoder,
         number: int | None,
-        flow_state: Pace,
+        flow_state: FlowControl,
     ) -> None:
         limits = client.context.limits
-        self._paced = PacedCursor(
+        self._paced = CreditCursor(
             stream.log,
             next_index,
             limits.frame_characters,
@@ -154,9 +154,9 @@ class ClientReader(LiveReader):
         self._can_send = False
 
     @property
-    def flow_state(self) -> Pace:
+    def flow_state(self) -> FlowControl:
         """The client's pause and credit."""
-        return Pace(self._is_paused_by_client, self._paced.credit)
+        return FlowControl(self._is_paused_by_client, self._paced.credit)
 
     @property
     def epoch(self) -> int:
@@ -177,13 +177,13 @@ class ClientReader(LiveReader):
         self._unacknowledged = (last, now) if index < last else None
         return None if awaited is None else now - awaited[1]
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """Find another replica of the response: this one has ended."""
         self._can_send = False
         self._lost = True
         self._client.find_replica(self)
 
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Send the client the response's position in the queue."""
         self._client.send_frame(queued_frame(self.stream, place))
 

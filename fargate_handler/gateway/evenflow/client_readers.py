@@ -8,11 +8,12 @@ from evenflow.fargate_handler.gateway.evenflow.client_reader import (
     start_frame,
 )
 from evenflow.stream_core.bounds.call_rates import cost_of_answer
+from evenflow.stream_core.delivery.credit_cursor import FlowControl
 from evenflow.stream_core.delivery.flow_control import FlowEvent
-from evenflow.stream_core.delivery.paced_cursor import Pace
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
-from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, restart_frame
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.response_frames import restart_frame
 
 
 class ClientReaders(dict[str, ClientReader]):
@@ -32,7 +33,7 @@ class ClientReaders(dict[str, ClientReader]):
         client: ReadingClient,
         stream: ResponseStream,
         point: ResumePoint,
-        flow_state: Pace,
+        flow_state: FlowControl,
         *,
         duplicate: bool,
     ) -> None:

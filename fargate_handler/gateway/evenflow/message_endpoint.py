@@ -149,7 +149,7 @@ class MessageEndpoint:
             seconds = stream.ended_at - stream.created_at
             count = polls_per_half_minute(stream.polls, seconds)
             metrics.distribution(catalogue.POLL_COUNT).record(count)
-        log_event(figures.answered(stream, stream.log.next_index, self._context.monotonic()))
+        log_event(figures.answered_record(stream, stream.log.next_index, self._context.monotonic()))
         return answer
 
     async def _wait(

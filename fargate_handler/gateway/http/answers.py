@@ -109,7 +109,7 @@ def check_room(context: GatewayContext, size: int) -> None:
         return
     unsent = context.registry.unsent_bytes
     if unsent and unsent + size > memory.unsent.most:
-        memory.refuse()
+        memory.reject()
 
 
 def error_answer(error: EvenflowError) -> web.Response:

@@ -20,7 +20,7 @@ from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.errors import EvenflowError, HeadTooLarge, InvalidRequest
 from evenflow.stream_core.bounds.memory_bound import READ_AHEAD_BYTES
 from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS
-from evenflow.stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.records.connection_records import RejectionRecord
 
 _LONGEST_HEADER = 16_384
 """Bytes of a header's value. AWS load balancers accept lines of the same length. A token of an
@@ -259,7 +259,7 @@ class HttpConnection(web.RequestHandler):
             _, _, target = self._beginning.partition(b" ")
             path = target.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
             log_event(
-                RefusalRecord(code=error.code, status=error.status, transport="http", what="head")
+                RejectionRecord(code=error.code, status=error.status, transport="http", what="head")
             )
             answer = error_answer_at(path, error)
             answer.force_close()

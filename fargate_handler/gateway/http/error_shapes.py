@@ -29,7 +29,7 @@ from evenflow.stream_core.http.http_contract import (
 )
 from evenflow.stream_core.http.routes import protocol_at
 from evenflow.stream_core.protocols.anthropic.encoder import error_object, status_of
-from evenflow.stream_core.records.connection_records import RefusalRecord
+from evenflow.stream_core.records.connection_records import RejectionRecord
 
 ANTHROPIC_REQUEST_ID = "request-id"
 """The header in which Anthropic's clients look for the request's id."""
@@ -80,7 +80,7 @@ async def errors_in_shape(request: web.Request, handler: RequestHandler) -> web.
         route = "of no path" if resource is None else resource.canonical
         client = request.get(CLIENT)
         log_event(
-            RefusalRecord(
+            RejectionRecord(
                 code=code,
                 status=answer.status,
                 transport="http",

@@ -14,7 +14,11 @@ from evenflow.fargate_handler.gateway.bodies.returned import (
 )
 from evenflow.fargate_handler.gateway.openai_responses.request_errors import unsupported, wrong
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_calls
-from evenflow.stream_core.log.returned_fields import added, allowed, call_object
+from evenflow.stream_core.log.returned_fields import (
+    call_object,
+    join_fields,
+    without_standard_fields,
+)
 from evenflow.stream_core.protocols.openai_responses.namespaces import joined_name
 from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 
@@ -172,9 +176,9 @@ class InputTurns:
             self._flush()
         answer = self._model()
         answer.has_text = True
-        extra = allowed(further_fields(item, _OF_MESSAGES, where))
+        extra = without_standard_fields(further_fields(item, _OF_MESSAGES, where))
         lists = {name: value for name, value in extra.items() if isinstance(value, dict | list)}
-        answer.extra = added(answer.extra, lists)
+        answer.extra = join_fields(answer.extra, lists)
         texts: dict[str, list[str]] = {"text": [], "refusal": []}
         for part in read_parts(item.get("content"), f"{where}content"):
             if part["type"] not in texts:
@@ -194,14 +198,14 @@ class InputTurns:
             calls = self._answer.calls if self._answer is not None else []
             calls[:] = [with_late_fields(known_call, {call_id: call}) for known_call in calls]
             return
-        self._next_call = added(self._next_call, call)
+        self._next_call = join_fields(self._next_call, call)
         if not fields:
             return
         # A reasoning without text also belongs to the output before it.
         if text and self._answer is not None and self._answer.has_text:
             self._flush()
         answer = self._model()
-        answer.extra = added(answer.extra, fields)
+        answer.extra = join_fields(answer.extra, fields)
 
     def _extra_of_call(self, item: dict[str, Any], where: str) -> dict[str, Any]:
         """The further fields of a call: from the reasoning before it, and its own."""

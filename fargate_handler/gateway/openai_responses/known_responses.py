@@ -39,7 +39,7 @@ class KnownResponse(NamedTuple):
     def output(self) -> list[dict[str, Any]]:
         """The output items. Those that never ended are `incomplete`."""
         opened = "completed" if status_of(self.stream) == "completed" else "incomplete"
-        return output_of(self.id, slice_of(self.stream.log.entries, 0).standing, opened)
+        return output_of(self.id, slice_of(self.stream.log.entries, 0).current, opened)
 
 
 def channel_of(sender: Sender, digest: str) -> Channel:

@@ -52,7 +52,7 @@ from evenflow.stream_core.http.routes import RESPONSES_WEBSOCKET
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
-from evenflow.stream_core.protocols.evenflow.message_intake import Refusal
+from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
 from evenflow.stream_core.protocols.evenflow.session_states import Command, Output, Received
 from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, ResponseEvents
@@ -210,8 +210,8 @@ class ResponsesSocket(SocketConnection):
 
     def _reject(self, error: EvenflowError, *, is_violation: bool = False) -> None:
         is_violation |= isinstance(error, InvalidRequest | NotFound)
-        rejection = Refusal(error, CREATE, is_violation=is_violation)
-        self._do(self.session.refuse(rejection, self.context.monotonic()))
+        rejection = RejectedMessage(error, CREATE, is_violation=is_violation)
+        self._do(self.session.reject(rejection, self.context.monotonic()))
 
     # -- responses ---------------------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class ResponsesSocket(SocketConnection):
                 await self._send_all(encoder, reader)
             finally:
                 final_stream, next_index = reader.stream, encoder.cursor.next_index
-                log_event(figures.left(final_stream, next_index, context.monotonic()))
+                log_event(figures.left_record(final_stream, next_index, context.monotonic()))
 
     async def _send_all(self, encoder: BlockEncoder, reader: WakingReader) -> None:
         """Send the encoder's events, to the end of the response."""

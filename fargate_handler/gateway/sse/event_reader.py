@@ -16,7 +16,7 @@ from evenflow.stream_core.delivery.flow_control import FlowEvent, Lag
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import LogEncoder
 from evenflow.stream_core.http.routes import EVENFLOW
-from evenflow.stream_core.records.reader_record import Left
+from evenflow.stream_core.records.reader_record import LeaveReason
 
 # The comment of a heartbeat, without an empty line: some parsers, OpenAI's for Python and httpx-sse
 # among them, take a comment with one for an event without data.
@@ -201,13 +201,13 @@ class EventReader(LiveReader):
             self._send_joined()
             self._update_flow(now)
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """This replica has ended: another one has the rest."""
         self._can_send = False
         self._lost = True
         self._call.set()
 
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Send the response's place in the queue, once the head was sent."""
         self._send_notice(self._encoder.queued(place))
 
@@ -290,9 +290,9 @@ class EventReader(LiveReader):
         self._call.set()
 
     @property
-    def _why_left(self) -> Left | None:
+    def _why_left(self) -> LeaveReason | None:
         failed = self.error is not None and not self._figures.too_slow
-        return Left.FAILED if failed else super()._why_left
+        return LeaveReason.FAILED if failed else super()._why_left
 
     def _too_slow(self, how: str) -> TooSlow:
         self._figures.too_slow = True

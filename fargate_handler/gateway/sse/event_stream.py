@@ -182,7 +182,7 @@ class EventStream:
         await self._socket.send_head(self._encoder.opening + self._reconnect + first)
         reader.unblock()
         if reader.stream.place is not None:
-            reader.queued(reader.stream.place)
+            reader.on_queued(reader.stream.place)
         if reader.stream.history_dropped:
             reader.announce_start()
 

@@ -26,7 +26,7 @@ from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
-from evenflow.stream_core.records.reader_record import Left, ReaderFigures
+from evenflow.stream_core.records.reader_record import LeaveReason, ReaderFigures
 
 # Readers of JSON ignore white space before it.
 _STILL_HERE = b"\n"
@@ -81,26 +81,26 @@ class WholeAnswer:
         figures = ReaderFigures(
             stream, protocol_of(self._request), "http", 0, self._context.monotonic()
         )
-        delivered, why = 0, Left.GONE
+        delivered, why = 0, LeaveReason.GONE
         try:
             try:
                 completed = await self._completed(stream)
                 check_room_for_text(self._context, completed)
                 body = self._make(completed)
             except EvenflowError as error:
-                why = Left.FAILED
+                why = LeaveReason.FAILED
                 if not self._answer.prepared:
                     raise
                 body = self._make_error(error)
             else:
-                stream, delivered, why = completed, completed.log.next_index, Left.ENDED
+                stream, delivered, why = completed, completed.log.next_index, LeaveReason.ENDED
                 if not self._answer.prepared:
                     return json_answer(body, headers=self._headers | {VIA_HEADER: completed.via})
             await self._answer.write_eof(orjson.dumps(body))
         except ConnectionError:
             pass  # the client has disconnected
         finally:
-            log_event(figures.left(stream, delivered, self._context.monotonic(), why))
+            log_event(figures.left_record(stream, delivered, self._context.monotonic(), why))
         return self._answer
 
     async def _completed(self, stream: ResponseStream) -> ResponseStream:

@@ -29,7 +29,7 @@ from evenflow.stream_core.protocols.evenflow.session_states import (
     Command,
     Disconnect,
     Ended,
-    FrameRefused,
+    FrameRejected,
     Output,
     Received,
     SendClose,
@@ -45,7 +45,7 @@ from evenflow.stream_core.records.connection_records import (
     BY_CLIENT,
     BY_SERVER,
     CloseRecord,
-    RefusalRecord,
+    RejectionRecord,
 )
 from evenflow.stream_core.records.event_record import milliseconds
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Caller
@@ -298,7 +298,7 @@ class SocketConnection(ABC):
                     context.clock.put_after(self, seconds)
                 case SendClose() | StopReading() | Disconnect():
                     self._end_transport(output)
-                case FrameRefused():
+                case FrameRejected():
                     self._record_rejection(output)
                 case Ended(event):
                     self._end(event)
@@ -315,11 +315,11 @@ class SocketConnection(ABC):
             case Disconnect(flush):
                 self.transport.disconnect(flush=flush)
 
-    def _record_rejection(self, rejection: FrameRefused) -> None:
+    def _record_rejection(self, rejection: FrameRejected) -> None:
         error = rejection.error
         if rejection.is_message:
             self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(error.code)
-        log_event(RefusalRecord.of(error, self.transport.name, rejection.what, self._tenant))
+        log_event(RejectionRecord.of(error, self.transport.name, rejection.what, self._tenant))
 
     def _end(self, event: SessionEvent) -> None:
         _record_end(self.context.metrics, self._close_record(event))

@@ -28,7 +28,7 @@ from evenflow.fargate_handler.token_sources.port import (
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import ModelRefused
 from evenflow.stream_core.delivery.delivery_clock import SLOT_MS, DeliveryClock
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 
 
 def called_tools(count: int, options: ModelOptions) -> list[str]:
@@ -62,7 +62,7 @@ def calling(script: Script, names: Sequence[str], turn: int) -> Script:
     """
     if not names:
         return script
-    call_count = sum(part.kind is Kind.CALL for part in script.parts_before)
+    call_count = sum(part.kind is PartKind.CALL for part in script.parts_before)
     calls = [
         part
         for place, name in enumerate(names)
@@ -102,7 +102,7 @@ def with_parts(script: Script) -> Script:
 
 def source(title: str, **fields: str) -> Part:
     """A source of the answer."""
-    return Part(Kind.DATA, orjson.dumps({**fields, "title": title}).decode(), name="source")
+    return Part(PartKind.DATA, orjson.dumps({**fields, "title": title}).decode(), name="source")
 
 
 def call_arguments(seed: int) -> str:
@@ -112,16 +112,16 @@ def call_arguments(seed: int) -> str:
 
 def call(number: int, call_id: str, name: str, arguments: str) -> Iterator[Part]:
     """A call from its beginning to its end."""
-    yield Part(Kind.CALL, call=number, id=call_id, name=name)
+    yield Part(PartKind.CALL, call=number, id=call_id, name=name)
     for token in split_tokens(arguments):
-        yield Part(Kind.ARGUMENTS, token, call=number)
-    yield Part(Kind.CALL_END, call=number)
+        yield Part(PartKind.ARGUMENTS, token, call=number)
+    yield Part(PartKind.CALL_END, call=number)
 
 
 def _reasoning(seed: int, count: int) -> list[Part]:
     """`count` tokens of reasoning. They differ from those of the answer."""
     tokens = demo_tokens(seed + 1, count)
-    return [Part(Kind.REASONING, token, name=_REASONING_FIELD) for token in tokens]
+    return [Part(PartKind.REASONING, token, name=_REASONING_FIELD) for token in tokens]
 
 
 def _searches(seed: int, count: int) -> Iterator[Part]:
@@ -130,7 +130,7 @@ def _searches(seed: int, count: int) -> Iterator[Part]:
         call_id = f"search_{number}"
         yield from call(number, call_id, SEARCH, call_arguments(seed + number))
         result = "".join(demo_tokens(seed + number, _RESULT_TOKENS))
-        yield Part(Kind.RESULT, result, id=call_id, name=SEARCH)
+        yield Part(PartKind.RESULT, result, id=call_id, name=SEARCH)
 
 
 _PAUSE_SLOTS = 5

@@ -18,7 +18,7 @@ from evenflow.stream_core.encoding.answer_end import end_by_calls, pending_calls
 from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Begin, Block, BlockEvent, Blocks, Value
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 
@@ -82,7 +82,7 @@ class AgUiEvents:
     def begin(self, place: BlockPlace, block: Block) -> bytes:
         """A block begins."""
         self._record(Begin(block))
-        return self._began(block, place if block.kind is Kind.CALL else None)
+        return self._began(block, place if block.kind is PartKind.CALL else None)
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
         """Return the writer of a block's deltas."""
@@ -96,7 +96,7 @@ class AgUiEvents:
     def end(self, place: BlockPlace, block: Block) -> bytes:
         """A block ends."""
         self._open.pop(block.number, None)
-        if block.kind is Kind.CALL:
+        if block.kind is PartKind.CALL:
             end = _event({"type": "TOOL_CALL_END", "toolCallId": block.id}, place)
             return _sealed_event(block, "tool-call", block.id) + end
         message_id = self._ids.pop(block.number)
@@ -104,7 +104,7 @@ class AgUiEvents:
             _sealed_event(block, "message", message_id),
             {"messageId": message_id},
         )
-        if block.kind is not Kind.REASONING:
+        if block.kind is not PartKind.REASONING:
             return sealed_event + _event({"type": "TEXT_MESSAGE_END", **identity})
         end_event = _event({"type": "REASONING_MESSAGE_END", **identity})
         return sealed_event + end_event + _event({"type": "REASONING_END", **identity})
@@ -112,7 +112,7 @@ class AgUiEvents:
     def value(self, place: BlockPlace, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
         self._record(Value(part, block))
-        if part.kind is Kind.RESULT:
+        if part.kind is PartKind.RESULT:
             result = {"messageId": f"{self._response_id}.result.{part.id}", "toolCallId": part.id}
             return _event(
                 {"type": "TOOL_CALL_RESULT", **result, "content": part.text, "role": "tool"}, place
@@ -157,10 +157,10 @@ class AgUiEvents:
     def _record(self, event: BlockEvent) -> None:
         """Record the message of a block."""
         if isinstance(event, Value):
-            self._results += event.part.kind is Kind.RESULT
+            self._results += event.part.kind is PartKind.RESULT
         elif isinstance(event, Begin):
             block = event.block
-            if block.kind is Kind.REASONING:
+            if block.kind is PartKind.REASONING:
                 message_id = f"{self._response_id}.reasoning.{block.number}"
                 self._thoughts.append(message_id)
             else:
@@ -173,11 +173,11 @@ class AgUiEvents:
     def _began(self, block: Block, place: BlockPlace | None = None) -> bytes:
         self._open[block.number] = block
         message_id = self._ids[block.number]
-        if block.kind is Kind.CALL:
+        if block.kind is PartKind.CALL:
             call = {"toolCallId": block.id, "toolCallName": block.name}
             start = {"type": "TOOL_CALL_START", **call, "parentMessageId": message_id}
             return _event(start, place)
-        if block.kind is not Kind.REASONING:
+        if block.kind is not PartKind.REASONING:
             return _event(
                 {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant"}
             )
@@ -188,9 +188,9 @@ class AgUiEvents:
 
     def _before_delta(self, block: Block) -> bytes:
         """The event of a delta up to its text."""
-        if block.kind is Kind.CALL:
+        if block.kind is PartKind.CALL:
             return b'{"type":"TOOL_CALL_ARGS","toolCallId":%b,"delta":' % orjson.dumps(block.id)
-        kind = b"REASONING" if block.kind is Kind.REASONING else b"TEXT"
+        kind = b"REASONING" if block.kind is PartKind.REASONING else b"TEXT"
         return b'{"type":"%b_MESSAGE_CONTENT","messageId":%b,"delta":' % (
             kind,
             orjson.dumps(self._ids[block.number]),

@@ -17,14 +17,14 @@ from evenflow.stream_core.encoding.answer_end import end_by_calls
 from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, LOGPROBS, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 
 METADATA = "evenflow"
 """The key of what we add to a part's provider metadata."""
 
-TYPES = {Kind.TEXT: "text", Kind.REFUSAL: "text", Kind.REASONING: "reasoning"}
+TYPES = {PartKind.TEXT: "text", PartKind.REFUSAL: "text", PartKind.REASONING: "reasoning"}
 """The types of a model's contents, by kind."""
 _REASONS = {"tool_calls": "tool-calls", "content_filter": "content-filter", "budget": "length"}
 UNSEEN = frozenset({LOGPROBS, "finish", EXTRA, CALL_EXTRA})
@@ -60,7 +60,7 @@ class UIMessageChunks:
 
     def begin(self, place: BlockPlace, block: Block) -> bytes:
         """A block begins."""
-        if block.kind is Kind.CALL:
+        if block.kind is PartKind.CALL:
             call = {"type": "tool-input-start", "toolCallId": block.id, "toolName": block.name}
             return _event(call | ({"inputEncoding": "text"} if block.custom else {}), place)
         start = {"type": f"{TYPES[block.kind]}-start", "id": str(block.number)}
@@ -73,14 +73,14 @@ class UIMessageChunks:
 
     def end(self, place: BlockPlace, block: Block) -> bytes:
         """A block ends."""
-        if block.kind is Kind.CALL:
+        if block.kind is PartKind.CALL:
             return _event(made_call(block) | provider_metadata(block), place)
         end = {"type": f"{TYPES[block.kind]}-end", "id": str(block.number)}
         return _event(end | (provider_metadata(block) if block.extra else {}))
 
     def value(self, place: BlockPlace, part: Part, block: Block | None) -> bytes:
         """A result, or data."""
-        if part.kind is Kind.RESULT:
+        if part.kind is PartKind.RESULT:
             result = {
                 "toolCallId": part.id,
                 "output": tool_output(part.text),
@@ -128,7 +128,7 @@ def provider_metadata(block: Block) -> dict[str, Any]:
 
 def _before_delta(block: Block) -> bytes:
     """The chunk of a delta up to its text."""
-    if block.kind is Kind.CALL:
+    if block.kind is PartKind.CALL:
         return b'{"type":"tool-input-delta","toolCallId":%b,"inputTextDelta":' % orjson.dumps(
             block.id
         )

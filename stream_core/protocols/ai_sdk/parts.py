@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from evenflow.stream_core.encoding.blocks import Begin, Block, BlockEvent, Blocks, End, Value
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.protocols.ai_sdk.encoder import (
     TYPES,
     UNSEEN,
@@ -46,17 +46,17 @@ class _Message:
                 self._end(event.block)
             elif isinstance(event, Value):
                 self._add_value(event.part)
-            elif event.block.kind is not Kind.CALL:
+            elif event.block.kind is not PartKind.CALL:
                 self._open[event.block.number]["text"] += event.text
 
     def _begin(self, block: Block) -> None:
-        if block.kind is Kind.CALL:
+        if block.kind is PartKind.CALL:
             part = {"type": f"tool-{block.name}", "toolCallId": block.id}
             part["state"] = "input-streaming"
             self._calls[block.id] = part
         else:
             part = {"type": TYPES[block.kind], "text": "", "state": "streaming"}
-            if block.kind is Kind.REASONING:
+            if block.kind is PartKind.REASONING:
                 part["id"] = str(block.number)
             part |= provider_metadata(block)
         self._open[block.number] = part
@@ -65,7 +65,7 @@ class _Message:
     def _end(self, block: Block) -> None:
         part = self._open.pop(block.number)
         returned = provider_metadata(block)
-        if block.kind is not Kind.CALL:
+        if block.kind is not PartKind.CALL:
             part |= {"state": "done", **returned}
             return
         if returned:
@@ -78,7 +78,7 @@ class _Message:
             part |= {"state": "input-available", "input": call_chunk["input"]}
 
     def _add_value(self, part: Part) -> None:
-        if part.kind is Kind.RESULT:
+        if part.kind is PartKind.RESULT:
             if (call := self._calls.get(part.id)) is not None:
                 output = tool_output(part.text)
                 call |= {"state": "output-available", "output": output, "providerExecuted": True}

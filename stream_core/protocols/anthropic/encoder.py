@@ -14,7 +14,7 @@ from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Begin, Block, Value
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 from evenflow.stream_core.upstream.context_length import TOO_LONG, ContextLengths
@@ -51,9 +51,9 @@ _STOP_REASONS = {
     "content_filter": "refusal",
 }
 _DELTAS = {
-    Kind.TEXT: (b"text_delta", b"text"),
-    Kind.REFUSAL: (b"text_delta", b"text"),
-    Kind.REASONING: (b"thinking_delta", b"thinking"),
+    PartKind.TEXT: (b"text_delta", b"text"),
+    PartKind.REFUSAL: (b"text_delta", b"text"),
+    PartKind.REASONING: (b"thinking_delta", b"thinking"),
 }
 # Characters of a call's input in one event.
 _INPUT_PIECE = 16_384
@@ -78,10 +78,10 @@ def status_of(error: EvenflowError) -> int:
 
 def thoughts_before(stream: ResponseStream, point: ResumePoint) -> int:
     """The number of thoughts before `point`."""
-    contents = slice_of(stream.log.entries[: point.next_index], 0).standing
+    contents = slice_of(stream.log.entries[: point.next_index], 0).current
     blocks = SerialBlocks()
     return sum(
-        isinstance(event, Begin) and event.block.kind is Kind.REASONING
+        isinstance(event, Begin) and event.block.kind is PartKind.REASONING
         for content in contents
         for event in blocks.take(content)
     )
@@ -111,7 +111,7 @@ class AnthropicObjects:
 
     def whole(self, stream: ResponseStream) -> dict[str, Any]:
         """The whole answer, for a request without `stream`."""
-        contents = _contents_of(slice_of(stream.log.entries, 0).standing, thinking=self._thinking)
+        contents = _contents_of(slice_of(stream.log.entries, 0).current, thinking=self._thinking)
         reason = _stop_reason(stream)
         return self._message(contents, reason) | {"usage": _usage(stream.usage)}
 
@@ -133,11 +133,11 @@ class AnthropicObjects:
         self._numbers[block.number] = number = block.number - self._hidden_blocks
         start = {"index": number, "content_block": _empty_block(block)}
         # More of the same entry follows, but for calls.
-        return _event(b"content_block_start", start, place if block.kind is Kind.CALL else None)
+        return _event(b"content_block_start", start, place if block.kind is PartKind.CALL else None)
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
         """Encodes deltas of a block. The input of a call is written at its end, as an object."""
-        if block.kind is Kind.CALL or not self._is_visible(block):
+        if block.kind is PartKind.CALL or not self._is_visible(block):
             return lambda _text, _first, _last: b""
         kind, field = _DELTAS[block.kind]
         prefix = (
@@ -152,7 +152,7 @@ class AnthropicObjects:
         if not self._is_visible(block):
             return b""
         number = self._numbers.pop(block.number)
-        if block.kind is not Kind.CALL:
+        if block.kind is not PartKind.CALL:
             return _signed(block, number) + _event(b"content_block_stop", {"index": number})
         # The model's own text: parsed and written again, large numbers would lose digits.
         text = block.text.strip() if block.arguments else orjson.dumps(_input_of(block)).decode()
@@ -189,7 +189,7 @@ class AnthropicObjects:
         return b"event: error\ndata: %b\n\n" % orjson.dumps(error_object(error, self._response_id))
 
     def _is_visible(self, block: Block) -> bool:
-        return self._thinking or block.kind is not Kind.REASONING
+        return self._thinking or block.kind is not PartKind.REASONING
 
     def _message(self, content: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:
         return {
@@ -215,7 +215,7 @@ def _id(place: BlockPlace) -> bytes:
 
 def _signed(block: Block, number: int) -> bytes:
     """The `signature_delta` of a thought. Some clients read the signature only there."""
-    if block.kind is not Kind.REASONING or block.silent:
+    if block.kind is not PartKind.REASONING or block.silent:
         return b""
     delta = {"type": "signature_delta", "signature": block.sealed}
     return _event(b"content_block_delta", {"index": number, "delta": delta})
@@ -225,9 +225,9 @@ def _empty_block(block: Block) -> dict[str, Any]:
     """A block without the contents of its deltas."""
     if block.silent:
         return {"type": "redacted_thinking", "data": block.sealed}
-    if block.kind is Kind.REASONING:
+    if block.kind is PartKind.REASONING:
         return {"type": "thinking", "thinking": "", "signature": ""}
-    if block.kind is Kind.CALL:
+    if block.kind is PartKind.CALL:
         call = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
         return block.extra | call
     return {"type": "text", "text": ""}
@@ -243,9 +243,9 @@ def _contents_of(contents: tuple[Content, ...], *, thinking: bool) -> list[dict[
         elif isinstance(event, Value) and event.block is not None:
             _add_citation(event.part, event.block, whole_blocks[-1][1])
     return [
-        ({} if block.kind is Kind.REASONING else block.extra) | start | _content_fields(block)
+        ({} if block.kind is PartKind.REASONING else block.extra) | start | _content_fields(block)
         for block, start in whole_blocks
-        if thinking or block.kind is not Kind.REASONING
+        if thinking or block.kind is not PartKind.REASONING
     ]
 
 
@@ -257,9 +257,9 @@ def _add_citation(part: Part, block: Block, block_object: dict[str, Any]) -> Non
 def _content_fields(block: Block) -> dict[str, Any]:
     if block.silent:
         return {}
-    if block.kind is Kind.REASONING:
+    if block.kind is PartKind.REASONING:
         return {"thinking": block.text, "signature": block.sealed}
-    if block.kind is not Kind.CALL:
+    if block.kind is not PartKind.CALL:
         return {"text": block.text}
     return {"input": _input_of(block)}
 
@@ -275,7 +275,7 @@ def _input_of(block: Block) -> dict[str, Any]:
 
 
 def _citation(part: Part, block: Block) -> dict[str, Any] | None:
-    if part.name != "source" or block.kind is not Kind.TEXT:
+    if part.name != "source" or block.kind is not PartKind.TEXT:
         return None
     match orjson.loads(part.text):
         case {"url": str(url), **more}:
@@ -291,8 +291,8 @@ def _citation(part: Part, block: Block) -> dict[str, Any] | None:
 
 
 def _stop_reason(stream: ResponseStream) -> str:
-    contents = slice_of(stream.log.entries, 0).standing
-    if any(isinstance(part, Part) and part.kind is Kind.REFUSAL for part in contents):
+    contents = slice_of(stream.log.entries, 0).current
+    if any(isinstance(part, Part) and part.kind is PartKind.REFUSAL for part in contents):
         return "refusal"
     return _STOP_REASONS.get(end_by_calls(stream), "end_turn")
 

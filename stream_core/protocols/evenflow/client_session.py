@@ -12,9 +12,8 @@ from evenflow.stream_core.base.errors import (
     Overloaded,
 )
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.protocols.evenflow.close_codes import ids_of, refusal_frame
 from evenflow.stream_core.protocols.evenflow.dialect import Dialect
-from evenflow.stream_core.protocols.evenflow.message_intake import Refusal
+from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.messages import (
     CLIENT_TYPES,
     LONGEST_IDENTIFIER,
@@ -28,6 +27,7 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ResponseResume,
     ServerMessage,
 )
+from evenflow.stream_core.protocols.evenflow.response_frames import ids_of, rejection_frame
 from evenflow.stream_core.protocols.evenflow.session_states import Command, Output, SessionEvent
 from evenflow.stream_core.protocols.evenflow.socket_session import (
     CredentialCheck,
@@ -87,16 +87,16 @@ class ClientSession(SocketSession):
 
     def _receive_message(self, data: bytes, now: float) -> list[Output]:
         read = self._read(data)
-        if isinstance(read, Refusal):
-            return self.refuse(read, now)
+        if isinstance(read, RejectedMessage):
+            return self.reject(read, now)
         # An ack requests nothing, and a slow line delivers the acks of many seconds at once. It
         # counts as a frame.
         is_ack = isinstance(read, ResponseAck)
         if not is_ack and (error := self._intake.too_fast(now)) is not None:
-            return self.refuse(Refusal(error, read.type, *ids_of(read)), now)
+            return self.reject(RejectedMessage(error, read.type, *ids_of(read)), now)
         if (lapsed := self._lapsed(now)) is not None:
-            refusal = Refusal(lapsed, read.type, *ids_of(read), is_violation=False)
-            return self._refuse_lapsed(refusal, now)
+            rejected = RejectedMessage(lapsed, read.type, *ids_of(read), is_violation=False)
+            return self._reject_lapsed(rejected, now)
         if isinstance(read, Ping):
             return self.tell(Pong(type="pong"))
         if isinstance(read, ChatMessageFrame) and not self._fire(SessionEvent.MESSAGE):
@@ -105,13 +105,13 @@ class ClientSession(SocketSession):
                 code="draining",
                 retry_after_ms=1000,
             )
-            return self.refuse(
-                Refusal(draining, read.type, read.message_id, is_violation=False), now
+            return self.reject(
+                RejectedMessage(draining, read.type, read.message_id, is_violation=False), now
             )
         return [Command(read)]
 
-    def _encoded(self, refusal: Refusal) -> bytes:
-        frame = refusal_frame(refusal.error, refusal.message_id, refusal.response_id)
+    def _encoded(self, rejected: RejectedMessage) -> bytes:
+        frame = rejection_frame(rejected.error, rejected.message_id, rejected.response_id)
         return self.dialect.write(frame)
 
     def _lapsed(self, now: float) -> EvenflowError | None:
@@ -123,7 +123,7 @@ class ClientSession(SocketSession):
             code="token_expired",
         )
 
-    def _read(self, data: bytes) -> ClientMessage | Refusal:
+    def _read(self, data: bytes) -> ClientMessage | RejectedMessage:
         try:
             message = self.dialect.read(data)
             self._check_credit(message)
@@ -147,15 +147,15 @@ class ClientSession(SocketSession):
                 param=param,
             )
 
-    def _not_understood(self, data: bytes, error: InvalidRequest) -> Refusal:
-        """The refusal, with the ids that the frame names, so that its sender knows which it was."""
+    def _not_understood(self, data: bytes, error: InvalidRequest) -> RejectedMessage:
+        """The rejected message, with the ids that the frame names, so that its sender finds it."""
         try:
             frame = orjson.loads(data)
         except orjson.JSONDecodeError:
             frame = None
         if not isinstance(frame, dict):
-            return Refusal(error)
-        return Refusal(
+            return RejectedMessage(error)
+        return RejectedMessage(
             error,
             _type(frame.get("type")),
             _id(frame.get(self.dialect.message_field)),

@@ -11,8 +11,8 @@ from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A refused message: the error, the message's type, and the ids that it named.
+class RejectedMessage:
+    """A rejected message: the error, the message's type, and the ids that it named.
 
     Args:
         what: its type; `frame` where it has none that is known.
@@ -28,7 +28,7 @@ class Refusal:
 
     @property
     def is_message(self) -> bool:
-        """Whether a message of the conversation was refused.
+        """Whether a message of the conversation was rejected.
 
         A frame that wasn't understood is not a message yet, whatever ids it names.
         """

@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 from evenflow.stream_core.log.entries import (
     CUSTOM,
     JOINING,
-    Kind,
     NotAPart,
     Part,
+    PartKind,
     is_of_call,
 )
 
-_WITH_TEXT = JOINING | {Kind.RESULT}
+_WITH_TEXT = JOINING | {PartKind.RESULT}
 # How many parts have the JSON around their deltas cached.
 _CACHED_PARTS = 256
 
@@ -34,7 +34,7 @@ class PartObject(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kind: Kind
+    kind: PartKind
     text: str = ""
     value: JsonValue = None
     call: int = 0
@@ -46,9 +46,9 @@ class PartObject(BaseModel):
     def to_part(self) -> Part:
         """The part."""
         text = self.text
-        if self.kind is Kind.DATA:
+        if self.kind is PartKind.DATA:
             text = _as_text(self.value)
-        elif self.kind is Kind.CALL:
+        elif self.kind is PartKind.CALL:
             text = CUSTOM if self.custom else ""
         return Part(self.kind, text, self.choice, self.call, self.id, self.name)
 
@@ -64,7 +64,7 @@ def part_object(part: Part) -> dict[str, Any]:
     fields: dict[str, Any] = {"kind": kind.value}
     if kind in _WITH_TEXT:
         fields["text"] = part.text
-    elif kind is Kind.DATA:
+    elif kind is PartKind.DATA:
         fields["value"] = orjson.loads(part.text)
     if is_of_call(part):
         fields["call"] = part.call
@@ -72,7 +72,7 @@ def part_object(part: Part) -> dict[str, Any]:
         fields["id"] = part.id
     if part.name:
         fields["name"] = part.name
-    if kind is Kind.CALL and part.text == CUSTOM:
+    if kind is PartKind.CALL and part.text == CUSTOM:
         fields["custom"] = True
     if part.choice:
         fields["choice"] = part.choice
@@ -89,7 +89,7 @@ def part_json(part: Part) -> bytes:
 
 @lru_cache(maxsize=_CACHED_PARTS)
 def _around_text(
-    kind: Kind, choice: int, call: int, part_id: str, name: str
+    kind: PartKind, choice: int, call: int, part_id: str, name: str
 ) -> tuple[bytes, bytes]:
     """What is before and behind the text in the JSON of deltas with this place."""
     encoded = orjson.dumps(part_object(Part(kind, "", choice, call, part_id, name)))

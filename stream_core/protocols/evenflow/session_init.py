@@ -54,7 +54,7 @@ class OpenedSession:
 
 def open_session(
     request: SessionRequest,
-    given: str | None,
+    credential: str | None,
     *,
     agents: Agents,
     tenants: Tenants,
@@ -68,25 +68,25 @@ def open_session(
     """Issue a token for a new session, or for the one that the request names.
 
     Args:
-        given: what the `Authorization` header bears: a tenant's key, or a token of the identity
-            provider. Where the request names no tenant, it is that of the key.
-        tenants: those in force. Where any has or had a key, sessions are opened with one, but for
-            those of open tenants.
+        credential: of the `Authorization` header: a tenant's key, or a token of the identity
+            provider. A request without a tenant is for that of the key.
+        tenants: the registry. Once a tenant had a key, sessions need one, except those of open
+            tenants.
         now: seconds since the epoch.
-        ttl: how many seconds the token is valid.
+        ttl: the validity of the token in seconds.
         check_without_key: called for a request without a valid key or token. It may reject it.
         identities: verifies tokens of the identity provider. None: there is none.
-        origin: of the requesting page. None: it is the server's own, or there is no page.
+        origin: of the requesting page. None: it is the server's own page, or there is no page.
 
     Raises:
         AuthenticationFailed: the tenant's key or the token is missing or wrong.
-        NotPermitted: the key is not for this, the token is another tenant's or user's, or its
+        NotPermitted: the key lacks the scope, the token is another tenant's or user's, or its
             tenant is not served here.
-        OriginNotAllowed: the tenant's pages are others.
-        NotFound: there is no such agent, or the tenant may not use it.
+        OriginNotAllowed: the tenant does not allow the page's origin.
+        NotFound: the agent does not exist, or the tenant may not use it.
         Overloaded: there is no key of the identity provider, for now.
     """
-    opener = _opener(request, given, tenants, identities, now, check_without_key)
+    opener = _opener(request, credential, tenants, identities, now, check_without_key)
     tenants.check_served(opener.tenant)
     tenant = tenants.of(opener.tenant)
     check_origin(tenant, origin)
@@ -113,18 +113,18 @@ class _Opener(NamedTuple):
 
 def _opener(
     request: SessionRequest,
-    given: str | None,
+    credential: str | None,
     tenants: Tenants,
     identities: IdentityTokens | None,
     now: float,
     check_without_key: Callable[[], None],
 ) -> _Opener:
-    known = tenants.with_key(given, now)
+    known = tenants.with_key(credential, now)
     if known is not None and (known.tenant.id == request.tenant or not request.names_tenant):
         check_scope(known.key, Scope.SESSIONS)
         return _Opener(known.tenant.id, request.user or "", known.key.id)
     try:
-        identity = None if identities is None else identities.verify(given, now)
+        identity = None if identities is None else identities.verify(credential, now)
     except AuthenticationFailed:
         check_without_key()
         raise

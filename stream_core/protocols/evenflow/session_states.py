@@ -14,7 +14,7 @@ class SessionState(StrEnum):
 
     CONNECTING = "connecting"  # the client was admitted, and not greeted yet
     OPEN = "open"
-    DRAINING = "draining"  # responses go on, new messages are refused
+    DRAINING = "draining"  # responses go on, new messages are rejected
     CLOSING = "closing"  # a close frame was sent, and the transport is not gone yet
     CLOSED = "closed"
 
@@ -130,7 +130,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameRefused:
+class FrameRejected:
     """A frame was answered with an error.
 
     Args:
@@ -160,6 +160,6 @@ Output = (
     | SetTimer
     | Command
     | Received
-    | FrameRefused
+    | FrameRejected
     | Ended
 )

@@ -12,12 +12,16 @@ from enum import IntEnum
 from evenflow.stream_core.base.errors import EvenflowError, NotPermitted
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, answer_to_close
-from evenflow.stream_core.protocols.evenflow.message_intake import MessageIntake, Refusal, Violation
+from evenflow.stream_core.protocols.evenflow.message_intake import (
+    MessageIntake,
+    RejectedMessage,
+    Violation,
+)
 from evenflow.stream_core.protocols.evenflow.session_states import (
     SESSION_TRANSITIONS,
     Disconnect,
     Ended,
-    FrameRefused,
+    FrameRejected,
     Output,
     SendClose,
     SendPing,
@@ -186,11 +190,11 @@ class SocketSession(ABC):
             return self._end(SessionEvent.OVERFLOW, close, Disconnect(flush=False))
         return [SendText(data)]
 
-    def refuse(self, refusal: Refusal, now: float) -> list[Output]:
+    def reject(self, rejected: RejectedMessage, now: float) -> list[Output]:
         """Answer a message with an error. Too many errors close the connection."""
-        outputs = self.send(self._encoded(refusal))
-        outputs.append(FrameRefused(refusal.error, refusal.what, refusal.is_message))
-        if refusal.is_violation and self._intake.too_many_violations(now):
+        outputs = self.send(self._encoded(rejected))
+        outputs.append(FrameRejected(rejected.error, rejected.what, rejected.is_message))
+        if rejected.is_violation and self._intake.too_many_violations(now):
             reason = "too many frames were not understood or came too fast"
             outputs += self._violate(Violation(CloseCode.POLICY, reason), now)
         return outputs
@@ -212,8 +216,8 @@ class SocketSession(ABC):
         """A whole message came."""
 
     @abstractmethod
-    def _encoded(self, refusal: Refusal) -> bytes:
-        """The frame of a refusal."""
+    def _encoded(self, rejected: RejectedMessage) -> bytes:
+        """The frame for a rejected message."""
 
     def _receive_text(self, data: bytes, continues: bool, final: bool, now: float) -> list[Output]:
         message = self._intake.add_text(data, continues=continues, final=final)
@@ -229,9 +233,9 @@ class SocketSession(ABC):
             return error
         return None
 
-    def _refuse_lapsed(self, refusal: Refusal, now: float) -> list[Output]:
+    def _reject_lapsed(self, rejected: RejectedMessage, now: float) -> list[Output]:
         """Answer a message with an invalid credential, and close the connection."""
-        return [*self.refuse(refusal, now), *self.revoke(refusal.error, now)]
+        return [*self.reject(rejected, now), *self.revoke(rejected.error, now)]
 
     def _close_lapsed(self, now: float) -> list[Output]:
         """Close the connection if its credential is no longer valid."""

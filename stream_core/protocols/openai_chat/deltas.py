@@ -8,24 +8,24 @@ from typing import Any, NamedTuple, get_args
 import orjson
 
 from evenflow.stream_core.base.answer import FinishReason
-from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.returned_fields import (
     CALL_TYPE,
     CHOICE_FIELDS,
     CHUNK_FIELDS,
     REASONING_FIELDS,
     Fields,
-    added,
-    allowed,
     call_object,
     fields_of_detail,
+    join_fields,
     type_in,
+    without_standard_fields,
 )
 
 Choice = dict[str, Any]
 """A choice in a chunk, as an object of OpenAI's API."""
 
-_TEXT_FIELDS = {Kind.TEXT: "content", Kind.REFUSAL: "refusal"}
+_TEXT_FIELDS = {PartKind.TEXT: "content", PartKind.REFUSAL: "refusal"}
 _ENDS = get_args(FinishReason)
 _KNOWN_CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom", CALL_TYPE})
 
@@ -76,7 +76,7 @@ class CompletionDeltas:
         """The choice for the next content. None if OpenAI's API has nothing for it."""
         if isinstance(content, str):
             return self._choice(0, {"content": content})
-        if content.kind is Kind.DATA:
+        if content.kind is PartKind.DATA:
             return self._data(content)
         delta = self._delta(content)
         return None if delta is None else self._choice(content.choice, delta)
@@ -100,13 +100,13 @@ class CompletionDeltas:
 
     def _delta(self, part: Part) -> dict[str, Any] | None:
         match part.kind:
-            case Kind.TEXT | Kind.REFUSAL:
+            case PartKind.TEXT | PartKind.REFUSAL:
                 return {_TEXT_FIELDS[part.kind]: part.text}
-            case Kind.REASONING:
+            case PartKind.REASONING:
                 return _reasoning(part)
-            case Kind.CALL:
+            case PartKind.CALL:
                 return {"tool_calls": [self._call(part)]}
-            case Kind.ARGUMENTS if kind := self._calls.get((part.choice, part.call)):
+            case PartKind.ARGUMENTS if kind := self._calls.get((part.choice, part.call)):
                 arguments = {_arguments_of(kind): part.text}
                 return {"tool_calls": [{"index": part.call, kind: arguments}]}
         return None
@@ -131,7 +131,9 @@ class CompletionDeltas:
                 for name, entries in logprobs.items():
                     if isinstance(entries, list):
                         pending.setdefault(name, []).extend(entries)
-            case _, dict(fields) if part.name == EXTRA and (delta := allowed(fields)):
+            case _, dict(fields) if part.name == EXTRA and (
+                delta := without_standard_fields(fields)
+            ):
                 return self._choice(part.choice, delta)
             case _, dict(fields) if part.name == CALL_EXTRA:
                 return self._extra_of_call(part, fields)
@@ -152,7 +154,7 @@ class CompletionDeltas:
             call_fields |= {"type": kind} if (kind := type_in(fields)) else {}
             delta = {"tool_calls": [{"index": part.call, **call_fields}]}
             return self._choice(part.choice, delta) if call_fields else None
-        self._call_extra[place] = added(self._call_extra.get(place, {}), fields)
+        self._call_extra[place] = join_fields(self._call_extra.get(place, {}), fields)
         return None
 
     def _choice(self, index: int, delta: dict[str, Any], end: str | None = None) -> Choice:
@@ -204,7 +206,7 @@ class WholeChoice:
             elif name == "annotations":
                 message[name] = value
             elif name != "role":
-                message |= added(message, {name: value})
+                message |= join_fields(message, {name: value})
         if choice["logprobs"] is not None:
             self._logprobs = _added(self._logprobs, choice["logprobs"])
         self._end = choice["finish_reason"] or self._end
@@ -236,7 +238,9 @@ class WholeChoice:
         if kind in fields:
             call[kind] = call[kind] | {field: call[kind][field] + fields[kind][field]}
         else:
-            call |= added(call, fields) | ({"type": fields["type"]} if "type" in fields else {})
+            call |= join_fields(call, fields) | (
+                {"type": fields["type"]} if "type" in fields else {}
+            )
 
 
 def _object(value: object) -> Fields:

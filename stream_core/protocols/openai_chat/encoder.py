@@ -101,7 +101,7 @@ class ChunkEncoder:
         self._max_bytes = max_bytes
         self._contents = AppendedContents(log, point.next_index, max_bytes)
         # What the client has may end within a call.
-        self._deltas = CompletionDeltas(slice_of(log.entries[: point.next_index], 0).standing)
+        self._deltas = CompletionDeltas(slice_of(log.entries[: point.next_index], 0).current)
         self.opening = objects.role(self._id())
 
     @property

@@ -54,7 +54,7 @@ class CompletionObjects:
     def whole(self, stream: ResponseStream) -> dict[str, Any]:
         """The whole answer, for a request without `stream`."""
         deltas, choices = CompletionDeltas(), {0: WholeChoice(0)}
-        contents = joined(stream.log.read(0).standing)
+        contents = joined(stream.log.read(0).current)
         new_choices = [deltas.take(content) for content in contents]
         first = [choice for choice in new_choices if choice is not None]
         for choice in [*first, *deltas.take_pending(), *deltas.last(stream.finish_reason)]:

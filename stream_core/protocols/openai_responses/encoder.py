@@ -11,7 +11,7 @@ from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Block
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.protocols.openai_chat.encoder import check_completed
 from evenflow.stream_core.protocols.openai_responses.output_items import (
     annotation_of,
@@ -88,7 +88,7 @@ def resume_index_of(sequence_number: int) -> ResumeIndex:
 
 
 _SUMMARY, _TEXT, _REFUSAL = "reasoning_summary_text", "output_text", "refusal"
-_DELTAS = {Kind.TEXT: _TEXT, Kind.REFUSAL: _REFUSAL, Kind.REASONING: _SUMMARY}
+_DELTAS = {PartKind.TEXT: _TEXT, PartKind.REFUSAL: _REFUSAL, PartKind.REASONING: _SUMMARY}
 _FINAL = {"completed": "completed", "failed": "failed"}
 NOTHING = -1
 """The `after` of a reader without events."""
@@ -162,7 +162,7 @@ class ResponseEvents:
         start = begun_item(response, block, self._about.namespaces)
         item = {"output_index": block.number, "item": start}
         added = self._write_event("response.output_item.added", at + Rank.ITEM_ADDED, item)
-        if block.kind is Kind.CALL or block.silent:
+        if block.kind is PartKind.CALL or block.silent:
             return added
         part = self._at(block) | {"part": part_of(block)}
         return added + self._write_event(
@@ -171,13 +171,13 @@ class ResponseEvents:
 
     def deltas(self, block: Block, epoch: int) -> WriteDelta:
         """Return the writer of an item's deltas."""
-        if block.kind is Kind.CALL:
+        if block.kind is PartKind.CALL:
             event, fields = f"response.{_call_text(block)}.delta", self._item_place(block)
         else:
             event, fields = f"response.{_DELTAS[block.kind]}.delta", self._at(block)
         kind, frame, dumps = event.encode(), self._framing.frame, orjson.dumps
         prefix = dumps({"type": event, **fields})[:-1] + b',"delta":'
-        logprobs = b',"logprobs":[]' if block.kind is Kind.TEXT else b""
+        logprobs = b',"logprobs":[]' if block.kind is PartKind.TEXT else b""
         suffix = logprobs + b',"sequence_number":'
         first_of_epoch = number(0, epoch, Rank.DELTA)
 
@@ -197,7 +197,7 @@ class ResponseEvents:
             "output_index": block.number,
             "item": whole_item(self._about.response, block, status, self._about.namespaces),
         }
-        if block.kind is Kind.CALL:
+        if block.kind is PartKind.CALL:
             call_done = self._item_place(block) | {_call_field(block): block.text}
             return self._ending(
                 place,
@@ -209,9 +209,9 @@ class ResponseEvents:
         if block.silent:
             return self._ending(place, ((Rank.ITEM_DONE, "response.output_item.done", item),))
         whole = part_of(block, block.text)
-        field = "refusal" if block.kind is Kind.REFUSAL else "text"
+        field = "refusal" if block.kind is PartKind.REFUSAL else "text"
         text = self._at(block) | {field: block.text}
-        if block.kind is Kind.TEXT:
+        if block.kind is PartKind.TEXT:
             text["logprobs"] = whole["logprobs"]
         part = self._at(block) | {"part": whole}
         return self._ending(
@@ -225,7 +225,7 @@ class ResponseEvents:
 
     def value(self, place: BlockPlace, part: Part, block: Block | None) -> bytes:
         """A source of the text. Other values are in the item at its end, or not sent."""
-        if block is None or block.kind is not Kind.TEXT or part.kind is not Kind.DATA:
+        if block is None or block.kind is not PartKind.TEXT or part.kind is not PartKind.DATA:
             return b""
         annotation = annotation_of(part)
         if annotation is None:
@@ -287,7 +287,7 @@ class ResponseEvents:
         return {"item_id": item_id(self._about.response, block), "output_index": block.number}
 
     def _at(self, block: Block) -> dict[str, Any]:
-        inner = "summary_index" if block.kind is Kind.REASONING else "content_index"
+        inner = "summary_index" if block.kind is PartKind.REASONING else "content_index"
         return self._item_place(block) | {inner: 0}
 
     def _write_event(self, event: str, at: int, data: dict[str, Any]) -> bytes:
@@ -320,7 +320,7 @@ def error_event(framing: Framing, error: EvenflowError, last: int) -> bytes:
 
 
 def _part(block: Block) -> str:
-    return "reasoning_summary_part" if block.kind is Kind.REASONING else "content_part"
+    return "reasoning_summary_part" if block.kind is PartKind.REASONING else "content_part"
 
 
 def _call_text(block: Block) -> str:

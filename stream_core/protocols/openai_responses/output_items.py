@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from evenflow.stream_core.encoding.blocks import Begin, Block, Blocks, SealingBlocks
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
 from evenflow.stream_core.protocols.openai_responses.namespaces import (
     NO_NAMESPACES,
@@ -21,7 +21,12 @@ from evenflow.stream_core.protocols.openai_responses.namespaces import (
     name_fields,
 )
 
-_PREFIXES = {Kind.TEXT: "msg", Kind.REFUSAL: "msg", Kind.REASONING: "rs", Kind.CALL: "fc"}
+_PREFIXES = {
+    PartKind.TEXT: "msg",
+    PartKind.REFUSAL: "msg",
+    PartKind.REASONING: "rs",
+    PartKind.CALL: "fc",
+}
 
 
 def item_id(response: PublicResponse, block: Block) -> str:
@@ -31,11 +36,11 @@ def item_id(response: PublicResponse, block: Block) -> str:
 
 def part_of(block: Block, text: str = "") -> dict[str, Any]:
     """The part of a block's item with this text. Not for calls."""
-    if block.kind is Kind.REFUSAL:
+    if block.kind is PartKind.REFUSAL:
         return {"type": "refusal", "refusal": text}
-    if block.kind is Kind.REASONING:
+    if block.kind is PartKind.REASONING:
         return {"type": "summary_text", "text": text}
-    values = [part for part in block.values if part.kind is Kind.DATA]
+    values = [part for part in block.values if part.kind is PartKind.DATA]
     return {
         "type": "output_text",
         "text": text,
@@ -49,9 +54,9 @@ def begun_item(
 ) -> dict[str, Any]:
     """A block's item when it begins, still empty."""
     item = {"id": item_id(response, block), "status": "in_progress"}
-    if block.kind is Kind.CALL:
+    if block.kind is PartKind.CALL:
         return block.extra | item | _call(block, "", spaces)
-    if block.kind is Kind.REASONING:
+    if block.kind is PartKind.REASONING:
         return item | {"type": "reasoning", "summary": [], "encrypted_content": None}
     return item | {"type": "message", "role": "assistant", "content": []}
 
@@ -61,9 +66,9 @@ def whole_item(
 ) -> dict[str, Any]:
     """A block's item at its end. `status` is `completed` or `incomplete`."""
     item = {"id": item_id(response, block), "status": status}
-    if block.kind is Kind.CALL:
+    if block.kind is PartKind.CALL:
         return block.extra | item | _call(block, block.text, spaces)
-    if block.kind is Kind.REASONING:
+    if block.kind is PartKind.REASONING:
         summary = [] if block.silent else [part_of(block, block.text)]
         sealed = block.sealed or None
         return item | {"type": "reasoning", "summary": summary, "encrypted_content": sealed}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenflow.stream_core.base.errors import InvalidRequest, Overloaded
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.protocols.evenflow.message_intake import Refusal
+from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.session_states import Output, Received, SessionEvent
 from evenflow.stream_core.protocols.evenflow.socket_session import CredentialCheck, SocketSession
 from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, error_event
@@ -22,30 +22,30 @@ class ResponsesSession(SocketSession):
         super().__init__(limits, limits.request_bytes, now, check)
 
     def drain(self) -> list[Output]:
-        """The node is leaving: refuse new messages."""
+        """The node is draining: reject new messages."""
         self._fire(SessionEvent.DRAIN)
         return []
 
     def _receive_message(self, data: bytes, now: float) -> list[Output]:
         if (too_fast := self._intake.too_fast(now)) is not None:
-            return self.refuse(Refusal(too_fast, CREATE), now)
+            return self.reject(RejectedMessage(too_fast, CREATE), now)
         if (lapsed := self._lapsed(now)) is not None:
-            return self._refuse_lapsed(Refusal(lapsed, CREATE, is_violation=False), now)
+            return self._reject_lapsed(RejectedMessage(lapsed, CREATE, is_violation=False), now)
         if not self._fire(SessionEvent.MESSAGE):
             draining = Overloaded(
                 "this node is leaving; nothing was generated, send it on a new connection",
                 code="draining",
                 retry_after_ms=1000,
             )
-            return self.refuse(Refusal(draining, CREATE, is_violation=False), now)
+            return self.reject(RejectedMessage(draining, CREATE, is_violation=False), now)
         if not data.lstrip().startswith(b"{"):  # the rest is parsed later
             error = InvalidRequest(
                 "a message must be a JSON object; nothing was generated",
                 code="invalid_field",
                 param="type",
             )
-            return self.refuse(Refusal(error, CREATE), now)
+            return self.reject(RejectedMessage(error, CREATE), now)
         return [Received(data)]
 
-    def _encoded(self, refusal: Refusal) -> bytes:
-        return error_event(JsonLines(), refusal.error, 0).rstrip()
+    def _encoded(self, rejected: RejectedMessage) -> bytes:
+        return error_event(JsonLines(), rejected.error, 0).rstrip()

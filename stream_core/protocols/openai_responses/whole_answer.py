@@ -52,7 +52,7 @@ class ResponseObject:
     def at_present(self, stream: ResponseStream) -> dict[str, Any]:
         """The object with everything that there is so far, and how it ended if it has."""
         status = status_of(stream)
-        contents = slice_of(stream.log.entries, 0).standing
+        contents = slice_of(stream.log.entries, 0).current
         opened = "in_progress" if not stream.log.closed else "incomplete"
         if status == "completed":
             opened = "completed"

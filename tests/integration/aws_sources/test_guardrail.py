@@ -12,7 +12,7 @@ from evenflow.fargate_handler.filters.guardrail_client import GuardrailClient
 from evenflow.fargate_handler.settings.model_values import Guardrail
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
 from evenflow.stream_core.filtering.windows import LONGEST_OVERLAP, overlap_of
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from tests.integration.aws_models.model_server import ModelServer
 from tests.integration.aws_models.reply import clears, intervenes, refuses
 from tests.unit.fargate_handler.filters.filtered_answer import FilteredAnswer
@@ -73,7 +73,7 @@ async def test_what_it_replaces_stands_replaced_and_the_answer_goes_on(
 ) -> None:
     model.will(intervenes("It was {NAME}.", "ANONYMIZED"), clears())
     answer = answer_of(judge, Filtering.HOLD)
-    thought = Part(Kind.REASONING, "so", name="reasoning")
+    thought = Part(PartKind.REASONING, "so", name="reasoning")
     told: list[Content] = ["It was Ann.", thought]
     finish = await answer.all_of(told)
     assert (answer.contents, finish.finish_reason) == (["It was {NAME}.", thought], "stop")
@@ -121,8 +121,8 @@ async def test_what_straddles_two_windows_is_replaced_whole(
 async def test_results_and_data_are_judged_too_and_a_source_stays_in_its_place(
     model: ModelServer, judge: GuardrailClient
 ) -> None:
-    source = Part(Kind.DATA, '{"title":"Ann"}', name="source")
-    result = Part(Kind.RESULT, "Ann", id="call_1", name="look")
+    source = Part(PartKind.DATA, '{"title":"Ann"}', name="source")
+    result = Part(PartKind.RESULT, "Ann", id="call_1", name="look")
     hidden = intervenes('{"title":"{NAME}"}', "ANONYMIZED")
     model.will(clears(), hidden, clears(), intervenes("{NAME}", "ANONYMIZED"))
     answer = answer_of(judge, Filtering.HOLD)

@@ -12,7 +12,7 @@ import pytest
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from evenflow.stream_core.base.errors import EvenflowError, ModelRefused
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.integration.aws_models.events import (
     MESSAGE_START,
@@ -51,9 +51,9 @@ _TURNS = (
 
 def _call(number: int, arguments: str, call_id: str, name: str) -> list[Content]:
     return [
-        Part(Kind.CALL, call=number, id=call_id, name=name),
-        Part(Kind.ARGUMENTS, arguments, call=number),
-        Part(Kind.CALL_END, call=number),
+        Part(PartKind.CALL, call=number, id=call_id, name=name),
+        Part(PartKind.ARGUMENTS, arguments, call=number),
+        Part(PartKind.CALL_END, call=number),
     ]
 
 

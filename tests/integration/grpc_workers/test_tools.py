@@ -18,7 +18,7 @@ from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.integration.chat_client import demo
 from tests.integration.conftest import Serve
@@ -40,9 +40,9 @@ _ASKED = ModelRequest(
 
 
 _CALL: tuple[Content, ...] = (
-    Part(Kind.CALL, id="c", name="f"),
-    Part(Kind.ARGUMENTS, "{}"),
-    Part(Kind.CALL_END),
+    Part(PartKind.CALL, id="c", name="f"),
+    Part(PartKind.ARGUMENTS, "{}"),
+    Part(PartKind.CALL_END),
 )
 
 
@@ -85,7 +85,7 @@ async def test_a_worker_s_model_is_given_the_tools(serving: Serving, opened: Ope
 
 async def test_calls_of_a_worker_with_one_id_have_two(serving: Serving, opened: Opened) -> None:
     again = [replace(part, call=1) for part in _CALL if isinstance(part, Part)]
-    results = [Part(Kind.RESULT, text, id="c", name="f") for text in ("1", "2")]
+    results = [Part(PartKind.RESULT, text, id="c", name="f") for text in ("1", "2")]
     model, sink = ScriptedSource(says(*_CALL, *again, *results)), RecordingSink()
     await opened([(await serving(model)).address]).generate(_ASKED, sink)
     ids = [part.id for part in sink.contents if isinstance(part, Part) and part.id]

@@ -8,7 +8,7 @@ from textwrap import indent
 
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.integration.scripted_model import chunk
 from tests.integration.server_process import ROOT
 from tests.integration.stock_clients.clients import python_of
@@ -46,10 +46,10 @@ asyncio.run(main())
 
 def _call(number: int, call_id: str, name: str, result: str) -> list[Part]:
     return [
-        Part(Kind.CALL, call=number, id=call_id, name=name),
-        Part(Kind.ARGUMENTS, "{}", call=number),
-        Part(Kind.CALL_END, call=number),
-        Part(Kind.RESULT, result, id=call_id, name=name),
+        Part(PartKind.CALL, call=number, id=call_id, name=name),
+        Part(PartKind.ARGUMENTS, "{}", call=number),
+        Part(PartKind.CALL_END, call=number),
+        Part(PartKind.RESULT, result, id=call_id, name=name),
     ]
 
 

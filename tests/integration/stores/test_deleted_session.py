@@ -60,7 +60,7 @@ async def test_only_the_mark_of_its_end_is_left_of_a_deleted_session(
         await stores.write(lease, 0, [f"{_ANSWER} to {message.message_id}"])
         await stores.responses.finish(lease, completed(1), NOW + 300)
     outcome = Outcome(ResponseState.COMPLETED, [_ANSWER]).to_text(None)
-    await stores.sessions.answered(channel, first.message_id, _ANSWER, outcome)
+    await stores.sessions.record_answer(channel, first.message_id, _ANSWER, outcome)
     names = [
         name for message in (first, second) for name in (message.message_id, message.response_id)
     ]

@@ -15,7 +15,7 @@ from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
 from evenflow.stream_aws.response_items import is_chunk, read_chunk
 from evenflow.stream_core.stores.response_store import Chunk, Lease, StoreUnavailable, Unwritable
 from evenflow.stream_core.stores.session_store import NotAccepted
-from evenflow.stream_core.tenants.budget import Ask, Reservation
+from evenflow.stream_core.tenants.budget import Reservation, ReservationRequest
 from evenflow.stream_core.tenants.tenant import Tenant
 from evenflow.stream_core.tenants.usage import UsageRecord
 from evenflow.stream_core.upstream.node_reports import NodeReport
@@ -70,9 +70,9 @@ Call = Callable[[DynamoDBStores, Lease], Awaitable[object]]
 COUNTER = "tokens/2027-01-15/tenant"
 
 
-def _ask(lease: Lease, amount: int = 5, bound: int = 9) -> Ask:
+def _ask(lease: Lease, amount: int = 5, bound: int = 9) -> ReservationRequest:
     reservation = Reservation("acme", lease.response_id, "a", NOW, {COUNTER: amount})
-    return Ask(reservation, {COUNTER: bound})
+    return ReservationRequest(reservation, {COUNTER: bound})
 
 
 def _record(lease: Lease, tokens: int = 3, epoch: int = 1) -> UsageRecord:
@@ -93,7 +93,7 @@ def _record(lease: Lease, tokens: int = 3, epoch: int = 1) -> UsageRecord:
 CALLS: dict[str, Call] = {
     "accept": lambda stores, _: stores.sessions.accept(new_channel(), new_message(None), NOW),
     "load": lambda stores, _: stores.sessions.load(new_channel(), NOW),
-    "answered": lambda stores, _: stores.sessions.answered(new_channel(), "message", "answer"),
+    "answered": lambda stores, _: stores.sessions.record_answer(new_channel(), "message", "answer"),
     "end": lambda stores, _: stores.sessions.end(new_channel(), NOW),
     "delete": lambda stores, lease: stores.responses.delete([lease.response_id]),
     "head": lambda stores, lease: stores.responses.head(lease.response_id, NOW),
@@ -293,7 +293,7 @@ async def test_answers_while_a_third_of_all_requests_is_throttled(
             stores, [chunk(new, index, [f"{index} "]) for index in range(4, 8)]
         )
         await stores.responses.finish(new, completed(8), NOW + 300)
-        await stores.sessions.answered(channel, message.message_id, "answer")
+        await stores.sessions.record_answer(channel, message.message_id, "answer")
         assert await stores.read(lease.response_id) == [f"{index} " for index in range(8)]
         assert (await stores.sessions.load(channel, NOW)).entries[0].answer == "answer"
 

@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_aws.response_items import head_key
-from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.stores.response_store import TEXT_FORM, TYPED_FORM, Lease, NewerForm
 from evenflow.stream_core.stores.stored_json import plain_entries, read_ending, read_entries
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW, Stores, chunk, completed, lease_of, new_name
 
 PARTS: list[LogEntry] = [
-    Part(Kind.REASONING, "let me see", name="reasoning_content"),
+    Part(PartKind.REASONING, "let me see", name="reasoning_content"),
     "Hello",
-    Part(Kind.CALL, id="call_1", name="search"),
-    Part(Kind.ARGUMENTS, '{"q":"é"}'),
-    Part(Kind.CALL_END),
+    Part(PartKind.CALL, id="call_1", name="search"),
+    Part(PartKind.ARGUMENTS, '{"q":"é"}'),
+    Part(PartKind.CALL_END),
     Restart(-1, 2),
-    Part(Kind.TEXT, "another", choice=1),
-    Part(Kind.DATA, '{"url":"https://example.com"}', name="source"),
+    Part(PartKind.TEXT, "another", choice=1),
+    Part(PartKind.DATA, '{"url":"https://example.com"}', name="source"),
 ]
 
 
@@ -150,7 +150,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
             TEXTS,
             st.builds(
                 Part,
-                st.sampled_from(Kind),
+                st.sampled_from(PartKind),
                 text=TEXTS,
                 choice=st.integers(0, 3),
                 call=st.integers(0, 3),
@@ -173,10 +173,10 @@ def test_the_plain_form_says_everything(entries: list[LogEntry]) -> None:
         ("a", "a"),
         (Restart(-1, 2), [-1, 2]),
         (Restart(-1, 2, withdraws=True), [-1, -2]),
-        (Part(Kind.CALL_END), ["call_end"]),
-        (Part(Kind.REASONING, "b"), ["reasoning", "b"]),
+        (Part(PartKind.CALL_END), ["call_end"]),
+        (Part(PartKind.REASONING, "b"), ["reasoning", "b"]),
         (
-            Part(Kind.CALL, call=1, id="call_1", name="search"),
+            Part(PartKind.CALL, call=1, id="call_1", name="search"),
             ["call", "", 0, 1, "call_1", "search"],
         ),
     ],

@@ -73,7 +73,7 @@ class DeadLetterOffice:
         )
         await self.letters.send(letter)
         await self.stores.responses.finish(lease, Ending(ResponseState.ERROR, 0, NOW), NOW + 300)
-        await self.stores.sessions.answered(channel, message.message_id, None)
+        await self.stores.sessions.record_answer(channel, message.message_id, None)
         return letter, channel, message
 
     async def known(self, channel: Channel) -> LedgerEntry:

@@ -107,7 +107,7 @@ async def test_what_a_message_says_beside_its_text_comes_back_as_it_was(stores: 
 async def test_any_text_comes_back_as_it_was(stores: Stores, text: str) -> None:
     channel, message = new_channel(), new_message(None, text)
     await stores.sessions.accept(channel, message, NOW)
-    await stores.sessions.answered(channel, message.message_id, text)
+    await stores.sessions.record_answer(channel, message.message_id, text)
     _, entries = await loaded(stores, channel)
     assert entries == [replace(message, answer=text, ended=True)]
 
@@ -217,8 +217,8 @@ async def test_sessions_of_different_tenants_do_not_meet(stores: Stores) -> None
 
 async def test_answers_are_part_of_the_history(stores: Stores) -> None:
     channel, messages = await conversation(stores, 3)
-    await stores.sessions.answered(channel, messages[0].message_id, "first answer")
-    await stores.sessions.answered(channel, messages[1].message_id, None)
+    await stores.sessions.record_answer(channel, messages[0].message_id, "first answer")
+    await stores.sessions.record_answer(channel, messages[1].message_id, None)
     _, entries = await loaded(stores, channel)
     assert entries == [
         replace(messages[0], answer="first answer", ended=True),
@@ -230,15 +230,15 @@ async def test_answers_are_part_of_the_history(stores: Stores) -> None:
 async def test_an_answer_that_is_told_twice(stores: Stores) -> None:
     channel, messages = await conversation(stores, 1)
     for _ in range(2):
-        await stores.sessions.answered(channel, messages[0].message_id, "answer")
+        await stores.sessions.record_answer(channel, messages[0].message_id, "answer")
     _, entries = await loaded(stores, channel)
     assert entries == [replace(messages[0], answer="answer", ended=True)]
 
 
 async def test_an_answer_to_a_forgotten_message_is_nothing(stores: Stores) -> None:
     channel, messages = await conversation(stores, 1)
-    await stores.sessions.answered(channel, new_name("message"), "answer")
-    await stores.sessions.answered(new_channel(), new_name("message"), "answer")
+    await stores.sessions.record_answer(channel, new_name("message"), "answer")
+    await stores.sessions.record_answer(new_channel(), new_name("message"), "answer")
     assert await loaded(stores, channel) == (messages[0].message_id, messages)
 
 
@@ -290,7 +290,7 @@ async def test_a_long_session(stores: Stores) -> None:
 async def test_how_an_answer_ended_is_kept_with_it(stores: Stores) -> None:
     channel, messages = await conversation(stores, 2)
     outcome = Outcome(ResponseState.CANCELLED, ["Hel"]).to_text(None)
-    await stores.sessions.answered(channel, messages[0].message_id, None, outcome)
+    await stores.sessions.record_answer(channel, messages[0].message_id, None, outcome)
     _, entries = await loaded(stores, channel)
     assert entries == [replace(messages[0], ended=True, outcome=outcome), messages[1]]
 
@@ -305,7 +305,7 @@ async def test_an_ended_session_has_nothing_and_takes_nothing(stores: Stores) ->
     for refused in (messages[0], new_message(None), new_message(messages[-1])):
         with pytest.raises(NotAccepted):
             await stores.sessions.accept(channel, refused, NOW + 1)
-    await stores.sessions.answered(channel, messages[0].message_id, "late")
+    await stores.sessions.record_answer(channel, messages[0].message_id, "late")
     assert list(await stores.sessions.end(channel, NOW + 1)) == []
     stored = await stores.sessions.load(channel, NOW + 1)
     assert (stored.last_message_id, list(stored.entries), stored.ended) == (None, [], True)
@@ -325,8 +325,8 @@ async def test_of_many_sessions_those_that_were_ended_are_told(stores: Stores) -
         await stores.sessions.accept(channel, new_message(None), NOW)
     for channel in ended:
         await stores.sessions.end(channel, NOW)
-    assert await stores.sessions.ended_of([*running, *ended], NOW) == set(ended)
-    assert await stores.sessions.ended_of(ended, NOW + LIFETIME + 2) == set()
+    assert await stores.sessions.find_ended([*running, *ended], NOW) == set(ended)
+    assert await stores.sessions.find_ended(ended, NOW + LIFETIME + 2) == set()
 
 
 async def test_when_no_token_of_an_ended_session_is_valid_any_more_its_name_is_free(
@@ -425,7 +425,7 @@ async def test_a_message_is_the_same_however_long_its_text_is(stores: Stores, si
     for message in (first, second):
         assert await stores.sessions.message(channel, message.message_id, NOW) == message
     assert await loaded(stores, channel) == (second.message_id, [first, second])
-    await stores.sessions.answered(channel, first.message_id, "z" * size)
+    await stores.sessions.record_answer(channel, first.message_id, "z" * size)
     first = replace(first, answer="z" * size, ended=True)
     assert await loaded(stores, channel) == (second.message_id, [first, second])
     assert sorted(await stores.sessions.end(channel, NOW), key=str) == sorted(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evenflow.stream_aws.dynamodb_usage_store import DynamoDBUsageStore
-from evenflow.stream_core.tenants.budget import Ask, Reservation
+from evenflow.stream_core.tenants.budget import Reservation, ReservationRequest
 from evenflow.stream_core.tenants.memory_usage import MemoryUsageStore
 from evenflow.stream_core.tenants.usage import DayTotals, UsageRecord
 from evenflow.stream_core.tenants.usage_store import ReservationGone, UsageStore
@@ -45,7 +45,7 @@ def tasks(request: pytest.FixtureRequest) -> Iterator[tuple[UsageStore, UsageSto
 
 def ask(
     tenant: str, amount: int, bound: int | None = None, before: Reservation | None = None
-) -> Ask:
+) -> ReservationRequest:
     """A wish for so many tokens and nanodollars, of which tokens are bounded."""
     amounts = {TOKENS: amount, DOLLARS: 10 * amount}
     wanted = Reservation(
@@ -56,10 +56,10 @@ def ask(
         amounts,
         0 if before is None else before.step + 1,
     )
-    return Ask(wanted, {} if bound is None else {TOKENS: bound}, before)
+    return ReservationRequest(wanted, {} if bound is None else {TOKENS: bound}, before)
 
 
-def record(asked: Ask, tokens: int, **fields: Any) -> UsageRecord:
+def record(asked: ReservationRequest, tokens: int, **fields: Any) -> UsageRecord:
     """What the answer used, half of it input."""
     given: dict[str, Any] = {
         "tenant": asked.wanted.tenant,
@@ -235,7 +235,7 @@ async def test_counters_are_always_the_sum_of_what_is_reserved_and_what_ended_an
     acme, dice = new_name("acme"), random.Random(7)
     asked = [ask(acme, dice.randint(1, 30), 600) for _ in range(60)]
 
-    async def one(each: Ask) -> int:
+    async def one(each: ReservationRequest) -> int:
         usage, other = dice.sample(tasks, 2)
         if await usage.reserve(each) is not None:
             return 0

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.functions.poll_response.long_poll import PollResult
-from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Restart, joined
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, PartKind, Restart, joined
 from evenflow.stream_core.log.response_log import Cursor, ResponseLog, resume_point, slice_of
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
 from evenflow.stream_core.stores.response_store import Chunk, gapless
@@ -82,7 +82,7 @@ def told(body: dict[str, Any]) -> Iterator[Content]:
 
 def standing(entries: Sequence[LogEntry]) -> list[Content]:
     """What stands of a log, joined."""
-    return [*joined(slice_of(entries, 0).standing)]
+    return [*joined(slice_of(entries, 0).current)]
 
 
 # -- one owner -------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class Owners:
             for _ in range(count):
                 index = self.log.next_index
                 said = f"{self._buffer.lease.epoch}.{index} "
-                self.log.extend([said if index % 4 < 2 else Part(Kind.REASONING, said)])
+                self.log.extend([said if index % 4 < 2 else Part(PartKind.REASONING, said)])
 
     def restart(self) -> None:
         """An attempt failed, the same owner makes another."""

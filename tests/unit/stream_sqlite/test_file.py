@@ -20,7 +20,7 @@ from threading import Event
 
 import pytest
 
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.stores.dead_letters import DeadLetter, DeadLettersUnavailable
 from evenflow.stream_core.stores.response_store import (
     LIFETIME_SECONDS,
@@ -149,10 +149,10 @@ async def test_a_file_of_the_version_before_is_upgraded_with_what_is_in_it(path:
             stores = Stores(opened.responses, opened.sessions)
             assert opened.signing_key == key
             assert (await stores.read(lease.response_id))[:1] == ["a"]
-            await stores.write(lease, 1, [Part(Kind.REASONING, "b")])
+            await stores.write(lease, 1, [Part(PartKind.REASONING, "b")])
     with closing(SQLiteStores(path, lambda: NOW)) as opened:
         entries = await Stores(opened.responses, opened.sessions).read(lease.response_id)
-    assert entries == ["a", Part(Kind.REASONING, "b")]
+    assert entries == ["a", Part(PartKind.REASONING, "b")]
 
 
 async def test_a_file_of_the_version_before_keeps_its_texts_and_can_shrink(path: Path) -> None:

@@ -101,7 +101,7 @@ async def test_what_is_counted_is_what_is_kept(file: File, opened: SQLiteStores)
     assert before["tenant"] == before["tenant:5e4de7"] > 1_024
     await opened.sessions.accept(channel, new_message(chat, LONG), NOW)
     assert file.check_counts()["tenant"] > 75_000 + before["tenant"]
-    await opened.sessions.answered(channel, chat.message_id, "a long answer " * 100)
+    await opened.sessions.record_answer(channel, chat.message_id, "a long answer " * 100)
     assert file.check_counts()["tenant:5e4de7"] >= 1_400 + before["tenant:5e4de7"]
     without_request = file.check_counts()["tenant:5e4de7"]
     elsewhere, asked = new_channel(), request(LONG, COMPLETION)
@@ -109,7 +109,7 @@ async def test_what_is_counted_is_what_is_kept(file: File, opened: SQLiteStores)
     lease = await opened.sessions.accept(elsewhere, asked, NOW)
     await stores.write(lease, 0, ["said " * 1_000])
 
-    await opened.sessions.answered(elsewhere, asked.message_id, None)
+    await opened.sessions.record_answer(elsewhere, asked.message_id, None)
     assert file.check_counts()["tenant:5e4de7"] > 4_000 + without_request
     for _ in range(2):
         await opened.usage.settle(USED)
@@ -152,7 +152,7 @@ async def test_the_text_of_a_request_is_deleted_when_its_answer_has_ended(
     channel, message = new_channel(), request(text, COMPLETION)
     await opened.sessions.accept(channel, message, NOW)
     assert await text_of(opened, channel, message) == text
-    await opened.sessions.answered(channel, message.message_id, None)
+    await opened.sessions.record_answer(channel, message.message_id, None)
     assert not await text_of(opened, channel, message)
     assert file.rows("SELECT * FROM large_texts") == []
     assert file.check_counts()["tenant"] < 2_000
@@ -165,7 +165,7 @@ async def test_the_text_of_a_request_that_is_recalled_is_kept_as_long_as_its_ans
     channel, message = new_channel(), request(text, RESPONSE)
     lease = await opened.sessions.accept(channel, message, NOW)
     await opened.responses.finish(lease, completed(0), NOW + 300)
-    await opened.sessions.answered(channel, message.message_id, None)
+    await opened.sessions.record_answer(channel, message.message_id, None)
     for file.now, there in ((NOW + 299, True), (NOW + 301, False)):
         await opened.room.tidy()
         assert bool(await text_of(opened, channel, message)) is there
@@ -189,13 +189,13 @@ async def test_of_a_chat_that_brings_its_conversation_the_newest_request_alone_k
         return [bool(await text_of(opened, channel, message)) for message in messages]
 
     first = await ask()
-    await opened.sessions.answered(channel, first.message_id, None)
+    await opened.sessions.record_answer(channel, first.message_id, None)
     assert await kept() == [True]
     second = await ask()
     assert await kept() == [False, True]
     await ask()
     assert await kept() == [False, True, True], "its answer runs"
-    await opened.sessions.answered(channel, second.message_id, None)
+    await opened.sessions.record_answer(channel, second.message_id, None)
     assert await kept() == [False, False, True]
     file.check_counts()
 
@@ -205,7 +205,7 @@ async def test_messages_of_a_chat_keep_theirs(file: File, opened: SQLiteStores) 
     lease = await opened.sessions.accept(channel, first, NOW)
     await Stores(opened.responses, opened.sessions).write(lease, 0, ["said " * 2_000])
     await opened.responses.finish(lease, completed(0), NOW + 300)
-    await opened.sessions.answered(channel, first.message_id, "yes")
+    await opened.sessions.record_answer(channel, first.message_id, "yes")
     await opened.sessions.accept(channel, new_message(first), NOW)
     before = file.check_counts()["tenant"]
     file.now = NOW + 301

@@ -162,5 +162,6 @@ async def test_what_was_acknowledged_as_durable_waited_for_the_disk(
         assert await synchronous(opened.responses.finish(second, completed(1), NOW + 300)) == "FULL"
         assert await synchronous(opened.responses.renew("b", NOW + 20)) == "NORMAL"
         assert (
-            await synchronous(opened.sessions.answered(channel, message.message_id, "a")) == "FULL"
+            await synchronous(opened.sessions.record_answer(channel, message.message_id, "a"))
+            == "FULL"
         )

@@ -52,7 +52,7 @@ class FilteredAnswer:
         )
         for content in self.standing:
             _push(self.stream, content)
-        self.stream.settle()
+        self.stream.flush()
         self.attempt = filters.of(self.stream, self.kind, self.stream, self.standing)
 
     @property
@@ -64,7 +64,7 @@ class FilteredAnswer:
     @property
     def contents(self) -> list[Content]:
         """What stands, joined."""
-        return list(joined(self.stream.log.read(0).standing))
+        return list(joined(self.stream.log.read(0).current))
 
     @property
     def text(self) -> str:
@@ -80,7 +80,7 @@ class FilteredAnswer:
         """The model says something."""
         for content in contents:
             _push(self.filtered.sink, content)
-        self.stream.settle()
+        self.stream.flush()
 
     async def all_of(
         self, contents: Iterable[Content], end: Exception | None = None
@@ -94,7 +94,7 @@ class FilteredAnswer:
             return ModelFinish("stop", None)
 
         finish = await self.filtered.finish_of(generating())
-        self.stream.settle()
+        self.stream.flush()
         return finish
 
 

@@ -18,8 +18,8 @@ from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     EXTRA,
     Content,
-    Kind,
     Part,
+    PartKind,
     joined,
     text_of,
 )
@@ -29,12 +29,12 @@ from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import Tenant
 from tests.unit.fargate_handler.filters.filtered_answer import SECRET, FilteredAnswer
 
-THOUGHT = Part(Kind.REASONING, name="reasoning")
-ARGUMENTS = Part(Kind.ARGUMENTS, call=0)
-CALL = Part(Kind.CALL, id="call_1", name="look")
+THOUGHT = Part(PartKind.REASONING, name="reasoning")
+ARGUMENTS = Part(PartKind.ARGUMENTS, call=0)
+CALL = Part(PartKind.CALL, id="call_1", name="look")
 
 
-@pytest.mark.parametrize("place", ["", THOUGHT, ARGUMENTS, Part(Kind.TEXT, choice=1)])
+@pytest.mark.parametrize("place", ["", THOUGHT, ARGUMENTS, Part(PartKind.TEXT, choice=1)])
 async def test_a_secret_cut_anywhere_in_any_place_is_not_in_the_log(place: Content) -> None:
     for cut in range(len(SECRET)):
         answer = FilteredAnswer()
@@ -48,7 +48,7 @@ async def test_a_secret_cut_anywhere_in_any_place_is_not_in_the_log(place: Conte
 
 async def test_places_that_alternate_do_not_mix() -> None:
     answer = FilteredAnswer()
-    one, other = Part(Kind.TEXT, choice=1), Part(Kind.ARGUMENTS, call=2)
+    one, other = Part(PartKind.TEXT, choice=1), Part(PartKind.ARGUMENTS, call=2)
     told: list[Content] = []
     for sign in SECRET:
         told += [sign, one.with_text(sign), other.with_text(sign)]
@@ -62,7 +62,7 @@ async def test_places_that_alternate_do_not_mix() -> None:
 
 async def test_what_follows_a_text_for_good_comes_behind_it() -> None:
     answer = FilteredAnswer()
-    end = Part(Kind.CALL_END)
+    end = Part(PartKind.CALL_END)
     thought, text, arguments = (
         THOUGHT.with_text("hm, AK"),
         "see AKI",
@@ -75,8 +75,8 @@ async def test_what_follows_a_text_for_good_comes_behind_it() -> None:
 
 async def test_results_and_data_are_filtered_whole_and_stay_json() -> None:
     answer = FilteredAnswer()
-    result = Part(Kind.RESULT, f"key {SECRET}", id="call_1", name="look")
-    data = Part(Kind.DATA, f'{{"key": "{SECRET}"}}', name="source")
+    result = Part(PartKind.RESULT, f"key {SECRET}", id="call_1", name="look")
+    data = Part(PartKind.DATA, f'{{"key": "{SECRET}"}}', name="source")
     await answer.all_of([result, data])
     assert answer.contents == [
         result.with_text("key [redacted]"),
@@ -90,14 +90,16 @@ async def test_log_probabilities_which_spell_the_text_again_are_left_out(mode: F
     told: list[Content] = []
     for letter in SECRET:
         entry = f'{{"content":[{{"token":"{letter}","logprob":-0.1}}]}}'
-        told += [Part(Kind.DATA, entry, name="logprobs"), letter]
+        told += [Part(PartKind.DATA, entry, name="logprobs"), letter]
     await answer.all_of(told)
     assert answer.contents == ["[redacted]"]
 
 
 async def test_fields_of_chunks_stop_no_answer() -> None:
     answer = FilteredAnswer()
-    beside = Part(Kind.DATA, f'{{"chunk":{{"system_fingerprint":"{SECRET}"}}}}', name="chunk_extra")
+    beside = Part(
+        PartKind.DATA, f'{{"chunk":{{"system_fingerprint":"{SECRET}"}}}}', name="chunk_extra"
+    )
     await answer.all_of(["a", beside])
     assert answer.contents == ["a"]
 
@@ -205,7 +207,7 @@ def _detailed(text: str, index: int) -> Part:
 
 
 def _fields(fields: dict[str, Any], name: str = EXTRA) -> Part:
-    return Part(Kind.DATA, orjson.dumps(fields).decode(), name=name)
+    return Part(PartKind.DATA, orjson.dumps(fields).decode(), name=name)
 
 
 @pytest.mark.parametrize("mode", [Filtering.HOLD, Filtering.RETRACT])
@@ -217,8 +219,10 @@ async def test_a_secret_is_found_across_details_and_across_fields(mode: Filterin
         told += [_detailed(sign, place % 3), _fields(spelled)]
     await answer.all_of(told)
     thoughts = [content for content in answer.contents if isinstance(content, Part)]
-    assert "".join(part.text for part in thoughts if part.kind is Kind.REASONING) == "[redacted]"
-    kept = [part.text for part in thoughts if part.kind is Kind.DATA]
+    assert (
+        "".join(part.text for part in thoughts if part.kind is PartKind.REASONING) == "[redacted]"
+    )
+    kept = [part.text for part in thoughts if part.kind is PartKind.DATA]
     assert set("".join(kept)).isdisjoint("AKI")
 
 
@@ -241,7 +245,7 @@ async def test_a_secret_among_the_fields_is_found() -> None:
 
 # -- what ends no text -----------------------------------------------------------------------------
 
-_SOURCE = Part(Kind.DATA, '{"url":"https://example.com"}', name="source")
+_SOURCE = Part(PartKind.DATA, '{"url":"https://example.com"}', name="source")
 
 
 @pytest.mark.parametrize("mode", [Filtering.HOLD, Filtering.RETRACT])
@@ -270,12 +274,12 @@ async def test_a_source_stands_where_it_came_once_the_text_before_it_is_cleared(
 
 async def test_a_source_behind_a_match_comes_behind_its_replacement() -> None:
     answer = FilteredAnswer()
-    await answer.all_of([SECRET, _SOURCE, " and ", Part(Kind.TEXT, "Q.", choice=1), _SOURCE])
+    await answer.all_of([SECRET, _SOURCE, " and ", Part(PartKind.TEXT, "Q.", choice=1), _SOURCE])
     assert answer.contents == [
         "[redacted]",
         _SOURCE,
         " and ",
-        Part(Kind.TEXT, "Q.", choice=1),
+        Part(PartKind.TEXT, "Q.", choice=1),
         _SOURCE,
     ]
 
@@ -299,8 +303,8 @@ _SAID: list[Content] = [
     SECRET[9:] + " now",
     CALL,
     ARGUMENTS.with_text('{"a": 1}'),
-    Part(Kind.CALL_END),
-    Part(Kind.RESULT, f"key {SECRET}", id="call_1", name="look"),
+    Part(PartKind.CALL_END),
+    Part(PartKind.RESULT, f"key {SECRET}", id="call_1", name="look"),
     "and " * 2_000,
 ]
 

@@ -6,10 +6,10 @@ import pytest
 
 from evenflow.stream_core.filtering import cpu_budget
 from evenflow.stream_core.filtering.port import FilterAction, Filtering
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.unit.fargate_handler.filters.filtered_answer import SECRET, FilteredAnswer
 
-THOUGHT = Part(Kind.REASONING, "hm", name="reasoning")
+THOUGHT = Part(PartKind.REASONING, "hm", name="reasoning")
 
 
 def retracted(**options: object) -> FilteredAnswer:
@@ -47,8 +47,8 @@ async def test_once_text_was_taken_back_only_cleared_text_is_shown() -> None:
 
 async def test_other_places_stand_again_as_they_were() -> None:
     answer = retracted()
-    thought = Part(Kind.REASONING, "hm", name="reasoning")
-    call = Part(Kind.CALL, id="call_1", name="look")
+    thought = Part(PartKind.REASONING, "hm", name="reasoning")
+    call = Part(PartKind.CALL, id="call_1", name="look")
     await answer.all_of([thought, "so ", call, f"it is {SECRET}."])
     assert answer.contents == [thought, "so ", call, "it is [redacted]."]
 

@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import Content, Kind, Part, joined
+from evenflow.stream_core.log.entries import Content, Part, PartKind, joined
 from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, REALTIME, V1
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject, part_object
 from tests.unit.fargate_handler.gateway.client_harness import Client, Gateway
@@ -20,16 +20,16 @@ pytestmark = pytest.mark.usefixtures("tasks_end_with_the_test")
 
 LIMITS = Limits(batch_tokens=1)
 ANSWER: list[Content] = [
-    Part(Kind.REASONING, "They ask ", name="reasoning_content"),
-    Part(Kind.REASONING, "for a sum.", name="reasoning_content"),
+    Part(PartKind.REASONING, "They ask ", name="reasoning_content"),
+    Part(PartKind.REASONING, "for a sum.", name="reasoning_content"),
     "I add",
     " these.",
-    Part(Kind.CALL, id="call_1", name="add"),
-    Part(Kind.ARGUMENTS, '{"a":1,'),
-    Part(Kind.ARGUMENTS, '"b":2}'),
-    Part(Kind.CALL_END),
-    Part(Kind.RESULT, "3", id="call_1", name="add"),
-    Part(Kind.DATA, '{"url":"https://example.org/"}', name="source"),
+    Part(PartKind.CALL, id="call_1", name="add"),
+    Part(PartKind.ARGUMENTS, '{"a":1,'),
+    Part(PartKind.ARGUMENTS, '"b":2}'),
+    Part(PartKind.CALL_END),
+    Part(PartKind.RESULT, "3", id="call_1", name="add"),
+    Part(PartKind.DATA, '{"url":"https://example.org/"}', name="source"),
     "Three.",
 ]
 WHOLE = [*joined(ANSWER)]

@@ -10,7 +10,7 @@ from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessa
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, UpstreamRejected
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.unit.fargate_handler.gateway.changed_hands import ChangedHands
 from tests.unit.fargate_handler.gateway.client_harness import Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls, body_of
@@ -96,8 +96,8 @@ async def test_parts_are_told_with_their_place_in_the_text_while_it_is_kept_and_
     stream = (await tasks.a.send("m0")).stream
     await settle()
     stream.push("Ödön: ")
-    stream.push_part(Part(Kind.CALL, call=1, id="call_1", name="search"))
-    stream.push_part(Part(Kind.DATA, '{"url": "/"}', name="source"))
+    stream.push_part(Part(PartKind.CALL, call=1, id="call_1", name="search"))
+    stream.push_part(Part(PartKind.DATA, '{"url": "/"}', name="source"))
     stream.push("found")
     tasks.a.source.calls[-1].finish()
     await tasks.a.clock.pass_time(0.5)

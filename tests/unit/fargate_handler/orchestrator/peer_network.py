@@ -17,11 +17,6 @@ from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part, Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
-from evenflow.stream_core.protocols.evenflow.close_codes import (
-    queued_frame,
-    restart_frame,
-    terminal_frame,
-)
 from evenflow.stream_core.protocols.evenflow.messages import (
     PresenceNotice,
     PresentClient,
@@ -34,6 +29,11 @@ from evenflow.stream_core.protocols.evenflow.peer_log import (
     PeerGone,
     PeerResponse,
     PeerUnreachable,
+)
+from evenflow.stream_core.protocols.evenflow.response_frames import (
+    queued_frame,
+    restart_frame,
+    terminal_frame,
 )
 from evenflow.stream_core.protocols.evenflow.session_init import iso_time
 
@@ -50,8 +50,8 @@ class _CopyingReader(WakingReader):
         super().__init__(stream, "http")
         self.place = stream.place
 
-    def queued(self, place: QueuePlace) -> None:
-        """See `Reader.queued`."""
+    def on_queued(self, place: QueuePlace) -> None:
+        """See `Reader.on_queued`."""
         self.place = place
         self._news.set()
 

@@ -202,22 +202,22 @@ class ScriptedSessionStore:
         async with self.network.call("links"):
             return await self._behind.links(channel, last_message_id, now)
 
-    async def ended_of(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
+    async def find_ended(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
         """See the port."""
-        async with self.network.call("ended_of"):
-            return await self._behind.ended_of(channels, now)
+        async with self.network.call("find_ended"):
+            return await self._behind.find_ended(channels, now)
 
     async def accept(self, channel: Channel, entry: LedgerEntry, now: float) -> Lease:
         """See the port."""
         async with self.network.call("accept"):
             return await self._behind.accept(channel, entry, now)
 
-    async def answered(
+    async def record_answer(
         self, channel: Channel, message_id: str, answer: str | None, outcome: str = ""
     ) -> None:
         """See the port."""
         async with self.network.call("answered"):
-            await self._behind.answered(channel, message_id, answer, outcome)
+            await self._behind.record_answer(channel, message_id, answer, outcome)
 
     async def end(self, channel: Channel, now: float) -> Sequence[LedgerEntry]:
         """See the port."""

@@ -59,7 +59,7 @@ async def test_the_first_message_of_a_session_loads_it_once_and_the_following_ne
     await task.send("m2", "m1")
     assert task.shared.sessions.network.calls == {"load": 1, "accept": 2}
     await task.send("m2", "m1")
-    assert task.shared.sessions.network.calls == {"load": 1, "accept": 2, "ended_of": 1}
+    assert task.shared.sessions.network.calls == {"load": 1, "accept": 2, "find_ended": 1}
     await task.leave()
 
 

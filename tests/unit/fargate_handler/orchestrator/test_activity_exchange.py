@@ -41,7 +41,9 @@ class Counting:
     def learned(self, others: Activity, _now: float = 0.0) -> None:
         self.told.append(others)
 
-    def busy(self, _now: float) -> Collection[str]:
+    learn = learned
+
+    def busy_accounts(self, _now: float) -> Collection[str]:
         return self.tenants
 
     def activity(self, tenant: str) -> Mapping[str, float]:

@@ -122,7 +122,7 @@ def test_the_window_doesn_t_grow_for_those_that_wait_for_a_slot() -> None:
         waiting.limiter.limit.limit = 5  # it doesn't grow either
         assert not waiting.again()(waiting.message("busy"))
         waiting.limiter.acquire(str(number), "few", "sender", number, 500)
-        waiting.limiter.first_token(str(number), now=number + 0.05)
+        waiting.limiter.record_first_token(str(number), now=number + 0.05)
         waiting.limiter.release(str(number), "few", "sender")
     waiting.limiter.acquire("long", "busy", "sender", 200.0, 2_000)
     assert waiting.limiter.window_is_full
@@ -148,7 +148,7 @@ def test_an_answer_that_goes_on_waits_for_its_model_alone() -> None:
 def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has_less() -> None:
     waiting = Waiting(ahead=0, may_come=[], least=("few", 50.0))
     slots, calls_of = waiting.limiter.limit, waiting.limiter.of_tenants
-    slots.rejected(12, began_at=0.0, now=0.5)
+    slots.record_rejection(12, began_at=0.0, now=0.5)
     wanted = {"a": {"long": 9, "short": 9}, "b": {"long": 9, "short": 9}}
     slots.on_other_nodes = CallsOnOtherNodes(running=9, node="a", wanted=wanted)
     assert [slots.share_of(tenant) for tenant in ("long", "short", "new")] == [4, 4, None]
@@ -169,7 +169,7 @@ def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has
 def test_a_tenant_has_its_part_and_one_too_while_another_waits_at_another_task() -> None:
     waiting = Waiting(ahead=0, may_come=[], least=("few", 50.0))
     slots = waiting.limiter.limit
-    slots.rejected(12, began_at=0.0, now=0.5)
+    slots.record_rejection(12, began_at=0.0, now=0.5)
     waiting.limiter.of_tenants["long"], waiting.tenants = 4, ("long",)
 
     def may_begin(running: int, **elsewhere: int) -> bool:

@@ -190,12 +190,12 @@ async def test_a_tenant_that_asks_another_task_is_known_here_for_a_minute() -> N
     await tasks.send(one, "greedy")
     await tasks.send(other, "quiet")
     recent, now = one.workload.generations.charges.recent, one.clock.monotonic
-    assert not recent.several(now())
+    assert not recent.has_several(now())
     await tasks.pass_seconds(3)
-    assert recent.several(now())
+    assert recent.has_several(now())
     await tasks.send(one, "greedy")
     await tasks.pass_seconds(125)
-    assert not recent.several(now())
+    assert not recent.has_several(now())
     await tasks.leave()
 
 
@@ -207,9 +207,9 @@ async def test_questions_to_other_tasks_tell_each_when_a_tenant_is_expected_back
     for _ in range(12):
         await tasks.send(other, "quiet")
         await tasks.pass_seconds(1)
-    assert recent.here(now()) == {"quiet": 1}
+    assert recent.requests_here(now()) == {"quiet": 1}
     await tasks.pass_seconds(16)
-    assert recent.here(now()) == {}, "who asks once is expected for a minute, but not this one"
+    assert recent.requests_here(now()) == {}, "one request: a minute. This tenant had more."
     await tasks.leave()
 
 

@@ -13,7 +13,7 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import Conflict, EvenflowError, UpstreamFailed
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import CALL_EXTRA, Content, Kind, Part, Restart
+from evenflow.stream_core.log.entries import CALL_EXTRA, Content, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.session.conversation import ToolCall, Turn
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import (
@@ -33,20 +33,20 @@ QUESTION = Turn("user", "hi")
 def called(number: int, call_id: str) -> list[Content]:
     """A call of the tool, as sources push it."""
     return [
-        Part(Kind.CALL, call=number, id=call_id, name="f"),
-        Part(Kind.ARGUMENTS, "{}", call=number),
-        Part(Kind.CALL_END, call=number),
+        Part(PartKind.CALL, call=number, id=call_id, name="f"),
+        Part(PartKind.ARGUMENTS, "{}", call=number),
+        Part(PartKind.CALL_END, call=number),
     ]
 
 
 def calls_in(stream: ResponseStream) -> list[tuple[int, str]]:
     """The number and id of each call in a log."""
-    return [(p.call, p.id) for _, p in stream.log.read(0).parts if p.kind is Kind.CALL]
+    return [(p.call, p.id) for _, p in stream.log.read(0).parts if p.kind is PartKind.CALL]
 
 
 def results_in(stream: ResponseStream) -> list[tuple[str, str]]:
     """The results in a log."""
-    return [(p.id, p.text) for _, p in stream.log.read(0).parts if p.kind is Kind.RESULT]
+    return [(p.id, p.text) for _, p in stream.log.read(0).parts if p.kind is PartKind.RESULT]
 
 
 class Answer:
@@ -228,7 +228,7 @@ async def test_calls_of_later_steps_have_numbers_and_ids_of_their_own() -> None:
     assert calls_in(answer.stream) == [(0, "call_0"), (1, "call_0_2")]
     await answer.give("call_0", "a")
     await answer.give("call_0_2", "b")
-    signed = Part(Kind.DATA, '{"extra_content":7}', name=CALL_EXTRA)
+    signed = Part(PartKind.DATA, '{"extra_content":7}', name=CALL_EXTRA)
     await answer.say(signed, *called(0, "call_0"))
     assert calls_in(answer.stream)[2:] == [(2, "call_0_3")]
     await answer.give("call_0", "again")

@@ -11,7 +11,7 @@ from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.delivery_clock import SLOT_SECONDS
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.tenants.registry import GIVEN_KEY
+from evenflow.stream_core.tenants.registry import CONFIGURED_KEY
 from evenflow.stream_core.tenants.tenant import Tenant
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.recording_reader import AssembledText, RecordingReader
@@ -40,9 +40,9 @@ class LateNode:
 
     def __init__(self, keys: dict[str, str], records: Iterable[Tenant] = ()) -> None:
         self.task = Task.alone(Limits(store_interval_ms=1_000))
-        self.task.tenants.replace_given_keys(keys)
+        self.task.tenants.replace_configured_keys(keys)
         self.task.tenants.replace(records)
-        self._key = GIVEN_KEY if keys else ""
+        self._key = CONFIGURED_KEY if keys else ""
         self.clock = self.task.clock
         self.readers: dict[str, list[CostlyReader]] = {}
         self._gives = True

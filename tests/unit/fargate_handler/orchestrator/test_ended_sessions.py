@@ -62,7 +62,7 @@ async def test_an_end_at_another_task_is_known_in_seconds_and_looked_for_as_seld
     calls = b.sessions.network.calls
     for _ in range(10):
         assert not await is_ended(b)
-    assert calls["ended_of"] == 1
+    assert calls["find_ended"] == 1
     await a.orchestrator.end_session(CHANNEL)
     assert await is_ended(a), "it was ended here"
     await b.clock.pass_time(FRESH_SECONDS)
@@ -71,19 +71,19 @@ async def test_an_end_at_another_task_is_known_in_seconds_and_looked_for_as_seld
         b.orchestrator.ended_sessions.check(CHANNEL)
     other = Channel("t", "demo", "other")
     assert not await is_ended(b, other)
-    assert calls["ended_of"] == 3
+    assert calls["find_ended"] == 3
 
 
 async def test_a_store_that_fails_or_hangs_keeps_nobody_waiting_and_undoes_no_end() -> None:
     a, b = await two_tasks()
     await a.orchestrator.end_session(CHANNEL)
-    b.sessions.network.failures["ended_of"] = UNREACHABLE
+    b.sessions.network.failures["find_ended"] = UNREACHABLE
     assert not await is_ended(b)
     await b.clock.pass_time(FRESH_SECONDS)
-    del b.sessions.network.failures["ended_of"]
+    del b.sessions.network.failures["find_ended"]
     assert await is_ended(b)
     await b.clock.pass_time(FRESH_SECONDS)
-    b.sessions.network.hold("ended_of")
+    b.sessions.network.hold("find_ended")
     looking = asyncio.create_task(is_ended(b))
     await b.clock.pass_time(1.1)
     assert looking.done()
@@ -95,7 +95,7 @@ async def test_of_many_sessions_few_reads_find_the_ended_ones() -> None:
     channels = [Channel("t", "demo", f"s{number}") for number in range(250)]
     await task.sessions.end(channels[7], task.clock.now)
     await task.orchestrator.ended_sessions.refresh(channels)
-    assert task.sessions.network.calls["ended_of"] == 3
+    assert task.sessions.network.calls["find_ended"] == 3
     known = task.orchestrator.ended_sessions
     for channel in channels:
         if channel is channels[7]:

@@ -7,7 +7,7 @@ import pytest
 from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, repeatable_channel
 from evenflow.fargate_handler.token_sources.port import ModelOptions
 from evenflow.stream_core.base.channel import KEYED_COMPLETION
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Shared, Task
@@ -15,15 +15,15 @@ from tests.unit.settle import settle
 
 _TOOLS = ({"type": "function", "function": {"name": "f"}},)
 _CHANNEL = repeatable_channel("t", "key")
-_CALLED = Part(Kind.CALL, id="c", name="f")
+_CALLED = Part(PartKind.CALL, id="c", name="f")
 
 
 @pytest.mark.parametrize(
     ("tools", "said", "prefix"),
     [
         (_TOOLS, ["So ", "far"], "So far"),
-        (_TOOLS, ["So ", _CALLED, Part(Kind.ARGUMENTS, '{"a"')], ""),
-        ((), [Part(Kind.REASONING, "Hm"), "So"], ""),
+        (_TOOLS, ["So ", _CALLED, Part(PartKind.ARGUMENTS, '{"a"')], ""),
+        ((), [Part(PartKind.REASONING, "Hm"), "So"], ""),
     ],
 )
 async def test_a_model_that_continues_goes_on_with_what_it_said_and_begins_all_else_again(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.orchestrator.attempt import FirstTokenSink
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
-_THOUGHT = Part(Kind.REASONING, "Hm", name="reasoning")
+_THOUGHT = Part(PartKind.REASONING, "Hm", name="reasoning")
 
 
 def test_the_first_token_is_told_once_and_all_go_on() -> None:

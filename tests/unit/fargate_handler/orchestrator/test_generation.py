@@ -37,7 +37,7 @@ from evenflow.stream_core.base.errors import (
 )
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import Turn
@@ -51,7 +51,7 @@ from tests.unit.settle import settle
 
 BROKEN = UpstreamFailed("it broke", code="upstream_failed")
 TURNS = (Turn("user", "hi"),)
-_THOUGHT = Part(Kind.REASONING, "Hm", name="reasoning")
+_THOUGHT = Part(PartKind.REASONING, "Hm", name="reasoning")
 CALLER = CallerInfo(session="ses_1", tenant="public", message_id="m1")
 
 
@@ -200,20 +200,20 @@ async def test_a_response_that_is_full_ends_with_length_and_the_model_is_stopped
 async def test_in_a_chat_a_refusal_is_what_the_model_says_and_why_it_ended() -> None:
     bench = Bench()
     call = await bench.start()
-    call.push(_THOUGHT, Part(Kind.REFUSAL, "I can"), Part(Kind.REFUSAL, "not."))
+    call.push(_THOUGHT, Part(PartKind.REFUSAL, "I can"), Part(PartKind.REFUSAL, "not."))
     call.finish()
     await settle()
-    assert bench.stream.log.read(0).standing == (_THOUGHT, "I cannot.")
+    assert bench.stream.log.read(0).current == (_THOUGHT, "I cannot.")
     assert bench.stream.finish_reason == "content_filter"
 
 
 async def test_a_program_is_told_a_refusal_as_one() -> None:
     bench = Bench(kind=COMPLETION)
     call = await bench.start()
-    call.push(Part(Kind.REFUSAL, "I cannot."))
+    call.push(Part(PartKind.REFUSAL, "I cannot."))
     call.finish()
     await settle()
-    assert bench.stream.log.read(0).standing == (Part(Kind.REFUSAL, "I cannot."),)
+    assert bench.stream.log.read(0).current == (Part(PartKind.REFUSAL, "I cannot."),)
     assert bench.stream.finish_reason == "stop"
 
 
@@ -306,7 +306,7 @@ async def test_the_text_stands_when_the_next_attempt_dies_before_any() -> None:
     assert bench.reader.held.text == "half an answer"
 
 
-@pytest.mark.parametrize("further", ["half", Part(Kind.CALL, id="c", name="f")])
+@pytest.mark.parametrize("further", ["half", Part(PartKind.CALL, id="c", name="f")])
 async def test_reasoning_alone_is_replaced_by_what_the_next_attempt_gives(
     further: Content,
 ) -> None:
@@ -330,7 +330,7 @@ async def test_reasoning_that_a_reader_has_is_never_followed_by_the_fallback() -
     call.fail(BROKEN)
     await settle()
     assert (bench.ended, bench.stream.degraded) == ([ResponseState.ERROR], False)
-    assert bench.stream.log.read(0).standing == (_THOUGHT,)
+    assert bench.stream.log.read(0).current == (_THOUGHT,)
 
 
 async def test_a_failed_attempt_is_no_measure_of_how_soon_the_model_answers() -> None:
@@ -536,7 +536,7 @@ async def test_a_server_that_answers_another_call_is_waited_for_longer() -> None
     await bench.pass_time(30)
     assert bench.ended == []
     limiter.release("", "public", "sender")
-    limiter.backoff.accepted(began_at=0.0)
+    limiter.backoff.record_acceptance(began_at=0.0)
     await bench.pass_time(1)
     assert bench.ended == [], "a place has just become free"
     bench.generation.cancel()
@@ -601,7 +601,7 @@ async def test_a_held_sender_waits_unless_it_decides_itself_when_to_ask_again(
     generation, limiter = bench.generation, bench.generation.upstream.limiter
     for text in ("one", "another"):
         limiter.acquire(text, "public", "sender", 0.0, None)
-        limiter.rejected(0.0, 0.0, 5.0, RejectedCall(generation.sender, text, text))
+        limiter.record_rejection(0.0, 0.0, 5.0, RejectedCall(generation.sender, text, text))
         limiter.release(text, "public", "sender")
     assert (generation.not_before > 0) is held
 
@@ -675,7 +675,7 @@ async def test_what_is_no_part_of_an_answer_is_the_model_s_failure_and_the_text_
     bench = Bench()
     await bench.start()
     for number in range(2):
-        bench.source.calls[number].push("Even", Part(Kind.DATA, "{", name="source"))
+        bench.source.calls[number].push("Even", Part(PartKind.DATA, "{", name="source"))
         await settle()
     assert bench.ended == [ResponseState.ERROR]
     assert error_code(bench.stream) == "upstream_failed"
@@ -1038,7 +1038,7 @@ async def test_when_the_process_leaves_and_cancels_the_task_the_response_is_canc
 
 # -- a backend that must not be asked twice --------------------------------------------------------
 
-_GIVEN = ["I book it.", Part(Kind.REASONING, "Hm"), Part(Kind.CALL, id="c", name="book")]
+_GIVEN = ["I book it.", Part(PartKind.REASONING, "Hm"), Part(PartKind.CALL, id="c", name="book")]
 
 
 @pytest.mark.parametrize("said", _GIVEN, ids=["text", "reasoning", "a call"])

@@ -27,7 +27,7 @@ from evenflow.stream_core.base.channel import (
     MessageKind,
 )
 from evenflow.stream_core.base.errors import InvalidRequest
-from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.protocols.evenflow.messages import SESSION_REQUEST, parse
 from evenflow.stream_core.session.conversation import ToolCall, Turn, text_of_parts
 
@@ -128,9 +128,9 @@ def test_a_tool_stays_in_the_order_in_which_it_was_described() -> None:
     [
         (["So: "], True),
         ([], True),
-        (["So: ", Part(Kind.CALL, id="c", name="f")], False),
-        ([Part(Kind.REASONING, "Hm"), "So"], False),
-        ([Part(Kind.REASONING, "Hm"), Restart(-1, 2), "So"], True),
+        (["So: ", Part(PartKind.CALL, id="c", name="f")], False),
+        ([Part(PartKind.REASONING, "Hm"), "So"], False),
+        ([Part(PartKind.REASONING, "Hm"), Restart(-1, 2), "So"], True),
     ],
 )
 def test_an_answer_goes_on_from_what_it_says_and_nothing_else(

@@ -11,7 +11,7 @@ import pytest
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.memory_account import MemoryAccount
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from tests.unit.fargate_handler.orchestrator.test_responses import held
 from tests.unit.hand_turned_clock import HandTurnedClock
 
@@ -21,11 +21,11 @@ _AT_MOST = 4
 
 
 def reasoning(number: int) -> Content:
-    return Part(Kind.REASONING, f"thought {number}", name="reasoning_content")
+    return Part(PartKind.REASONING, f"thought {number}", name="reasoning_content")
 
 
 def calls(number: int) -> Content:
-    return Part(Kind.CALL, call=number % 100, id="call_1", name="search")
+    return Part(PartKind.CALL, call=number % 100, id="call_1", name="search")
 
 
 def taking_turns(number: int) -> Content:

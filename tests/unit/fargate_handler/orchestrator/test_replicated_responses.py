@@ -7,7 +7,7 @@ import pytest
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import EvenflowError, Gone, NotFound, Overloaded
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import Kind, Part, Restart
+from evenflow.stream_core.log.entries import Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.stores.response_store import TEXT_FORM
@@ -72,7 +72,7 @@ async def test_a_response_that_a_newer_version_writes_is_refused_until_this_one_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a, b, stream = await answering("abc")
-    stream.push_part(Part(Kind.REASONING, "hm"))
+    stream.push_part(Part(PartKind.REASONING, "hm"))
     await a.clock.pass_time(0.4)
     with monkeypatch.context() as version_before:
         version_before.setattr("evenflow.stream_core.stores.response_store.NEWEST_FORM", TEXT_FORM)

@@ -11,7 +11,7 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import CHAT, COMPLETION, MessageKind
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import Kind, Part, size_of
+from evenflow.stream_core.log.entries import Part, PartKind, size_of
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.stores.response_store import Chunk
@@ -303,7 +303,7 @@ async def test_parts_are_cut_into_chunks_by_all_that_they_say(node: Node) -> Non
     stream.push("first")
     await settle()
     for number in range(100):
-        stream.push_part(Part(Kind.CALL, call=number, id=f"{number:04d}" * 100, name="n" * 400))
+        stream.push_part(Part(PartKind.CALL, call=number, id=f"{number:04d}" * 100, name="n" * 400))
     stream.complete("stop", None)
     node.responses.network.release()
     await settle()

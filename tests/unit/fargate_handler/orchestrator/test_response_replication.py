@@ -14,7 +14,7 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.protocols.evenflow.peer_log import PeerGone, PeerResponse
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore
@@ -184,12 +184,12 @@ async def test_the_owner_is_followed_and_the_store_is_not_read() -> None:
 async def test_parts_are_followed_like_text() -> None:
     node = Node()
     run = await node.follow()
-    reasoning = Part(Kind.REASONING, "hm", name="reasoning_content")
-    source = Part(Kind.DATA, '{"url":"https://example.org/"}', name="source")
+    reasoning = Part(PartKind.REASONING, "hm", name="reasoning_content")
+    source = Part(PartKind.DATA, '{"url":"https://example.org/"}', name="source")
     node.peer.say(event(0, reasoning), delta(1, "a"))
-    node.peer.say(event(2, source), event(3, Part(Kind.CALL_END)))
+    node.peer.say(event(2, source), event(3, Part(PartKind.CALL_END)))
     await settle()
-    assert node.entries == [reasoning, "a", source, Part(Kind.CALL_END)]
+    assert node.entries == [reasoning, "a", source, Part(PartKind.CALL_END)]
     await stopped(run)
 
 
@@ -485,7 +485,7 @@ async def test_a_record_in_a_form_that_is_not_known_here_gives_the_copy_up(
     node.peer.say(delta(0, "a"))
     await settle()
     monkeypatch.setattr("evenflow.stream_core.stores.response_store.NEWEST_FORM", TEXT_FORM)
-    await node.write("a", Part(Kind.REASONING, "hm"))
+    await node.write("a", Part(PartKind.REASONING, "hm"))
     node.peer.reachable = False
     node.peer.break_off()
     await node.clock.pass_time(BEAT)

@@ -15,7 +15,7 @@ from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.base.model_prices import ModelPrices, TokenPrice
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.filtering.port import Filtering
-from evenflow.stream_core.log.entries import LOGPROBS, Content, Kind, Part
+from evenflow.stream_core.log.entries import LOGPROBS, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.tenants.charges import Caller
@@ -76,8 +76,8 @@ async def test_an_answer_is_cut_at_what_is_reserved_though_the_model_goes_on() -
 @pytest.mark.parametrize(
     "beside",
     [
-        Part(Kind.DATA, '{"content":[]}', name=LOGPROBS),
-        Part(Kind.DATA, '{"url":"https://example.org"}', name="source"),
+        Part(PartKind.DATA, '{"content":[]}', name=LOGPROBS),
+        Part(PartKind.DATA, '{"url":"https://example.org"}', name="source"),
     ],
 )
 async def test_an_answer_that_is_as_long_as_it_may_be_ends_as_its_model_says(

@@ -20,7 +20,7 @@ from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.stores.response_store import StoreUnavailable
-from evenflow.stream_core.tenants.budget import Ask, Reservation
+from evenflow.stream_core.tenants.budget import Reservation, ReservationRequest
 from evenflow.stream_core.tenants.charges import Caller
 from evenflow.stream_core.tenants.tenant import ApiKey, QuotaLimits, Tenant
 from evenflow.stream_core.tenants.usage import UsageRecord
@@ -330,7 +330,9 @@ async def test_what_a_killed_task_reserved_for_nobody_is_released_and_what_runs_
     stream = await ask(a, longest=100)
     # Another one was killed between the reservation and the acceptance of its message.
     await stores.memory.renew("c", stores.clock.now + 1_000.0)
-    await stores.usage.reserve(Ask(Reservation("t", "rsp_left", "c", 0.0, {TOKENS: 50})))
+    await stores.usage.reserve(
+        ReservationRequest(Reservation("t", "rsp_left", "c", 0.0, {TOKENS: 50}))
+    )
     b = await Task.join(stores, "b", limits=LIMITS)
     await b.clock.pass_time(SWEEP / 2, step=0.05)
     assert set(await reserved(stores)) == {stream.response_id, "rsp_left"}  # its lease is in force

@@ -223,7 +223,7 @@ async def _node_whose_model_has_eight_slots() -> Node:
         node.source.calls[call].finish()
         await settle()
         await node.first_token(call + 8)
-    assert node.task.metrics._gauges[catalogue.MODEL_CEILING.name]() == 8
+    assert node.task.metrics._gauges[catalogue.MODEL_LIMIT.name]() == 8
     return node
 
 

@@ -16,11 +16,11 @@ def upstreams() -> Upstreams:
 def test_each_model_has_its_own_breaker() -> None:
     models = upstreams()
     assert models.breakers_open == 0
-    models.of("a").breaker.call(SENDER, 0.0).failed(0.0)
-    models.of("b").breaker.call(SENDER, 0.0).succeeded()
+    models.of("a").breaker.call(SENDER, 0.0).record_failure(0.0)
+    models.of("b").breaker.call(SENDER, 0.0).record_success()
     assert models.breakers_open == 1
-    assert models.of("a").breaker.refuses_for(SENDER, 0.0) > 0
-    assert models.of("b").breaker.refuses_for(SENDER, 0.0) == 0
+    assert models.of("a").breaker.open_for(SENDER, 0.0) > 0
+    assert models.of("b").breaker.open_for(SENDER, 0.0) == 0
 
 
 def test_each_model_has_its_own_limit_and_the_lowest_is_published() -> None:
@@ -30,7 +30,7 @@ def test_each_model_has_its_own_limit_and_the_lowest_is_published() -> None:
         limiter = models.of(model).limiter
         for number in range(count):
             limiter.acquire(str(number), "t", SENDER, 0.0, None)
-        limiter.rejected(0.0, 0.0, retry_after=1.0)
+        limiter.record_rejection(0.0, 0.0, retry_after=1.0)
     assert models.lowest_limit == 2
     assert models.of("small") is models.of("small")
     assert models.of("other").limiter.may_start("t", 0.0)

@@ -18,7 +18,7 @@ from evenflow.stream_core.base.errors import (
     UpstreamFailed,
     UpstreamUnreadable,
 )
-from evenflow.stream_core.log.entries import Content, Kind, Part, text_of
+from evenflow.stream_core.log.entries import Content, Part, PartKind, text_of
 from tests.integration.aws_models.events import chat_chunk, chat_usage, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 
@@ -129,11 +129,11 @@ _COMPLETION = {
 def test_a_whole_answer_in_place_of_a_stream(indent: int | None, before: str, behind: str) -> None:
     written = f"{before}{json.dumps(_COMPLETION, indent=indent)}{behind}".encode()
     expected = [
-        Part(Kind.REASONING, "Hm", name="reasoning_content"),
+        Part(PartKind.REASONING, "Hm", name="reasoning_content"),
         "Hello",
-        Part(Kind.CALL, id="c", name="add"),
-        Part(Kind.ARGUMENTS, "{}"),
-        Part(Kind.CALL_END),
+        Part(PartKind.CALL, id="c", name="add"),
+        Part(PartKind.ARGUMENTS, "{}"),
+        Part(PartKind.CALL_END),
     ]
     for pieces in ([written], [written[:50], written[50:]], [bytes([byte]) for byte in written]):
         assert read(*pieces) == (expected, ModelFinish("tool_calls", _USAGE))

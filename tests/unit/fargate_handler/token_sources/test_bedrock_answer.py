@@ -9,7 +9,7 @@ from evenflow.fargate_handler.token_sources.bedrock_answer import BedrockAnswer
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamFailed
-from evenflow.stream_core.log.entries import EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.returned_fields import detail_of
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 
@@ -110,19 +110,19 @@ def test_what_the_model_calls_is_part_of_the_answer() -> None:
     answer, finish = finished(*_CALLING)
     assert answer == [
         "I add.",
-        Part(Kind.CALL, call=0, id="tooluse_1", name="add"),
-        Part(Kind.ARGUMENTS, '{"a": 1}', call=0),
-        Part(Kind.CALL_END, call=0),
-        Part(Kind.CALL, call=1, id="tooluse_2", name="now"),
-        Part(Kind.ARGUMENTS, "{}", call=1),
-        Part(Kind.CALL_END, call=1),
+        Part(PartKind.CALL, call=0, id="tooluse_1", name="add"),
+        Part(PartKind.ARGUMENTS, '{"a": 1}', call=0),
+        Part(PartKind.CALL_END, call=0),
+        Part(PartKind.CALL, call=1, id="tooluse_2", name="now"),
+        Part(PartKind.ARGUMENTS, "{}", call=1),
+        Part(PartKind.CALL_END, call=1),
     ]
     assert finish == ModelFinish("tool_calls", Usage(prompt_tokens=3, completion_tokens=4))
 
 
 def test_a_call_that_was_cut_ends_with_the_answer() -> None:
     answer, _ = finished(start(0, "tooluse_1", "add"), arguments(0, "{"), stop("max_tokens"))
-    assert answer[-1] == Part(Kind.CALL_END)
+    assert answer[-1] == Part(PartKind.CALL_END)
 
 
 def test_reasoning_and_its_signature() -> None:
@@ -136,7 +136,7 @@ def test_reasoning_and_its_signature() -> None:
     entry = {"type": "reasoning.text", "index": 0, "format": "bedrock"}
     detail = detail_of("reasoning_details", entry, "text")
     assert answer == [
-        Part(Kind.REASONING, "Hm", id=detail, name="reasoning_content"),
+        Part(PartKind.REASONING, "Hm", id=detail, name="reasoning_content"),
         _details(entry | {"signature": "s"}),
         "Yes",
     ]
@@ -149,7 +149,7 @@ def test_reasoning_that_is_encrypted_is_kept_for_the_model() -> None:
 
 
 def _details(entry: dict[str, Any]) -> Part:
-    return Part(Kind.DATA, orjson.dumps({"reasoning_details": [entry]}).decode(), name=EXTRA)
+    return Part(PartKind.DATA, orjson.dumps({"reasoning_details": [entry]}).decode(), name=EXTRA)
 
 
 def test_what_says_nothing_is_a_sign_of_life() -> None:
@@ -173,7 +173,7 @@ def test_what_says_nothing_is_a_sign_of_life() -> None:
 )
 def test_what_the_answer_cites(citation: dict[str, Any], source: str) -> None:
     answer, _ = finished(delta(text="Yes"), delta(citation=citation), stop("end_turn"))
-    assert answer == ["Yes", Part(Kind.DATA, source, name="source")]
+    assert answer == ["Yes", Part(PartKind.DATA, source, name="source")]
 
 
 def test_what_was_cached_is_part_of_the_prompt() -> None:

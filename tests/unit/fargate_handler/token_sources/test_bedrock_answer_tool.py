@@ -7,7 +7,7 @@ import pytest
 from evenflow.fargate_handler.token_sources.bedrock_answer import AnswerTool, BedrockAnswer
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.errors import UpstreamFailed
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 
@@ -63,9 +63,9 @@ def test_the_arguments_are_the_answer() -> None:
 def test_another_tool_is_called_as_ever() -> None:
     said, finish = answered(begin(0, "add"), arguments(0, "{}"), end(0), STOP)
     assert said == [
-        Part(Kind.CALL, id="t1", name="add"),
-        Part(Kind.ARGUMENTS, "{}"),
-        Part(Kind.CALL_END),
+        Part(PartKind.CALL, id="t1", name="add"),
+        Part(PartKind.ARGUMENTS, "{}"),
+        Part(PartKind.CALL_END),
     ]
     assert finish.finish_reason == "tool_calls"
 

@@ -13,7 +13,7 @@ from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.fargate_handler.token_sources.port import ModelFinish
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamUnreadable
-from evenflow.stream_core.log.entries import LONGEST_NAME, Content, Kind, Part
+from evenflow.stream_core.log.entries import LONGEST_NAME, Content, Part, PartKind
 from tests.integration.aws_models.events import chat_chunk
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
@@ -44,15 +44,15 @@ def calls(*fragments: dict[str, Any]) -> str:
 
 
 def begin(number: int, call_id: str, name: str) -> Part:
-    return Part(Kind.CALL, call=number, id=call_id, name=name)
+    return Part(PartKind.CALL, call=number, id=call_id, name=name)
 
 
 def arguments(number: int, text: str) -> Part:
-    return Part(Kind.ARGUMENTS, text, call=number)
+    return Part(PartKind.ARGUMENTS, text, call=number)
 
 
 def end(number: int) -> Part:
-    return Part(Kind.CALL_END, call=number)
+    return Part(PartKind.CALL_END, call=number)
 
 
 _A, _B = begin(0, "c_a", "a"), begin(1, "c_b", "b")
@@ -88,8 +88,8 @@ def test_a_call_goes_on_behind_another_that_is_whole() -> None:
     [
         (chat_chunk("\n"), "\n"),
         (chat_chunk("ok"), "ok"),
-        (chat_chunk(delta={"reasoning": "hm"}), Part(Kind.REASONING, "hm", name="reasoning")),
-        (chat_chunk(delta={"refusal": "no"}), Part(Kind.REFUSAL, "no")),
+        (chat_chunk(delta={"reasoning": "hm"}), Part(PartKind.REASONING, "hm", name="reasoning")),
+        (chat_chunk(delta={"refusal": "no"}), Part(PartKind.REFUSAL, "no")),
     ],
 )
 def test_nothing_within_a_call_ends_it(chunk: str, content: Content) -> None:
@@ -238,9 +238,9 @@ def said(text: bytes) -> bytes:
 def test_half_a_character_waits_for_the_other_half(texts: list[bytes], text: str) -> None:
     assert read(*map(said, texts)) == [text]
     thoughts = (raw(b'{"reasoning":"%b"}' % each) for each in texts)
-    assert read(*thoughts) == [Part(Kind.REASONING, text, name="reasoning")]
+    assert read(*thoughts) == [Part(PartKind.REASONING, text, name="reasoning")]
     assert read(*(raw(b'{"content":"%b"}' % each, 1) for each in texts), choices=2) == [
-        Part(Kind.TEXT, text, 1)
+        Part(PartKind.TEXT, text, 1)
     ]
 
 
@@ -257,7 +257,7 @@ def test_half_a_character_in_arguments() -> None:
 def test_half_a_character_waits_while_something_else_comes() -> None:
     thought = raw(b'{"reasoning":"x"}')
     assert read(said(b"A\\ud83d"), thought, said(b"\\ude00B")) == [
-        *("A", Part(Kind.REASONING, "x", name="reasoning"), "😀B")
+        *("A", Part(PartKind.REASONING, "x", name="reasoning"), "😀B")
     ]
 
 
@@ -268,7 +268,7 @@ def test_half_a_character_elsewhere() -> None:
     )
     assert read(called) == [
         begin(0, "c\ufffd", "f\ufffd"),
-        Part(Kind.DATA, '{"url":"https://a.example","title":"\ufffd"}', name="source"),
+        Part(PartKind.DATA, '{"url":"https://a.example","title":"\ufffd"}', name="source"),
         end(0),
     ]
 
@@ -296,7 +296,7 @@ def test_a_content_that_is_no_string(content: object, expected: list[Content]) -
 @pytest.mark.parametrize("thinking", [[{"type": "text", "text": "hm"}], "hm"])
 def test_the_thoughts_of_mistral_s_models(thinking: object) -> None:
     thought = {"type": "thinking", "thinking": thinking}
-    reasoning = Part(Kind.REASONING, "hm", name="reasoning_content")
+    reasoning = Part(PartKind.REASONING, "hm", name="reasoning_content")
     assert read(chat_chunk(delta={"content": [thought]}), chat_chunk("Hello")) == [
         *(reasoning, "Hello")
     ]
@@ -306,7 +306,7 @@ def test_the_thoughts_of_mistral_s_models(thinking: object) -> None:
 
 def test_reasoning_may_be_a_list_too() -> None:
     chunk = chat_chunk(delta={"reasoning": [{"type": "text", "text": "h"}, {"text": "m"}]})
-    assert read(chunk) == [Part(Kind.REASONING, "hm", name="reasoning")]
+    assert read(chunk) == [Part(PartKind.REASONING, "hm", name="reasoning")]
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_a_citation_of_seventy_kilobytes() -> None:
     url = "https://a.example"
     assert read(citing(url=url, title="x" * 70_000), citing(url=url + "x" * 70_000), "null") == [
         Part(
-            Kind.DATA,
+            PartKind.DATA,
             orjson.dumps({"url": url, "title": "x" * LONGEST_NAME}).decode(),
             name="source",
         )

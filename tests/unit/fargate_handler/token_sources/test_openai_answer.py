@@ -22,7 +22,7 @@ from evenflow.stream_core.base.errors import (
     UpstreamRejected,
     UpstreamUnreadable,
 )
-from evenflow.stream_core.log.entries import LONGEST_VALUE, Content, Kind, Part
+from evenflow.stream_core.log.entries import LONGEST_VALUE, Content, Part, PartKind
 from tests.integration.aws_models.events import chat_chunk, chat_usage, json_lines, sse
 from tests.unit.fargate_handler.token_sources.recording_sink import Full, RecordingSink
 
@@ -189,16 +189,16 @@ def told(*chunks: str, choices: int = 2) -> list[Content]:
 
 def call(number: int, arguments: str, call_id: str, name: str, choice: int = 0) -> list[Content]:
     """A call from its beginning to its end."""
-    more = [Part(Kind.ARGUMENTS, arguments, choice, number)] if arguments else []
+    more = [Part(PartKind.ARGUMENTS, arguments, choice, number)] if arguments else []
     return [
-        Part(Kind.CALL, "", choice, number, call_id, name),
+        Part(PartKind.CALL, "", choice, number, call_id, name),
         *more,
-        Part(Kind.CALL_END, "", choice, number),
+        Part(PartKind.CALL_END, "", choice, number),
     ]
 
 
 def value(name: str, said: object, choice: int = 0) -> Part:
-    return Part(Kind.DATA, orjson.dumps(said).decode(), choice, name=name)
+    return Part(PartKind.DATA, orjson.dumps(said).decode(), choice, name=name)
 
 
 _ADD = {"name": "add", "arguments": ""}
@@ -219,8 +219,8 @@ def test_a_call_whose_arguments_are_whole_ends_where_the_answer_goes_on() -> Non
     begins = fragment(index=0, id="c1", function=_ADD | {"arguments": "{}"})
     further: list[tuple[str, Content]] = [
         (chat_chunk("Then"), "Then"),
-        (chat_chunk(delta={"reasoning": "Hm"}), Part(Kind.REASONING, "Hm", name="reasoning")),
-        (chat_chunk(delta={"refusal": "No"}), Part(Kind.REFUSAL, "No")),
+        (chat_chunk(delta={"reasoning": "Hm"}), Part(PartKind.REASONING, "Hm", name="reasoning")),
+        (chat_chunk(delta={"refusal": "No"}), Part(PartKind.REFUSAL, "No")),
     ]
     for chunk, content in further:
         assert told(chat_chunk("So"), begins, chunk) == ["So", *call(0, "{}", "c1", "add"), content]
@@ -238,10 +238,10 @@ def test_a_call_of_one_choice_goes_on_while_another_speaks() -> None:
         chat_chunk("B", index=1),
         fragment(index=0, function={"arguments": "{}"}),
     ) == [
-        Part(Kind.CALL, id="c1", name="add"),
-        Part(Kind.TEXT, "B", 1),
-        Part(Kind.ARGUMENTS, "{}"),
-        Part(Kind.CALL_END),
+        Part(PartKind.CALL, id="c1", name="add"),
+        Part(PartKind.TEXT, "B", 1),
+        Part(PartKind.ARGUMENTS, "{}"),
+        Part(PartKind.CALL_END),
     ]
 
 
@@ -278,7 +278,7 @@ def test_a_server_that_does_not_count() -> None:
 
 def test_a_call_without_an_id_gets_one_of_its_own() -> None:
     said = told(fragment(index=0, function=_ADD), fragment(index=1, id="", function=_ADD))
-    one, other = (part.id for part in said if isinstance(part, Part) and part.kind is Kind.CALL)
+    one, other = (part.id for part in said if isinstance(part, Part) and part.kind is PartKind.CALL)
     assert one.startswith("call_")
     assert one != other
 
@@ -349,12 +349,12 @@ def test_reasoning_keeps_its_name(name: str) -> None:
         chat_chunk(delta={name: "Hm"}),
         chat_chunk(delta={name: ", so", "content": None}),
         chat_chunk("Yes"),
-    ) == [Part(Kind.REASONING, "Hm, so", name=name), "Yes"]
+    ) == [Part(PartKind.REASONING, "Hm, so", name=name), "Yes"]
 
 
 def test_reasoning_under_several_names_comes_once() -> None:
     both = {"reasoning_text": "Hm", "reasoning": "Hm", "reasoning_content": "Hm"}
-    reasoned = Part(Kind.REASONING, "Hm", name="reasoning_content")
+    reasoned = Part(PartKind.REASONING, "Hm", name="reasoning_content")
     assert told(chat_chunk(delta=both)) == [reasoned]
 
 
@@ -383,7 +383,7 @@ def test_several_choices_and_how_each_ends() -> None:
         chat_chunk(index=1, finish_reason="length"),
     ) == [
         "A",
-        Part(Kind.TEXT, "B", 1),
+        Part(PartKind.TEXT, "B", 1),
         *call(0, "", "c1", "add", choice=1),
         value("finish", "length", 1),
         "a",
@@ -445,7 +445,7 @@ def test_an_end_that_says_that_the_server_failed_is_an_error_behind_the_text(fai
         answer.take(chat_chunk(index=index, finish_reason=reason).encode())
     with pytest.raises(UpstreamFailed, match="network_error"):
         answer.finish()
-    assert Part(Kind.DATA, '"network_error"', 1, name="finish") not in sink.contents
+    assert Part(PartKind.DATA, '"network_error"', 1, name="finish") not in sink.contents
     assert sink.text == "x"
 
 
@@ -465,8 +465,8 @@ def test_a_call_in_the_form_before_tools_is_one() -> None:
         legacy(name="add", arguments=""), legacy(arguments='{"a":'), legacy(arguments="1}")
     )
     assert isinstance(begun, Part)
-    assert (begun.kind, begun.name, begun.id[:5]) == (Kind.CALL, "add", "call_")
-    assert rest == [Part(Kind.ARGUMENTS, '{"a":1}'), Part(Kind.CALL_END)]
+    assert (begun.kind, begun.name, begun.id[:5]) == (PartKind.CALL, "add", "call_")
+    assert rest == [Part(PartKind.ARGUMENTS, '{"a":1}'), Part(PartKind.CALL_END)]
 
 
 def test_a_call_in_both_forms_is_one() -> None:
@@ -488,15 +488,15 @@ def test_a_custom_tool_is_called_by_its_own_name() -> None:
         fragment(index=0, id="c1", type="custom", custom={"name": "sql", "input": ""}),
         fragment(index=0, custom={"input": "SELECT 1"}),
     ) == [
-        Part(Kind.CALL, "custom", id="c1", name="sql"),
-        Part(Kind.ARGUMENTS, "SELECT 1"),
-        Part(Kind.CALL_END),
+        Part(PartKind.CALL, "custom", id="c1", name="sql"),
+        Part(PartKind.ARGUMENTS, "SELECT 1"),
+        Part(PartKind.CALL_END),
     ]
 
 
 def test_a_refusal_is_one() -> None:
     refusal = [chat_chunk(delta={"refusal": "I can"}), chat_chunk(delta={"refusal": "not."})]
-    assert told(*refusal) == [Part(Kind.REFUSAL, "I cannot.")]
+    assert told(*refusal) == [Part(PartKind.REFUSAL, "I cannot.")]
 
 
 def test_a_chunk_that_says_nothing_is_a_sign_of_life() -> None:
@@ -591,7 +591,7 @@ def whole_call(call_id: str, **more: object) -> str:
 
 
 def gave(call_id: str, text: str = "7", name: str = "add") -> Part:
-    return Part(Kind.RESULT, text, id=call_id, name=name)
+    return Part(PartKind.RESULT, text, id=call_id, name=name)
 
 
 def test_a_tool_s_message_is_the_result_of_its_call_and_no_text() -> None:
@@ -639,12 +639,12 @@ def test_a_result_leaves_another_call_open_and_a_second_one_begins_none() -> Non
         result("c1", "whole"),
     ) == [
         *call(0, "{}", "c1", "add"),
-        Part(Kind.CALL, call=1, id="c2", name="now"),
-        Part(Kind.ARGUMENTS, "{", call=1),
+        Part(PartKind.CALL, call=1, id="c2", name="now"),
+        Part(PartKind.ARGUMENTS, "{", call=1),
         gave("c1", "half"),
-        Part(Kind.ARGUMENTS, "}", call=1),
+        Part(PartKind.ARGUMENTS, "}", call=1),
         gave("c1", "whole"),
-        Part(Kind.CALL_END, call=1),
+        Part(PartKind.CALL_END, call=1),
     ]
 
 
@@ -665,14 +665,14 @@ def test_results_with_a_repeated_id_are_for_its_calls_in_their_order() -> None:
         result("c", "two"),
         result("c", "three"),
     )
-    results = [part for part in parts if isinstance(part, Part) and part.kind is Kind.RESULT]
+    results = [part for part in parts if isinstance(part, Part) and part.kind is PartKind.RESULT]
     assert results == [gave("c", "one"), gave("c_2", "two"), gave("c_3", "three")]
 
 
 def test_a_result_without_an_id_is_that_of_the_first_call_without_one() -> None:
     calls = [whole_call("c1"), whole_call("c2")]
     said = told(*calls, result(""), result(""))
-    results = [part for part in said if isinstance(part, Part) and part.kind is Kind.RESULT]
+    results = [part for part in said if isinstance(part, Part) and part.kind is PartKind.RESULT]
     assert results == [gave("c1"), gave("c2")]
     *made, found = told(result("", "found"))
     assert (len(made), isinstance(found, Part) and found.id.startswith("call_")) == (2, True)

@@ -14,8 +14,8 @@ from evenflow.stream_core.log.entries import (
     EXTRA,
     LONGEST_VALUE,
     Content,
-    Kind,
     Part,
+    PartKind,
 )
 from evenflow.stream_core.log.returned_fields import detail_of
 from tests.integration.aws_models.events import chat_chunk
@@ -28,23 +28,23 @@ _ADD = {"name": "add", "arguments": "{}"}
 
 
 def _fields(fields: dict[str, Any], choice: int = 0) -> Part:
-    return Part(Kind.DATA, orjson.dumps(fields).decode(), choice, name=EXTRA)
+    return Part(PartKind.DATA, orjson.dumps(fields).decode(), choice, name=EXTRA)
 
 
 def _of_call(fields: dict[str, Any], call: int = 0) -> Part:
-    return Part(Kind.DATA, orjson.dumps(fields).decode(), call=call, name=CALL_EXTRA)
+    return Part(PartKind.DATA, orjson.dumps(fields).decode(), call=call, name=CALL_EXTRA)
 
 
 def _thought(text: str, field: str = "reasoning", **entry: Any) -> Part:
     detail = detail_of("reasoning_details", _TEXT | entry, "text")
-    return Part(Kind.REASONING, text, id=detail, name=field)
+    return Part(PartKind.REASONING, text, id=detail, name=field)
 
 
 def _call(number: int, call_id: str) -> list[Content]:
     return [
-        Part(Kind.CALL, call=number, id=call_id, name="add"),
-        Part(Kind.ARGUMENTS, "{}", call=number),
-        Part(Kind.CALL_END, call=number),
+        Part(PartKind.CALL, call=number, id=call_id, name="add"),
+        Part(PartKind.ARGUMENTS, "{}", call=number),
+        Part(PartKind.CALL_END, call=number),
     ]
 
 
@@ -65,11 +65,11 @@ def test_fields_of_a_function_and_those_that_come_later_are_kept() -> None:
         fragment(index=0, extra_content=_SIGNATURE),
     ) == [
         _of_call({"function": {"strictness": 1}}),
-        Part(Kind.CALL, id="c1", name="add"),
-        Part(Kind.ARGUMENTS, "{"),
+        Part(PartKind.CALL, id="c1", name="add"),
+        Part(PartKind.ARGUMENTS, "{"),
         _of_call({"extra_content": _SIGNATURE}),
-        Part(Kind.ARGUMENTS, "}"),
-        Part(Kind.CALL_END),
+        Part(PartKind.ARGUMENTS, "}"),
+        Part(PartKind.CALL_END),
     ]
 
 
@@ -125,7 +125,7 @@ def test_blocks_of_anthropics_form_are_kept_too() -> None:
         chat_chunk(delta={"reasoning_content": "hm", "thinking_blocks": [piece]}),
         chat_chunk(delta={"thinking_blocks": [last], "provider_specific_fields": {"x": [last]}}),
     ) == [
-        Part(Kind.REASONING, "hm", id=detail, name="reasoning_content"),
+        Part(PartKind.REASONING, "hm", id=detail, name="reasoning_content"),
         _fields({"thinking_blocks": [last]}),
     ]
 
@@ -143,10 +143,10 @@ def test_text_that_gemini_marks_as_a_thought_is_reasoning() -> None:
     listed = thought([{"type": "text", "text": "m"}])
     chunks = [thought("h"), listed, thought("", thought_signature="s")]
     assert told(*chunks, chat_chunk("Yes"), chat_chunk("."), thought("So")) == [
-        Part(Kind.REASONING, "hm"),
+        Part(PartKind.REASONING, "hm"),
         _fields({"extra_content": {"google": {"thought_signature": "s"}}}),
         "Yes.",
-        Part(Kind.REASONING, "So"),
+        Part(PartKind.REASONING, "So"),
     ]
 
 

@@ -18,7 +18,7 @@ def _sent_at(
     sent = {}
     for step in range(int(end * 100) + 1):
         now = step / 100
-        for client in departures.over(now):
+        for client in departures.overdue(now):
             if not (now < reading_until and departures.put_back(client, now)):
                 sent[client] = now
     return sent
@@ -34,16 +34,16 @@ def test_slots_are_told_in_their_order_and_a_part_at_a_time() -> None:
 def test_who_does_not_go_is_sent_two_seconds_after_its_slot() -> None:
     departures = _departures(3)
     list(departures.next_departures())
-    assert departures.over(1.99) == []
-    assert departures.over(2.15) == [0, 1]
-    assert departures.over(2.2) == [2]
-    assert departures.over(90.0) == []
+    assert departures.overdue(1.99) == []
+    assert departures.overdue(2.15) == [0, 1]
+    assert departures.overdue(2.2) == [2]
+    assert departures.overdue(90.0) == []
 
 
 def test_who_has_not_been_told_is_not_sent() -> None:
     departures = _departures(3)
     list(departures.next_departures(1))
-    assert departures.over(50.0) == [0]
+    assert departures.overdue(50.0) == [0]
 
 
 def test_who_is_put_back_goes_behind_everybody_and_at_the_same_rate() -> None:
@@ -77,6 +77,6 @@ def test_more_than_fit_go_closer_together() -> None:
 def test_without_time_there_is_no_other_slot(count: int) -> None:
     departures = _departures(count, first_until=0.0, until=0.0)
     assert len(list(departures.next_departures())) == count
-    over = departures.over(2.0)
+    over = departures.overdue(2.0)
     assert len(over) == count
     assert not any(departures.put_back(client, 2.0) for client in over)

@@ -42,7 +42,7 @@ class Work:
 
 def step(control: TwoIntervalControl, work: Work) -> tuple[int, int]:
     wanted = work.wanted(control)
-    control.measured(min(wanted, 1.0), min(1.0, 1 / max(wanted, 0.01)))
+    control.adapt(min(wanted, 1.0), min(1.0, 1 / max(wanted, 0.01)))
     return control.over, control.others
 
 
@@ -72,8 +72,8 @@ def test_where_nobody_is_over_its_share_the_interval_is_that_of_interval_control
 ) -> None:
     control, alone = new_control(divided=False), IntervalControl(CALM, USUAL, LONGEST)
     for load, speed in measurements:
-        control.measured(load, speed)
-        alone.measured(load, speed)
+        control.adapt(load, speed)
+        alone.adapt(load, speed)
         assert control.over == control.others == alone.slots
 
 
@@ -86,7 +86,7 @@ def test_nobody_else_is_stretched_while_who_is_over_its_share_is_not_at_the_long
         if division is not None:
             control.divide(sum(division) / max(control.over, 1), *division)
             divided = division[0] > 0
-        control.measured(*measured)
+        control.adapt(*measured)
         assert CALM <= control.others <= control.over <= LONGEST
         if divided:
             assert control.others <= USUAL or control.over == LONGEST

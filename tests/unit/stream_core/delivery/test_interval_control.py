@@ -37,7 +37,7 @@ def live(control: IntervalControl, work: Work, windows: int) -> list[int]:
 
 def step(control: IntervalControl, work: Work) -> int:
     wanted = work.wanted(control.slots)
-    return control.measured(min(wanted, 1.0), min(1.0, 1 / max(wanted, 0.01)))
+    return control.adapt(min(wanted, 1.0), min(1.0, 1 / max(wanted, 0.01)))
 
 
 def seconds_to_the_shortest(control: IntervalControl, work: Work) -> float:
@@ -112,7 +112,7 @@ def test_while_the_wheel_catches_up_the_interval_is_long_enough() -> None:
     control = new_control()
     live(control, Work(0.0, 1.5), 2)
     before = control.slots
-    assert [control.measured(1.0, 1.2) for _ in range(10)] == [before] * 10
+    assert [control.adapt(1.0, 1.2) for _ in range(10)] == [before] * 10
 
 
 def test_what_does_not_grow_with_a_shorter_interval_does_not_keep_it_long() -> None:

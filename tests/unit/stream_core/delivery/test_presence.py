@@ -10,7 +10,7 @@ from evenflow.stream_core.delivery.presence import (
     Presence,
     Present,
     PresentReader,
-    together,
+    merge_present,
 )
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -167,7 +167,7 @@ def test_the_readers_of_several_copies_are_told_together_the_first_named() -> No
     there = [
         PresentReader(f"user {n}", "websocket", 2.0 + n / 100) for n in range(MAX_NAMED_READERS)
     ]
-    both = together([Present(tuple(here), 2), Present(tuple(there), 70)])
+    both = merge_present([Present(tuple(here), 2), Present(tuple(there), 70)])
     assert both.count == 72
     assert both.readers == (here[0], *there[: MAX_NAMED_READERS - 1])
 

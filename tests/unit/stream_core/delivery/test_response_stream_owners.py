@@ -139,10 +139,10 @@ def test_what_waits_in_the_batch_is_delivered_before_another_owner_goes_on() -> 
     stream.push("a")
     stream.push("b")
     assert stream.log.entries == ["a"]
-    stream.settle()
+    stream.flush()
     assert stream.log.entries == ["a", "b"]
     assert reader.held.text == "ab"
-    stream.settle()
+    stream.flush()
     clock.turn(1.0)
     assert stream.log.entries == ["a", "b"]
 
@@ -152,7 +152,7 @@ def test_there_is_nothing_to_settle_of_a_response_that_has_ended() -> None:
     stream.push("a")
     stream.push("b")
     stream.cancel()
-    stream.settle()
+    stream.flush()
     assert stream.log.entries == ["a", "b"]
 
 
@@ -181,13 +181,13 @@ def test_readers_that_leave_as_they_are_told_do_not_hide_one_another() -> None:
         def deliver(self, now: float, jitter: float | None) -> None:
             """Nothing is delivered here."""
 
-        def queued(self, place: QueuePlace) -> None:
+        def on_queued(self, place: QueuePlace) -> None:
             """Nothing."""
 
         def announce_start(self) -> None:
             """Nothing."""
 
-        def lost(self) -> None:
+        def on_lost(self) -> None:
             self.told += 1
             stream.detach(self)
 

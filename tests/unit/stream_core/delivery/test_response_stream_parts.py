@@ -8,7 +8,7 @@ from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
-from evenflow.stream_core.log.entries import Content, Kind, NotAPart, Part, joined
+from evenflow.stream_core.log.entries import Content, NotAPart, Part, PartKind, joined
 from evenflow.stream_core.log.response_log import Cursor, LogClosed
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.delivery.test_response_stream import new_stream
@@ -41,13 +41,13 @@ class Taken:
         if taken:
             self.deliveries.append(taken)
 
-    def queued(self, place: QueuePlace) -> None:
+    def on_queued(self, place: QueuePlace) -> None:
         """Nothing."""
 
     def announce_start(self) -> None:
         """Nothing."""
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         raise AssertionError
 
     @property
@@ -63,7 +63,7 @@ def push(stream: ResponseStream, content: Content) -> None:
 
 
 def reasoning(text: str) -> Part:
-    return Part(Kind.REASONING, text)
+    return Part(PartKind.REASONING, text)
 
 
 def test_the_first_part_is_delivered_at_once_and_others_wait_for_the_interval() -> None:
@@ -113,16 +113,16 @@ def test_a_long_part_is_cut() -> None:
 
 def test_parts_count_against_the_size_of_a_response() -> None:
     stream = new_stream(HandTurnedClock(), Limits(response_bytes=1_024))
-    for _ in range(1_024 // Part(Kind.CALL_END).size):
-        stream.push_part(Part(Kind.CALL_END))
+    for _ in range(1_024 // Part(PartKind.CALL_END).size):
+        stream.push_part(Part(PartKind.CALL_END))
     with pytest.raises(ResponseFull):
-        stream.push_part(Part(Kind.CALL_END))
+        stream.push_part(Part(PartKind.CALL_END))
 
 
 def test_a_part_that_is_not_allowed_is_refused() -> None:
     stream = new_stream(HandTurnedClock())
     with pytest.raises(NotAPart):
-        stream.push_part(Part(Kind.CALL))
+        stream.push_part(Part(PartKind.CALL))
     assert not stream.log.entries
 
 
@@ -158,5 +158,5 @@ def test_a_reader_is_given_every_content_once_and_in_order(
         clock.turn_slots(data.draw(st.integers(0, _WINDOW)))
     stream.complete("stop", None)
     assert reader.all == list(joined(contents))
-    assert list(joined(stream.log.read(0).standing)) == list(joined(contents))
+    assert list(joined(stream.log.read(0).current)) == list(joined(contents))
     assert b"".join(stream.answer).decode() == stream.log.text

@@ -100,7 +100,7 @@ def stretched(windows: int = 1) -> TenantIntervals:
     intervals = TenantIntervals(0, USUAL, LONGEST)
     intervals.divide(READERS, OVER)
     for _ in range(1 + windows):
-        intervals.measured(1.0, 0.5)
+        intervals.adapt(1.0, 0.5)
     return intervals
 
 
@@ -122,17 +122,17 @@ def test_who_is_over_its_share_no_longer_is_told() -> None:
 def test_a_tenant_without_streams_is_forgotten() -> None:
     intervals = TenantIntervals(0, USUAL, LONGEST)
     kept = [intervals.interval_of(name) for name in READERS]
-    assert intervals.several
+    assert intervals.has_several_tenants
     kept.pop()
     gc.collect()
-    assert not intervals.several
+    assert not intervals.has_several_tenants
 
 
 def test_who_is_left_alone_is_one_of_all() -> None:
     intervals = stretched(windows=20)
     greedy = intervals.interval_of("greedy")
     assert greedy.slots == LONGEST
-    assert intervals.several, "or else nobody would find out"
+    assert intervals.has_several_tenants, "or else nobody would find out"
     intervals.divide({"greedy": GREEDY}, frozenset())
     assert greedy.slots == intervals.slots == intervals.longest == LONGEST, "no more work at once"
     assert intervals.stretched == 0
@@ -144,6 +144,6 @@ def test_while_there_is_nobody_to_deliver_to_all_stays() -> None:
     assert (intervals.over, intervals.longest) == (OVER, LONGEST)
     alone = TenantIntervals(0, USUAL, LONGEST)
     for _ in range(20):
-        alone.measured(1.0, 0.5)
+        alone.adapt(1.0, 0.5)
     alone.divide({}, frozenset())
     assert alone.slots == LONGEST

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.encoding.appended import AppendedContents
-from evenflow.stream_core.log.entries import Content, Kind, Part, Restart, behind, joined
+from evenflow.stream_core.log.entries import Content, Part, PartKind, Restart, behind, joined
 from evenflow.stream_core.log.response_log import ResponseLog, ResponseState, ResumePoint, slice_of
 
 
@@ -132,8 +132,8 @@ def test_what_a_lost_task_gave_and_did_not_get_on_record_is_compared(
 
 _PIECES: st.SearchStrategy[Content] = st.one_of(
     st.text("ab", min_size=1, max_size=3),
-    st.text("ab", min_size=1, max_size=2).map(lambda text: Part(Kind.REASONING, text)),
-    st.just(Part(Kind.CALL, id="call_1", name="add")),
+    st.text("ab", min_size=1, max_size=2).map(lambda text: Part(PartKind.REASONING, text)),
+    st.just(Part(PartKind.CALL, id="call_1", name="add")),
 )
 
 
@@ -151,7 +151,7 @@ def logs(draw: st.DrawFn) -> ResponseLog:
 
 def standing(log: ResponseLog, until: int | None = None) -> list[Content]:
     """What stands of the entries before index `until`, joined."""
-    return list(joined(slice_of(log.entries[:until], 0).standing))
+    return list(joined(slice_of(log.entries[:until], 0).current))
 
 
 def begins_with(contents: list[Content], has: list[Content]) -> bool:
@@ -208,19 +208,19 @@ def test_a_client_has_what_stands_or_is_told_that_it_has_not(
 
 def test_a_call_with_another_id_is_another_answer() -> None:
     log = ResponseLog()
-    log.extend(["One", Part(Kind.CALL, id="call_1", name="add")])
+    log.extend(["One", Part(PartKind.CALL, id="call_1", name="add")])
     appended = AppendedContents(log, 0, 100)
     contents_of(appended)
-    log.extend([Restart(-1, 2), "One", Part(Kind.CALL, id="call_2", name="add")])
+    log.extend([Restart(-1, 2), "One", Part(PartKind.CALL, id="call_2", name="add")])
     with pytest.raises(UpstreamFailed):
         contents_of(appended)
 
 
 def test_the_same_call_again_is_not_given_again() -> None:
     log = ResponseLog()
-    call = Part(Kind.CALL, id="call_1", name="add")
-    log.extend(["One", call, Part(Kind.ARGUMENTS, "{")])
+    call = Part(PartKind.CALL, id="call_1", name="add")
+    log.extend(["One", call, Part(PartKind.ARGUMENTS, "{")])
     appended = AppendedContents(log, 0, 100)
     contents_of(appended)
-    log.extend([Restart(-1, 2), "O", "ne", call, Part(Kind.ARGUMENTS, '{"a":1')])
-    assert contents_of(appended) == [Part(Kind.ARGUMENTS, '"a":1')]
+    log.extend([Restart(-1, 2), "O", "ne", call, Part(PartKind.ARGUMENTS, '{"a":1')])
+    assert contents_of(appended) == [Part(PartKind.ARGUMENTS, '"a":1')]

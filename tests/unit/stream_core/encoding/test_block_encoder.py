@@ -8,7 +8,7 @@ from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder, BlockPlace, WriteDelta
 from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
-from evenflow.stream_core.log.entries import Content, Kind, Part, Restart
+from evenflow.stream_core.log.entries import Content, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.delivery.test_response_stream import new_stream
@@ -77,7 +77,7 @@ def taken(encoder: BlockEncoder) -> list[str]:
 
 
 def test_an_answer_is_its_blocks_and_its_end() -> None:
-    stream = answer(Part(Kind.REASONING, "x"), "a", "b")
+    stream = answer(Part(PartKind.REASONING, "x"), "a", "b")
     read = encoder(stream)
     assert read.opening == b"-1--1 opening\n"
     assert taken(read) == [
@@ -122,7 +122,7 @@ def test_an_answer_that_begins_again_otherwise_ends_with_an_error() -> None:
 
 
 def test_a_protocol_that_can_reset_says_so_and_tells_what_stands() -> None:
-    stream = answer("a", Part(Kind.CALL, id="call_1", name="add"))
+    stream = answer("a", Part(PartKind.CALL, id="call_1", name="add"))
     read = encoder(stream, resets=True)
     taken(read)
     stream.next_attempt()
@@ -170,7 +170,7 @@ def test_text_behind_log_probabilities_has_them() -> None:
     stream = answer("a")
     read = encoder(stream)
     taken(read)
-    push(stream, "b", Part(Kind.DATA, "[1]", name="logprobs"))
+    push(stream, "b", Part(PartKind.DATA, "[1]", name="logprobs"))
     taken(read)
     push(stream, "c", "d")
     (open_text,) = read._blocks.open
@@ -207,8 +207,8 @@ def test_another_copy_is_compared_with_what_the_client_has() -> None:
 
 
 def test_what_waits_for_another_block_comes_before_an_error() -> None:
-    call = Part(Kind.CALL, id="call_1", name="add")
-    stream = answer(call, "a", Part(Kind.ARGUMENTS, "{"))
+    call = Part(PartKind.CALL, id="call_1", name="add")
+    stream = answer(call, "a", Part(PartKind.ARGUMENTS, "{"))
     serial = BlockEncoder(Words(), stream, ResumePoint(0), 100, SerialBlocks)
     assert taken(serial) == ["0-0 begin call", "2-2 {"]
     stream.fail({"type": "upstream_error", "code": "upstream_failed", "message": "it broke off"})

@@ -13,11 +13,11 @@ from evenflow.stream_core.encoding.blocks import (
     Value,
 )
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
-from evenflow.stream_core.log.entries import Content, Kind, Part, joined
+from evenflow.stream_core.log.entries import Content, Part, PartKind, joined
 from tests.unit.stream_core.log.contents import CONTENTS
 
-_BEGIN = Part(Kind.CALL, id="call_1", name="add")
-_SOURCE = Part(Kind.DATA, '{"url":"https://example.org/"}', name="source")
+_BEGIN = Part(PartKind.CALL, id="call_1", name="add")
+_SOURCE = Part(PartKind.DATA, '{"url":"https://example.org/"}', name="source")
 
 
 def told(blocks: Blocks, *contents: Content) -> list[str]:
@@ -44,7 +44,7 @@ def test_text_is_a_block_to_the_end_of_the_answer() -> None:
 
 def test_a_block_of_text_ends_where_another_begins() -> None:
     blocks = Blocks()
-    assert told(blocks, Part(Kind.REASONING, "x"), "a", _BEGIN) == [
+    assert told(blocks, Part(PartKind.REASONING, "x"), "a", _BEGIN) == [
         *("begin 0 reasoning", "0 x"),
         *("end 0", "begin 1 text", "1 a"),
         *("end 1", "begin 2 call"),
@@ -53,17 +53,17 @@ def test_a_block_of_text_ends_where_another_begins() -> None:
 
 def test_a_call_ends_where_it_is_said() -> None:
     blocks = Blocks()
-    arguments = Part(Kind.ARGUMENTS, "{}")
-    assert told(blocks, _BEGIN, arguments, Part(Kind.CALL_END), arguments) == [
+    arguments = Part(PartKind.ARGUMENTS, "{}")
+    assert told(blocks, _BEGIN, arguments, Part(PartKind.CALL_END), arguments) == [
         *("begin 0 call", "0 {}", "end 0")
     ]
 
 
 def test_calls_may_be_open_side_by_side() -> None:
     blocks = Blocks()
-    other = Part(Kind.CALL, call=1, id="call_2", name="now")
+    other = Part(PartKind.CALL, call=1, id="call_2", name="now")
     told(blocks, _BEGIN, other)
-    assert told(blocks, Part(Kind.ARGUMENTS, "1"), Part(Kind.ARGUMENTS, "2", call=1)) == [
+    assert told(blocks, Part(PartKind.ARGUMENTS, "1"), Part(PartKind.ARGUMENTS, "2", call=1)) == [
         *("0 1", "1 2")
     ]
     assert [block.id for block in blocks.open] == ["call_1", "call_2"]
@@ -78,7 +78,7 @@ def test_data_belongs_to_the_text_that_it_comes_with() -> None:
 
 
 def test_later_choices_are_left_out() -> None:
-    assert told(Blocks(), Part(Kind.TEXT, "a", choice=1)) == []
+    assert told(Blocks(), Part(PartKind.TEXT, "a", choice=1)) == []
 
 
 @given(CONTENTS)
@@ -117,15 +117,15 @@ def test_blocks_do_not_depend_on_how_the_contents_are_joined(contents: list[Cont
 
 def test_of_serial_blocks_each_begins_where_the_one_before_has_ended() -> None:
     blocks = SerialBlocks()
-    other = Part(Kind.CALL, call=1, id="call_2", name="now")
+    other = Part(PartKind.CALL, call=1, id="call_2", name="now")
     contents: list[Content] = [
-        *(_BEGIN, "a", other, Part(Kind.ARGUMENTS, "2", call=1), Part(Kind.ARGUMENTS, "1")),
-        Part(Kind.CALL_END, call=1),
+        *(_BEGIN, "a", other, Part(PartKind.ARGUMENTS, "2", call=1), Part(PartKind.ARGUMENTS, "1")),
+        Part(PartKind.CALL_END, call=1),
     ]
     assert told(blocks, *contents) == ["begin 0 call", "0 1"]
     assert [block.id for block in blocks.open] == ["call_1"]
     assert blocks.text is None
-    assert told(blocks, Part(Kind.CALL_END), "b") == [
+    assert told(blocks, Part(PartKind.CALL_END), "b") == [
         *("end 0", "begin 1 text", "1 a", "end 1", "begin 2 call", "2 2", "end 2"),
         *("begin 3 text", "3 b"),
     ]

@@ -79,7 +79,7 @@ def check(kind: Kind, client: Client, stream: ResponseStream) -> None:
         return
     assert (client.text, client.ends, client.failed) == (stream.log.text, 1, False)
     if isinstance(client, FrameClient):
-        assert client.contents == [*joined(stream.log.read(0).standing)]
+        assert client.contents == [*joined(stream.log.read(0).current)]
 
 
 @each_kind

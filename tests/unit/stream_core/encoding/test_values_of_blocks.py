@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from evenflow.stream_core.encoding.blocks import Begin, Block, Blocks, SealingBlocks
-from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, CHUNK_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.returned_fields import detail_of
 
-_SOURCE = Part(Kind.DATA, '{"url":"https://a"}', name="source")
-_LOGPROBS = Part(Kind.DATA, '{"content":[]}', name="logprobs")
-_CHUNK = Part(Kind.DATA, '{"chunk":{"a":1}}', name=CHUNK_EXTRA)
-_REASONING = Part(Kind.REASONING, "so")
+_SOURCE = Part(PartKind.DATA, '{"url":"https://a"}', name="source")
+_LOGPROBS = Part(PartKind.DATA, '{"content":[]}', name="logprobs")
+_CHUNK = Part(PartKind.DATA, '{"chunk":{"a":1}}', name=CHUNK_EXTRA)
+_REASONING = Part(PartKind.REASONING, "so")
 
 
 def _blocks(contents: list[Content]) -> list[Block]:
@@ -38,11 +38,11 @@ def test_a_value_belongs_to(contents: list[Content], values: list[list[Part]]) -
     assert [block.values for block in _blocks(contents)] == values
 
 
-_EXTRA = Part(Kind.DATA, '{"extra_content":{"a":1}}', name=EXTRA)
-_MORE = Part(Kind.DATA, '{"reasoning_details":[7]}', name=EXTRA)
-_OF_CALL = Part(Kind.DATA, '{"extra_content":{"b":1}}', call=1, name=CALL_EXTRA)
-_CALL = Part(Kind.CALL, call=1, id="c", name="f")
-_END = Part(Kind.CALL_END, call=1)
+_EXTRA = Part(PartKind.DATA, '{"extra_content":{"a":1}}', name=EXTRA)
+_MORE = Part(PartKind.DATA, '{"reasoning_details":[7]}', name=EXTRA)
+_OF_CALL = Part(PartKind.DATA, '{"extra_content":{"b":1}}', call=1, name=CALL_EXTRA)
+_CALL = Part(PartKind.CALL, call=1, id="c", name="f")
+_END = Part(PartKind.CALL_END, call=1)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ _END = Part(Kind.CALL_END, call=1)
             [_CALL, _EXTRA, _MORE, _END],
             [("call", {}), ("silent", {"extra_content": {"a": 1}, "reasoning_details": [7]})],
         ),
-        ([Part(Kind.RESULT, "3", id="c", name=EXTRA), "a"], [("text", {})]),
+        ([Part(PartKind.RESULT, "3", id="c", name=EXTRA), "a"], [("text", {})]),
     ],
     ids=[
         *("of a reasoning", "of a text", "before a text", "each of its own", "before a call"),
@@ -86,7 +86,7 @@ def test_fields_that_the_server_needs_back_belong_to(
 
 def test_what_is_told_again_otherwise_is_another_reasoning() -> None:
     one, other = (
-        Part(Kind.REASONING, "x", id=detail_of("d", {"index": index}, "text"), name="reasoning")
+        Part(PartKind.REASONING, "x", id=detail_of("d", {"index": index}, "text"), name="reasoning")
         for index in (0, 1)
     )
     first, second = _blocks([one, one, other])

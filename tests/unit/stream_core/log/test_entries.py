@@ -11,9 +11,9 @@ from evenflow.stream_core.log.entries import (
     MOST_CALLS,
     MOST_CHOICES,
     Content,
-    Kind,
     NotAPart,
     Part,
+    PartKind,
     behind,
     joined,
     joins,
@@ -21,11 +21,11 @@ from evenflow.stream_core.log.entries import (
 )
 from tests.unit.stream_core.log.contents import CONTENTS
 
-_CALL = Part(Kind.CALL, call=1, id="call_1", name="add")
+_CALL = Part(PartKind.CALL, call=1, id="call_1", name="add")
 
 
 def reasoning(text: str, name: str = "reasoning") -> Part:
-    return Part(Kind.REASONING, text, name=name)
+    return Part(PartKind.REASONING, text, name=name)
 
 
 def test_neighbours_of_one_place_join() -> None:
@@ -38,13 +38,13 @@ def test_neighbours_of_one_place_join() -> None:
     [
         ("a", reasoning("x")),
         (reasoning("x"), reasoning("x", "reasoning_content")),
-        (Part(Kind.REASONING, "x", id="{}"), Part(Kind.REASONING, "x")),
-        (Part(Kind.ARGUMENTS, "{", call=0), Part(Kind.ARGUMENTS, "{", call=1)),
-        (Part(Kind.TEXT, "a", choice=1), Part(Kind.TEXT, "a", choice=2)),
-        (Part(Kind.CALL_END), Part(Kind.CALL_END)),
-        (Part(Kind.DATA, "1", name="n"), Part(Kind.DATA, "1", name="n")),
+        (Part(PartKind.REASONING, "x", id="{}"), Part(PartKind.REASONING, "x")),
+        (Part(PartKind.ARGUMENTS, "{", call=0), Part(PartKind.ARGUMENTS, "{", call=1)),
+        (Part(PartKind.TEXT, "a", choice=1), Part(PartKind.TEXT, "a", choice=2)),
+        (Part(PartKind.CALL_END), Part(PartKind.CALL_END)),
+        (Part(PartKind.DATA, "1", name="n"), Part(PartKind.DATA, "1", name="n")),
         (_CALL, _CALL),
-        (Part(Kind.RESULT, "1", id="a"), Part(Kind.RESULT, "1", id="a")),
+        (Part(PartKind.RESULT, "1", id="a"), Part(PartKind.RESULT, "1", id="a")),
     ],
 )
 def test_nothing_else_joins(one: Content, other: Content) -> None:
@@ -90,17 +90,17 @@ def test_an_entry_counts_at_least_its_text(contents: list[Content]) -> None:
 @pytest.mark.parametrize(
     ("part", "wrong"),
     [
-        (Part(Kind.TEXT, "a", choice=MOST_CHOICES), "out of range"),
-        (Part(Kind.TEXT, "a", choice=-1), "out of range"),
-        (Part(Kind.ARGUMENTS, "{", call=MOST_CALLS), "out of range"),
-        (Part(Kind.CALL, id="call_1"), "without a name"),
-        (Part(Kind.CALL, name="add"), "without a name"),
-        (Part(Kind.RESULT, "3"), "without the id"),
-        (Part(Kind.DATA, "1"), "without a name"),
-        (Part(Kind.CALL, id="i" * (LONGEST_ID + 1), name="add"), "too long"),
-        (Part(Kind.CALL, id="i", name="n" * (LONGEST_NAME + 1)), "too long"),
-        (Part(Kind.REASONING, "x", id="i" * (LONGEST_NAME + 1)), "too long"),
-        (Part(Kind.DATA, "1" * (LONGEST_VALUE + 1), name="n"), "too long"),
+        (Part(PartKind.TEXT, "a", choice=MOST_CHOICES), "out of range"),
+        (Part(PartKind.TEXT, "a", choice=-1), "out of range"),
+        (Part(PartKind.ARGUMENTS, "{", call=MOST_CALLS), "out of range"),
+        (Part(PartKind.CALL, id="call_1"), "without a name"),
+        (Part(PartKind.CALL, name="add"), "without a name"),
+        (Part(PartKind.RESULT, "3"), "without the id"),
+        (Part(PartKind.DATA, "1"), "without a name"),
+        (Part(PartKind.CALL, id="i" * (LONGEST_ID + 1), name="add"), "too long"),
+        (Part(PartKind.CALL, id="i", name="n" * (LONGEST_NAME + 1)), "too long"),
+        (Part(PartKind.REASONING, "x", id="i" * (LONGEST_NAME + 1)), "too long"),
+        (Part(PartKind.DATA, "1" * (LONGEST_VALUE + 1), name="n"), "too long"),
     ],
 )
 def test_a_part_that_is_not_allowed_is_refused(part: Part, wrong: str) -> None:
@@ -116,5 +116,7 @@ def test_parts_of_answers_are_allowed(contents: list[Content]) -> None:
 
 
 def test_a_detail_counts_nothing_with_each_token_and_the_id_of_a_call_does() -> None:
-    assert size_of(Part(Kind.REASONING, "x", id="{" * 100)) == size_of(Part(Kind.REASONING, "x"))
-    assert size_of(Part(Kind.CALL, id="i" * 100, name="f")) > 100
+    assert size_of(Part(PartKind.REASONING, "x", id="{" * 100)) == size_of(
+        Part(PartKind.REASONING, "x")
+    )
+    assert size_of(Part(PartKind.CALL, id="i" * 100, name="f")) > 100

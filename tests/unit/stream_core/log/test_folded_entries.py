@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.log import folded_entries
-from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, PartKind
 from evenflow.stream_core.log.folded_entries import FoldedEntries
 from evenflow.stream_core.log.response_log import (
     Cursor,
@@ -35,7 +35,7 @@ _STEPS = st.lists(
         _DELTAS,
         st.tuples(st.integers(-1, 99), st.integers(0, 3)),
         CONTENT,
-        st.just(Part(Kind.REASONING, "x" * 300)),
+        st.just(Part(PartKind.REASONING, "x" * 300)),
     ),
     max_size=100,
 )

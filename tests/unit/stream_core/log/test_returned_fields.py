@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from evenflow.stream_core.log.returned_fields import (
-    added,
     call_object,
     detail_of,
     fields_of,
     fields_of_detail,
+    join_fields,
     opaque,
     sealed,
     unsealed,
@@ -26,7 +26,7 @@ _DETAIL = detail_of("reasoning_details", _TEXT | {"text": "hm"}, "text")
 def _all(*fields: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for more in fields:
-        told = added(told, more)
+        told = join_fields(told, more)
     return told
 
 
@@ -81,7 +81,7 @@ def test_fields_add_up_as_their_server_cut_them(
 
 def test_adding_changes_nothing_that_was_told() -> None:
     first = {"d": [_TEXT | {"text": "h"}]}
-    added(first, {"d": [_TEXT | {"text": "m"}]})
+    join_fields(first, {"d": [_TEXT | {"text": "m"}]})
     assert first == {"d": [_TEXT | {"text": "h"}]}
 
 
@@ -172,12 +172,12 @@ def test_what_is_opaque_has_no_text() -> None:
 
 def test_an_object_with_more_names_than_any_server_gives_does_not_grow() -> None:
     many = {f"n{number}": number for number in range(300)}
-    assert added(many, {"more": 1}) is many
-    assert added({"a": many}, {"a": {"more": 1}}) == {"a": many}
+    assert join_fields(many, {"more": 1}) is many
+    assert join_fields({"a": many}, {"a": {"more": 1}}) == {"a": many}
 
 
 def test_an_entry_is_more_of_one_shortly_before_it() -> None:
     entries = [{"index": number, "text": "x"} for number in range(100)]
-    joined = added({"a": entries}, {"a": [{"index": 99, "text": "y"}]})["a"]
+    joined = join_fields({"a": entries}, {"a": [{"index": 99, "text": "y"}]})["a"]
     assert (len(joined), joined[-1]) == (100, {"index": 99, "text": "xy"})
-    assert len(added({"a": entries}, {"a": [{"index": 0, "text": "y"}]})["a"]) == 101
+    assert len(join_fields({"a": entries}, {"a": [{"index": 0, "text": "y"}]})["a"]) == 101

@@ -302,7 +302,7 @@ def _ui_chunks(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
 
 
 def _run_events(stream: ResponseStream, point: ResumePoint) -> BlockEncoder:
-    said = slice_of(stream.log.entries[: point.next_index], 0).standing
+    said = slice_of(stream.log.entries[: point.next_index], 0).current
     events = AgUiEvents("thread", "run", stream.response_id, [], said)
     return BlockEncoder(events, stream, point, MOST)
 

@@ -81,6 +81,6 @@ class Places:
         self.running = [answer for answer in self.running if answer.given < answer.tokens]
 
     def _charge(self, answer: Answer) -> None:
-        service = answer.meter.grown(answer.given)
+        service = answer.meter.update_charged(answer.given)
         self.counters.charge(answer.line.tenant, service)
         self.service[answer.line.tenant] += service

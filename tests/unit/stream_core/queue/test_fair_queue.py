@@ -211,7 +211,7 @@ def test_what_other_tasks_gave_a_tenant_counts() -> None:
 def test_who_comes_while_others_are_answered_without_waiting_has_little_saved_up() -> None:
     counters = TokenCounters(saved_up=lambda _: 100)
     queue: FairQueue[str] = FairQueue(100, counters)
-    queue.pass_by(Line("busy"))
+    queue.record_immediate_turn(Line("busy"))
     counters.charge("busy", 1_000)
     for number in range(2):
         queue.put(Line("late"), f"late {number}")
@@ -224,7 +224,7 @@ def test_what_is_remembered_of_tenants_is_bounded() -> None:
     counters = TokenCounters()
     queue: FairQueue[str] = FairQueue(100, counters)
     for number in range(30_000):
-        queue.pass_by(Line(f"t{number}"))
+        queue.record_immediate_turn(Line(f"t{number}"))
         counters.charge(f"t{number}", 1)
     assert len(counters.served) <= 10_001
 
@@ -233,9 +233,9 @@ def test_who_has_answers_that_run_is_remembered_however_many_others_come() -> No
     counters = TokenCounters()
     queue: FairQueue[str] = FairQueue(100, counters)
     counters.charge("running", 500)
-    counters.expect("running", 100)
+    counters.add_expected("running", 100)
     for number in range(10_001):
-        queue.pass_by(Line(f"t{number}"))
+        queue.record_immediate_turn(Line(f"t{number}"))
     assert counters.of("running") == 600
 
 
@@ -327,7 +327,7 @@ def test_what_is_wanted_first_and_may_not_begin_keeps_nothing_else_waiting() -> 
 def test_where_all_that_an_address_waits_for_is_closed_none_of_it_is_looked_at() -> None:
     queue: FairQueue[str] = FairQueue(10_000)
     for number in range(1_000):
-        queue.put(Line("t", "many", f"s{number}"), f"closed {number}", kind="closed")
+        queue.put(Line("t", "many", f"s{number}"), f"closed {number}", group="closed")
     asked = list[tuple[str, str]]()
 
     def closed(tenant: str, kind: str) -> bool:
@@ -342,8 +342,8 @@ def test_where_all_that_an_address_waits_for_is_closed_none_of_it_is_looked_at()
 
     assert queue.take(admits=admits, closed=closed) is None
     assert (looked_at, asked) == ([], [("t", "closed")])
-    queue.put(Line("t", "many", "last"), "open", kind="open")
-    queue.put(Line("t", "many", "urgent"), "closed", 1.0, kind="closed")
+    queue.put(Line("t", "many", "last"), "open", group="open")
+    queue.put(Line("t", "many", "urgent"), "closed", 1.0, group="closed")
     assert queue.take(admits=admits, closed=closed) == "open"
     looked_at.clear()
     queue.remove(Line("t", "many", "urgent"), "closed")
@@ -364,7 +364,7 @@ def test_where_nobody_may_begin_each_tenant_is_looked_at_a_few_times() -> None:
     queue: FairQueue[str] = FairQueue(10_000, counters)
     for number in range(1_000):
         queue.put(Line(f"t{number}"), "x")
-        counters.expect(f"t{number}", 1.0)
+        counters.add_expected(f"t{number}", 1.0)
     looks = 0
     assert queue.take(admits=lambda _: False) is None
     assert looks <= 4 * 1_000

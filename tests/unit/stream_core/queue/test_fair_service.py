@@ -132,7 +132,7 @@ def test_an_answer_is_charged_by_the_estimate_and_set_right_when_the_usage_is_to
     answer = places.ask(Line("a"), 3, input_tokens=100)
     places.step()
     assert places.counters.of("a") == 100 + OUTPUT_COST
-    told = answer.meter.grown(output_tokens=5, input_tokens=40)
+    told = answer.meter.update_charged(output_tokens=5, input_tokens=40)
     places.counters.charge("a", told)
     assert places.counters.of("a") == 40 + 5 * OUTPUT_COST
-    assert answer.meter.grown(output_tokens=5, input_tokens=40) == 0
+    assert answer.meter.update_charged(output_tokens=5, input_tokens=40) == 0

@@ -8,14 +8,14 @@ from evenflow.stream_core.queue.token_counters import AnswerMeter, TokenCounters
 
 def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> None:
     counters, meter = TokenCounters(lambda _: 2.0), AnswerMeter(input_tokens=10)
-    counters.charge("a", meter.grown(0))
-    counters.expect("a", meter.expects(100))
+    counters.charge("a", meter.update_charged(0))
+    counters.add_expected("a", meter.update_expected(100))
     assert counters.of("a") == (10 + 200) / 2
     assert counters.expected("a") == 200
-    counters.charge("a", meter.grown(30))
-    counters.expect("a", meter.expects(70))
+    counters.charge("a", meter.update_charged(30))
+    counters.add_expected("a", meter.update_expected(70))
     assert counters.of("a") == (10 + 200) / 2
-    counters.expect("a", meter.expects(0))
+    counters.add_expected("a", meter.update_expected(0))
     assert counters.of("a") == (10 + 60) / 2
     assert counters.served == {"a": 70}
     assert counters.expected("a") == 0
@@ -24,8 +24,8 @@ def test_what_is_expected_is_in_the_counter_until_it_has_come_or_will_not() -> N
 def test_who_comes_is_lifted_to_what_others_were_given_not_to_what_they_expect() -> None:
     counters = TokenCounters(saved_up=lambda _: 20)
     counters.charge("a", 70)
-    counters.expect("a", 500)
-    counters.comes("b", ["a"])
+    counters.add_expected("a", 500)
+    counters.record_arrival("b", ["a"])
     assert counters.of("b") == 50
 
 
@@ -33,7 +33,7 @@ def test_who_was_idle_begins_little_behind_and_no_further_behind_each_time() -> 
     counters = TokenCounters(lambda _: 2.0, saved_up=lambda _: 200)
     counters.charge("busy", 10_000)
     for _ in range(3):
-        counters.comes("late", ["busy"])
+        counters.record_arrival("late", ["busy"])
         counters.charge("late", 100)
     assert counters.of("late") == (10_000 - 200 + 300) / 2
 
@@ -56,7 +56,7 @@ def test_one_with_long_answers_has_no_more_turns_before_their_tokens_come() -> N
     taken = []
     for _ in range(22):
         taken.append(tenant := queue.take() or "")
-        counters.expect(tenant, 1_000 if tenant == "long" else 100)
+        counters.add_expected(tenant, 1_000 if tenant == "long" else 100)
     assert (taken.count("long"), taken.count("short")) == (2, 20)
 
 

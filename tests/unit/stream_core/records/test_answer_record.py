@@ -27,7 +27,7 @@ def test_the_line_of_an_answer_has_its_figures() -> None:
         stream.push(token)
         clock.turn(0.1)
     stream.acknowledge(1)
-    figures.left(stream, 3, clock.now)
+    figures.left_record(stream, 3, clock.now)
     stream.complete("stop", Usage(20, 7, cached_tokens=5))
     line = answer_record(stream, _PRICES)
     assert line == AnswerRecord(
@@ -115,7 +115,7 @@ def test_changes_of_transport_are_counted_and_the_first_one_is_named() -> None:
     stream = new_stream(clock)
     before = [
         ReaderFigures(stream, "evenflow", transport, 0, clock.now)
-        .left(stream, 0, clock.now)
+        .left_record(stream, 0, clock.now)
         .transport_before
         for transport in ("websocket", "websocket", *["sse", "poll"] * 5)
     ]

@@ -271,7 +271,7 @@ def test_it_catches_up_with_what_was_accepted_elsewhere() -> None:
         StoredConversation("m2", [entry("m1", None, "m1."), entry("m2", "m1", None)]), "this task"
     )
     assert conversation.known_response("m1") == "rsp_m1"
-    assert not conversation.stale
+    assert not conversation.is_stale
     assert [turn.text for turn in say(conversation, "m3", "m3?")] == ["m1?", "m1.", "m2?", "m3?"]
 
 
@@ -280,11 +280,11 @@ def test_while_an_answer_is_outstanding_it_knows_that_it_must_look_again() -> No
     conversation.catch_up(
         StoredConversation("m1", [entry("m1", None, None, ended=False)]), "this task"
     )
-    assert conversation.stale
+    assert conversation.is_stale
     conversation.catch_up(StoredConversation("m1", [entry("m1", None, None, ended=False)]), "task")
-    assert not conversation.stale
+    assert not conversation.is_stale
     conversation.catch_up(StoredConversation("m1", [entry("m1", None, "m1.")]), "this task")
-    assert not conversation.stale
+    assert not conversation.is_stale
     assert [turn.text for turn in say(conversation, "m2", "m2?")] == ["m1?", "m1.", "m2?"]
 
 
@@ -383,9 +383,9 @@ def test_after_a_refused_edit_the_whole_version_is_read_again() -> None:
     conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     conversation.catch_up(edited(), "task", "m1", "m1")
     conversation.check("m5", "m4", "m1")
-    assert conversation.lacks("m2"), "it has only what was before the first message"
+    assert conversation.needs_ledger("m2"), "it has only what was before the first message"
     conversation.catch_up(edited(), "task", "m2")
-    assert not conversation.lacks("m2")
+    assert not conversation.needs_ledger("m2")
 
 
 def test_of_a_conversation_that_grows_shorter_the_model_is_told_what_fits() -> None:
@@ -393,7 +393,7 @@ def test_of_a_conversation_that_grows_shorter_the_model_is_told_what_fits() -> N
     ledger = [entry("m1", None, "1."), entry("m2", "m1", "2."), entry("m3", "m2", "3.")]
     stored = StoredConversation("m3", ledger)
     conversation.catch_up(stored, "task")
-    assert (conversation.lacks("m3"), conversation.lacks("m2", "m2")) == (False, True)
+    assert (conversation.needs_ledger("m3"), conversation.needs_ledger("m2", "m2")) == (False, True)
     conversation.catch_up(stored, "task", "m2", "m2")
     sizes = conversation.history_sizes(4, "m2")
     turns = conversation.accept("m4", "rsp_m4", "two!", 0.0, "m2")
@@ -412,7 +412,7 @@ def test_a_task_that_reads_the_ledger_knows_the_same_conversation(
         message_id, previous = f"m{number}", conversation.last_message_id
         stand = version_of(ledger)
         replaces = stand[named] if named < len(stand) else None
-        if conversation.lacks(replaces or previous, replaces):
+        if conversation.needs_ledger(replaces or previous, replaces):
             stored = StoredConversation(previous, ledger)
             conversation.catch_up(stored, "task", replaces, replaces)
         conversation.check(message_id, previous, replaces)
@@ -462,7 +462,7 @@ def test_before_a_message_is_accepted_it_is_known_how_long_its_history_will_be(
     if replaces is not None and conversation.known_response(replaces) is None:
         replaces = None
     # Otherwise the ledger is read before.
-    assume(replaces is None or not conversation.lacks(None, replaces))
+    assume(replaces is None or not conversation.needs_ledger(None, replaces))
     sizes = conversation.history_sizes(len(text.encode()), replaces)
     turns = conversation.accept("next", "rsp_next", text, 0.0, replaces)
     assert sorted(sizes) == sorted(len(turn.text.encode()) for turn in turns[:-1])
@@ -534,5 +534,5 @@ def test_what_is_forgotten_or_replaced_is_counted_no_more() -> None:
     assert 2_000 < one - empty < 3_000
     conversation.accept("m2", "rsp", "x" * 1_000, 0.0, "m1")
     assert memory.bytes < one
-    conversation.forgotten()
+    conversation.release_memory()
     assert memory.bytes == 0

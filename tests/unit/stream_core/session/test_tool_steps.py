@@ -4,9 +4,9 @@ from evenflow.stream_core.log.entries import (
     CALL_EXTRA,
     CHUNK_EXTRA,
     EXTRA,
-    Kind,
     LogEntry,
     Part,
+    PartKind,
     Restart,
 )
 from evenflow.stream_core.session.conversation import ToolCall, Turn
@@ -16,15 +16,15 @@ from evenflow.stream_core.session.tool_steps import tool_steps
 def called(number: int, call_id: str, arguments: str = "{}") -> list[LogEntry]:
     """A call of the tool `f`, its arguments in two pieces."""
     return [
-        Part(Kind.CALL, call=number, id=call_id, name="f"),
-        Part(Kind.ARGUMENTS, arguments[:1], call=number),
-        Part(Kind.ARGUMENTS, arguments[1:], call=number),
-        Part(Kind.CALL_END, call=number),
+        Part(PartKind.CALL, call=number, id=call_id, name="f"),
+        Part(PartKind.ARGUMENTS, arguments[:1], call=number),
+        Part(PartKind.ARGUMENTS, arguments[1:], call=number),
+        Part(PartKind.CALL_END, call=number),
     ]
 
 
 def result(call_id: str, text: str = "7") -> Part:
-    return Part(Kind.RESULT, text, id=call_id, name="f")
+    return Part(PartKind.RESULT, text, id=call_id, name="f")
 
 
 def test_text_alone_has_no_steps() -> None:
@@ -76,8 +76,8 @@ def test_steps_follow_each_other() -> None:
 
 def test_reasoning_goes_back_in_the_field_it_came_in() -> None:
     thought = [
-        Part(Kind.REASONING, "Hm", name="reasoning_content"),
-        Part(Kind.REASONING, "m.", name="reasoning_content"),
+        Part(PartKind.REASONING, "Hm", name="reasoning_content"),
+        Part(PartKind.REASONING, "m.", name="reasoning_content"),
     ]
     steps = tool_steps([*thought, *called(0, "c1"), result("c1")])
     assert steps.turns[0].extra == {"reasoning_content": "Hmm."}
@@ -94,17 +94,17 @@ def test_what_was_replaced_is_no_step() -> None:
 def test_what_the_server_needs_back_goes_with_the_step() -> None:
     detail = '{"reasoning_details":{"type":"reasoning.text","text":""}}'
     log = [
-        Part(Kind.REASONING, "I ", name="reasoning", id=detail),
-        Part(Kind.REASONING, "look.", name="reasoning", id=detail),
+        Part(PartKind.REASONING, "I ", name="reasoning", id=detail),
+        Part(PartKind.REASONING, "look.", name="reasoning", id=detail),
         Part(
-            Kind.DATA,
+            PartKind.DATA,
             '{"reasoning_details":[{"type":"reasoning.text","signature":"s"}]}',
             name=EXTRA,
         ),
-        Part(Kind.DATA, '{"extra_content":{"g":1}}', call=0, name=CALL_EXTRA),
+        Part(PartKind.DATA, '{"extra_content":{"g":1}}', call=0, name=CALL_EXTRA),
         *called(0, "c1"),
-        Part(Kind.DATA, '{"opaque":"x"}', name=EXTRA),
-        Part(Kind.DATA, '{"chunk":{"provider":"P"}}', name=CHUNK_EXTRA),
+        Part(PartKind.DATA, '{"opaque":"x"}', name=EXTRA),
+        Part(PartKind.DATA, '{"chunk":{"provider":"P"}}', name=CHUNK_EXTRA),
     ]
     assert tool_steps(log).awaits_results
     turn, _ = tool_steps([*log, result("c1")]).turns

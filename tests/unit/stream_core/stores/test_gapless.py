@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evenflow.stream_core.log.entries import Kind, LogEntry, Part
+from evenflow.stream_core.log.entries import LogEntry, Part, PartKind
 from evenflow.stream_core.stores.response_store import (
     NEWEST_FORM,
     Chunk,
@@ -64,7 +64,7 @@ STEPS = st.lists(
 def said(epoch: int, index: int) -> LogEntry:
     """What the owner of `epoch` wrote there."""
     text = f"{epoch}.{index}"
-    return Part(Kind.REASONING, text) if index % 2 else text
+    return Part(PartKind.REASONING, text) if index % 2 else text
 
 
 @dataclass

@@ -69,7 +69,7 @@ async def test_the_text_of_a_request_is_dropped_when_its_answer_has_ended() -> N
         channel = new_channel()
         await sessions.accept(channel, message, NOW)
         assert (await sessions.load(channel, NOW)).entries == [message]
-        await sessions.answered(channel, message.message_id, None)
+        await sessions.record_answer(channel, message.message_id, None)
         assert (await sessions.load(channel, NOW)).entries == [
             replace(message, text="", ended=True)
         ]
@@ -83,7 +83,7 @@ async def test_the_text_of_a_request_that_is_recalled_is_kept_as_long_as_its_ans
     channel, message = new_channel(), replace(new_message(None), kind=RESPONSE.to_text())
     lease = await sessions.accept(channel, message, NOW)
     await responses.finish(lease, completed(0), NOW + 300)
-    await sessions.answered(channel, message.message_id, None)
+    await sessions.record_answer(channel, message.message_id, None)
     for now, text in ((NOW + 299, message.text), (NOW + 301, "")):
         await sessions.accept(new_channel(), new_message(None), now)
         (entry,) = (await sessions.load(channel, now)).entries
@@ -101,7 +101,7 @@ async def test_of_a_chat_that_brings_its_conversation_only_the_newest_request_ke
 
     first = replace(new_message(None), kind=kind, text="one")
     await sessions.accept(channel, first, NOW)
-    await sessions.answered(channel, first.message_id, None)
+    await sessions.record_answer(channel, first.message_id, None)
     assert await texts() == ["one"]
     second = replace(new_message(first), kind=kind, text="one two")
     await sessions.accept(channel, second, NOW)
@@ -109,7 +109,7 @@ async def test_of_a_chat_that_brings_its_conversation_only_the_newest_request_ke
     third = replace(new_message(second), kind=kind, text="one two three")
     await sessions.accept(channel, third, NOW)
     assert await texts() == ["", "one two", "one two three"], "its answer runs"
-    await sessions.answered(channel, second.message_id, None)
+    await sessions.record_answer(channel, second.message_id, None)
     assert await texts() == ["", "", "one two three"]
 
 
@@ -117,6 +117,6 @@ async def test_messages_of_a_session_keep_theirs() -> None:
     sessions = MemorySessionStore(MemoryResponseStore())
     channel, first = new_channel(), new_message(None)
     await sessions.accept(channel, first, NOW)
-    await sessions.answered(channel, first.message_id, "yes")
+    await sessions.record_answer(channel, first.message_id, "yes")
     await sessions.accept(channel, new_message(first), NOW)
     assert (await sessions.load(channel, NOW)).entries[0].text == first.text != ""

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import orjson
 import pytest
 
-from evenflow.stream_core.log.entries import Content, Kind, LogEntry, Part, Restart
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
 from evenflow.stream_core.stores.outcome import MOST_BYTES, Outcome, contents_of
 
-CALL = Part(Kind.CALL, call=1, id="call_1", name="search")
-ARGUMENTS = Part(Kind.ARGUMENTS, '{"q":"Brahms"}', call=1)
+CALL = Part(PartKind.CALL, call=1, id="call_1", name="search")
+ARGUMENTS = Part(PartKind.ARGUMENTS, '{"q":"Brahms"}', call=1)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ ARGUMENTS = Part(Kind.ARGUMENTS, '{"q":"Brahms"}', call=1)
         (("Hello",), "Hello"),
         (("Hello",), None),
         (("Let me see. ", CALL, ARGUMENTS, "Found."), "Let me see. Found."),
-        ((Part(Kind.REASONING, "hm", name="reasoning_content"),), None),
+        ((Part(PartKind.REASONING, "hm", name="reasoning_content"),), None),
     ],
 )
 @pytest.mark.parametrize("state", [ResponseState.COMPLETED, ResponseState.CANCELLED])
@@ -38,7 +38,7 @@ def test_the_text_that_is_kept_as_the_answer_is_not_kept_twice() -> None:
 
 
 def test_of_what_is_too_large_the_text_is_kept_and_of_a_text_that_is_too_large_nothing() -> None:
-    long = Part(Kind.REASONING, "x" * MOST_BYTES)
+    long = Part(PartKind.REASONING, "x" * MOST_BYTES)
     for contents, kept in (
         (("a", long, "b"), ("ab",)),
         (("a" * MOST_BYTES, long), ()),

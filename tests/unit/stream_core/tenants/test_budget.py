@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.tenants.budget import (
-    Ask,
     Cost,
     Reservation,
+    ReservationRequest,
     added_by,
     budgets_of,
     has_budgets,
@@ -29,9 +29,13 @@ bounds = st.dictionaries(st.sampled_from(COUNTERS), st.integers(0, 120))
 committed = st.dictionaries(st.sampled_from(COUNTERS), st.integers(0, 120))
 
 
-def ask(wanted: dict[str, int], bound: dict[str, int], before: dict[str, int] | None = None) -> Ask:
+def ask(
+    wanted: dict[str, int], bound: dict[str, int], before: dict[str, int] | None = None
+) -> ReservationRequest:
     was = None if before is None else Reservation("t", "r", "a", NOW, before)
-    return Ask(Reservation("t", "r", "a", NOW, wanted, 0 if was is None else 1), bound, was)
+    return ReservationRequest(
+        Reservation("t", "r", "a", NOW, wanted, 0 if was is None else 1), bound, was
+    )
 
 
 asks = st.lists(st.builds(ask, amounts, bounds, st.none() | amounts), min_size=1, max_size=8)
@@ -39,7 +43,7 @@ asks = st.lists(st.builds(ask, amounts, bounds, st.none() | amounts), min_size=1
 
 @given(asks, committed)
 def test_what_is_granted_together_never_overruns_a_bound(
-    asked: list[Ask], before: dict[str, int]
+    asked: list[ReservationRequest], before: dict[str, int]
 ) -> None:
     sums = Counter(before)
     for each, full in zip(asked, without_room(asked, before), strict=True):
@@ -53,7 +57,7 @@ def test_what_is_granted_together_never_overruns_a_bound(
 
 @given(asks, committed)
 def test_all_are_granted_exactly_where_no_counter_is_above_the_most_before(
-    asked: list[Ask], before: dict[str, int]
+    asked: list[ReservationRequest], before: dict[str, int]
 ) -> None:
     most = most_before(asked)
     fits = all(before.get(name, 0) <= bound for name, bound in most.items())
@@ -61,7 +65,7 @@ def test_all_are_granted_exactly_where_no_counter_is_above_the_most_before(
 
 
 @given(asks)
-def test_what_several_add_is_the_sum_of_what_each_adds(asked: list[Ask]) -> None:
+def test_what_several_add_is_the_sum_of_what_each_adds(asked: list[ReservationRequest]) -> None:
     together = added_by(asked)
     for name in COUNTERS:
         assert together.get(name, 0) == sum(each.added.get(name, 0) for each in asked)

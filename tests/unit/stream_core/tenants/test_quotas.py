@@ -4,7 +4,7 @@ import pytest
 
 from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.tenants.charges import Caller, Connected, TokenDemand
-from evenflow.stream_core.tenants.pressed_users import MOST_TOLD, name_of_user
+from evenflow.stream_core.tenants.heavy_users import MOST_REPORTED_USERS, name_of_user
 from evenflow.stream_core.tenants.quotas import Quotas
 from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.rotation import rotated
@@ -186,8 +186,8 @@ def test_keys_of_one_line_use_one_account_through_any_number_of_rotations() -> N
     accounts.connect(Caller("acme", "k3"), 0.0)
     with pytest.raises(RateLimited):
         accounts.check_connection(Caller("acme", "k2"))
-    assert "acme/k1" in accounts.busy(0.0)
-    accounts.learned(Activity("acme/k1", "other", 0.0, requests=4), 60.0)
+    assert "acme/k1" in accounts.busy_accounts(0.0)
+    accounts.learn(Activity("acme/k1", "other", 0.0, requests=4), 60.0)
     assert refused(accounts, Caller("acme", "k3"), now=60.0).code == "key_limit"
 
 
@@ -273,21 +273,21 @@ def test_a_tenant_in_shadow_is_told_what_would_be_refused_and_goes_on() -> None:
 
 def test_what_other_tasks_charge_holds_here_too_and_what_they_give_back() -> None:
     accounts = quotas(QuotaLimits(tokens_per_minute=1_000, answers_at_once=3, connections=3))
-    accounts.learned(Activity("acme", "", input_tokens=100, output_tokens=800), 0.0)
+    accounts.learn(Activity("acme", "", input_tokens=100, output_tokens=800), 0.0)
     assert refused(accounts, ACME).extra["limit"] == "tenant.tokens_per_minute"
-    accounts.learned(Activity("acme", "", output_tokens=-700, answers=2, connections=3), 0.0)
+    accounts.learn(Activity("acme", "", output_tokens=-700, answers=2, connections=3), 0.0)
     accounts.charge(ACME, ASKED, 0.0)
     assert refused(accounts, ACME).extra["limit"] == "tenant.answers_at_once"
     with pytest.raises(RateLimited):
         accounts.check_connection(ACME)
-    accounts.learned(Activity("acme", ""), 0.0)
+    accounts.learn(Activity("acme", ""), 0.0)
     accounts.charge(ACME, ASKED, 0.0)
     accounts.check_connection(ACME)
 
 
 def test_a_key_is_counted_over_all_tasks_too() -> None:
     accounts = quotas(key=QuotaLimits(requests_per_minute=2))
-    accounts.learned(Activity("acme/k1", "", requests=2), 0.0)
+    accounts.learn(Activity("acme/k1", "", requests=2), 0.0)
     assert refused(accounts, ANN).code == "key_limit"
     accounts.charge(ACME, ASKED, 0.0)
 
@@ -304,39 +304,39 @@ def test_what_was_charged_here_is_told_without_what_went_back() -> None:
     charge.settle(100, 7, 0.0)
     assert accounts.activity("acme/k1")["output_tokens"] == 7
     # What others charge is not told again.
-    accounts.learned(Activity("acme", "", requests=5), 0.0)
+    accounts.learn(Activity("acme", "", requests=5), 0.0)
     assert accounts.activity("acme")["requests"] == 1
     assert accounts.activity("other") == {}
 
 
 def test_who_has_used_nothing_for_a_minute_is_busy_no_more() -> None:
     accounts = quotas(QuotaLimits(requests_per_minute=6, answers_at_once=9))
-    assert accounts.busy(0.0) == []
+    assert accounts.busy_accounts(0.0) == []
     charge = accounts.charge(ACME, ASKED, 0.0)
-    assert accounts.busy(1_000.0) == ["acme"]
+    assert accounts.busy_accounts(1_000.0) == ["acme"]
     charge.settle(100, 1, 1_000.0)
-    assert accounts.busy(1_059.0) == ["acme"]
+    assert accounts.busy_accounts(1_059.0) == ["acme"]
     for now in range(1_050, 1_200):
-        accounts.learned(Activity("acme", "", requests=int(now == 1_050)), float(now))
-    assert accounts.busy(1_109.0) == ["acme"]
-    assert accounts.busy(1_110.0) == []
+        accounts.learn(Activity("acme", "", requests=int(now == 1_050)), float(now))
+    assert accounts.busy_accounts(1_109.0) == ["acme"]
+    assert accounts.busy_accounts(1_110.0) == []
 
 
 def test_what_others_have_now_is_asked_for_until_they_have_nothing() -> None:
     accounts = quotas(QuotaLimits(answers_at_once=2, connections=2))
-    accounts.learned(Activity("acme", "", answers=2), 0.0)
-    assert accounts.busy(1_000.0) == ["acme"]
-    accounts.learned(Activity("acme", "", connections=1), 1_000.0)
-    assert accounts.busy(2_000.0) == ["acme"]
-    accounts.learned(Activity("acme", ""), 2_000.0)
-    assert accounts.busy(2_001.0) == []
+    accounts.learn(Activity("acme", "", answers=2), 0.0)
+    assert accounts.busy_accounts(1_000.0) == ["acme"]
+    accounts.learn(Activity("acme", "", connections=1), 1_000.0)
+    assert accounts.busy_accounts(2_000.0) == ["acme"]
+    accounts.learn(Activity("acme", ""), 2_000.0)
+    assert accounts.busy_accounts(2_001.0) == []
     accounts.charge(ACME, ASKED, 2_001.0)
 
 
 def test_other_tasks_say_nothing_about_who_has_no_bounds() -> None:
     accounts = quotas()
-    accounts.learned(Activity("other", "", requests=10**9, answers=10**9), 0.0)
-    accounts.learned(Activity("acme/k1", "", requests=10**9), 0.0)
+    accounts.learn(Activity("other", "", requests=10**9, answers=10**9), 0.0)
+    accounts.learn(Activity("acme/k1", "", requests=10**9), 0.0)
     assert len(accounts._accounts) == 0
 
 
@@ -344,7 +344,7 @@ NAME_OF_ANN = name_of_user("acme", "ann")
 
 
 def users_of(accounts: Quotas, now: float) -> list[str]:
-    return [name for name in accounts.busy(now) if name not in ("acme", "acme/k1")]
+    return [name for name in accounts.busy_accounts(now) if name not in ("acme", "acme/k1")]
 
 
 def test_a_user_who_has_used_a_quarter_of_a_bound_is_told_and_nobody_else_is() -> None:
@@ -374,14 +374,14 @@ def test_a_user_is_told_of_what_there_is_at_once(bound: str) -> None:
     has = accounts.charge(ANN, ASKED, 0.0) if bound == "answers_at_once" else None
     connection = connected(accounts, ANN)
     assert users_of(accounts, 1_000.0) == [NAME_OF_ANN]
-    accounts.learned(Activity(NAME_OF_ANN, "", answers=3, connections=3), 1_000.0)
+    accounts.learn(Activity(NAME_OF_ANN, "", answers=3, connections=3), 1_000.0)
     assert refused_at_once(accounts, bound) == f"user.{bound}"
     # Once it has nothing itself, it is told as long as others have much.
     connection.close()
     if has is not None:
         has.release()
     assert users_of(accounts, 2_000.0) == [NAME_OF_ANN]
-    accounts.learned(Activity(NAME_OF_ANN, ""), 2_000.0)
+    accounts.learn(Activity(NAME_OF_ANN, ""), 2_000.0)
     assert users_of(accounts, 2_001.0) == []
 
 
@@ -396,7 +396,7 @@ def refused_at_once(accounts: Quotas, bound: str) -> object:
 def test_of_a_user_who_is_told_no_more_nothing_is_known_any_more() -> None:
     accounts = quotas(user=QuotaLimits(answers_at_once=5))
     charges = [accounts.charge(ANN, ASKED, 0.0) for _ in range(2)]
-    accounts.learned(Activity(NAME_OF_ANN, "", answers=1), 0.0)
+    accounts.learn(Activity(NAME_OF_ANN, "", answers=1), 0.0)
     for charge in charges:
         charge.release()
     assert users_of(accounts, 0.0) == []
@@ -412,7 +412,7 @@ def test_so_many_users_are_told_those_who_have_used_most() -> None:
         for _ in range(4 if number % 2 else 2):
             accounts.charge(Caller("acme", "", f"user {number}"), ASKED, 0.0)
     told = users_of(accounts, 0.0)
-    assert len(told) == MOST_TOLD
+    assert len(told) == MOST_REPORTED_USERS
     odd = {name_of_user("acme", f"user {number}") for number in range(1, 100, 2)}
     assert set(told) <= odd
 
@@ -424,8 +424,8 @@ def test_a_user_who_has_no_bound_any_more_is_not_told() -> None:
     assert users_of(accounts, 0.0) == [NAME_OF_ANN]
     tenants.replace([Tenant(id="acme")])
     assert users_of(accounts, 0.0) == []
-    accounts.learned(Activity(NAME_OF_ANN, "", answers=2), 0.0)
-    assert accounts._users.of(NAME_OF_ANN).other_answers == 0
+    accounts.learn(Activity(NAME_OF_ANN, "", answers=2), 0.0)
+    assert accounts._users.of(NAME_OF_ANN).answers_on_other_nodes == 0
 
 
 def test_a_bound_that_is_nearly_used_is_hinted_at_once_a_minute() -> None:
@@ -436,9 +436,9 @@ def test_a_bound_that_is_nearly_used_is_hinted_at_once_a_minute() -> None:
     accounts.charge(ACME, ASKED, 0.0)
     assert [state.limit for state in accounts.hints(ACME, 0.0)] == ["tenant.requests_per_minute"]
     for now in (1.0, 30.0, 59.9):
-        accounts.learned(Activity("acme", "", requests=9), now)
+        accounts.learn(Activity("acme", "", requests=9), now)
         assert accounts.hints(ACME, now) == []
-    accounts.learned(Activity("acme", "", requests=9), 60.0)
+    accounts.learn(Activity("acme", "", requests=9), 60.0)
     assert len(accounts.hints(ACME, 60.0)) == 1
 
 

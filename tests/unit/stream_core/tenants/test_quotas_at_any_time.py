@@ -96,4 +96,4 @@ def test_when_all_answers_have_ended_none_is_counted(
     for each in charges:
         each.cancel(now)
     accounts = [*quotas._accounts._all.values(), *quotas._users._all.values()]
-    assert not any(account.in_use for account in accounts)
+    assert not any(account.is_in_use for account in accounts)

@@ -36,7 +36,7 @@ def test_any_other_is_nobodys(given: str | None) -> None:
 
 def test_given_keys_are_replaced_as_a_whole() -> None:
     tenants = Tenants({"acme": ACME})
-    tenants.replace_given_keys({"zeta": ZETA})
+    tenants.replace_configured_keys({"zeta": ZETA})
     assert (tenant_of(tenants, ACME), tenant_of(tenants, ZETA)) == (None, "zeta")
 
 
@@ -58,7 +58,7 @@ def test_from_the_first_key_on_no_session_is_open_and_none_opens_when_the_key_is
     by_record.replace([Tenant(id="acme", keys=(key,))])
     assert not by_record.is_open(name)
     by_record.replace([], removed={"acme"}, closed=True)
-    by_setting.replace_given_keys({})
+    by_setting.replace_configured_keys({})
     of_before.replace([], closed=True)  # another process has removed the last one
     for closed in (by_record, by_setting, of_before):
         assert not closed.is_open(name)
@@ -136,7 +136,7 @@ def test_nothing_of_a_removed_tenant_is_left_until_it_is_there_again(
 def test_a_tenant_of_the_settings_whose_key_is_gone_is_removed() -> None:
     tenants = Tenants({"acme": ACME, "zeta": ZETA})
     tenants.check_valid("acme", "given")
-    tenants.replace_given_keys({"zeta": ZETA})
+    tenants.replace_configured_keys({"zeta": ZETA})
     assert refusal_of(tenants, "acme", "given") == "tenant_removed"
 
 

@@ -46,7 +46,7 @@ def test_a_record_is_read_as_it_was_written_and_unknown_fields_are_left_out() ->
 def test_it_is_of_the_day_of_its_end_in_utc_and_stays_so_when_a_successor_ends_it_again() -> None:
     before = used(ended_at=NOW - 0.001)
     assert (before.day, used().day) == ("2026-11-23", "2026-11-24")
-    assert used(epoch=2).in_place_of(before).day == "2026-11-23"
+    assert used(epoch=2).replacing(before).day == "2026-11-23"
     assert used().cost == Cost(7, 1_500)
 
 

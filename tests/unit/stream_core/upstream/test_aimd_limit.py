@@ -76,7 +76,7 @@ class Server:
             self._at(after, lambda: self._has_token(name))
 
     def _has_token(self, name: str) -> None:
-        self.limiter.first_token(name, self.now)
+        self.limiter.record_first_token(name, self.now)
         self._at(self._rest(), lambda: self._has_ended(name))
 
     def _has_ended(self, name: str) -> None:
@@ -245,9 +245,9 @@ def test_what_others_have_found_is_kept_while_they_are_idle_and_forgotten_in_tim
     limit.learn(CallsOnOtherNodes(limits=(24,), node="b", wanted=wanted), now=1_000.0)
     limit.learn(CallsOnOtherNodes(nodes=2), now=1_001.0)
     assert limit.share == 12, "an equal part, until others have told what they ask"
-    limit.first_token(FirstToken(0, 0, 100, 0, 0.1), 1, now=1_300.0)
+    limit.record_first_token(FirstToken(0, 0, 100, 0, 0.1), 1, now=1_300.0)
     assert limit.limit == 24
-    limit.first_token(FirstToken(0, 0, 100, 0, 0.1), 1, now=1_301.0)
+    limit.record_first_token(FirstToken(0, 0, 100, 0, 0.1), 1, now=1_301.0)
     assert limit.limit is None
 
 
@@ -256,13 +256,13 @@ def test_a_first_token_is_beside_few_as_far_as_others_have_told_a_second_later()
     limit = AIMDLimit()
     limit.learn(CallsOnOtherNodes(nodes=2), now=0.0)
     for running in range(10):
-        limit.first_token(FirstToken(running, 0, 100, 0, 0.1), running + 1, now=1.0)
+        limit.record_first_token(FirstToken(running, 0, 100, 0, 0.1), running + 1, now=1.0)
     limit.learn(CallsOnOtherNodes(nodes=2), now=1.0)
     for _ in range(20):
-        limit.first_token(FirstToken(2, 0, 100, 0, 3.0), 3, now=4.0)
+        limit.record_first_token(FirstToken(2, 0, 100, 0, 3.0), 3, now=4.0)
     limit.learn(CallsOnOtherNodes(running=40, answered=20, wanted={"a": {"t": 9}}), now=5.0)
     for _ in range(4):
-        limit.first_token(FirstToken(9, 40, 100, 0, 3.0), 10, now=9.0)
+        limit.record_first_token(FirstToken(9, 40, 100, 0, 3.0), 10, now=9.0)
     assert limit.limit is not None, "three seconds are late"
 
 
@@ -270,9 +270,9 @@ def _found_alone() -> AIMDLimit:
     """Ten calls were answered at once when four came late, at second 10. No others are known."""
     limit = AIMDLimit()
     for running in range(10):
-        limit.first_token(FirstToken(running, 0, 100, 0, 0.1), running + 1, now=1.0)
+        limit.record_first_token(FirstToken(running, 0, 100, 0, 0.1), running + 1, now=1.0)
     for _ in range(4):
-        limit.first_token(FirstToken(12, 0, 100, 0, 3.0), 10, now=10.0)
+        limit.record_first_token(FirstToken(12, 0, 100, 0, 3.0), 10, now=10.0)
     assert limit.limit == 10
     return limit
 
@@ -285,24 +285,24 @@ _OTHERS = CallsOnOtherNodes(
 def test_a_bound_found_before_others_have_told_what_they_ask_is_raised_by_that() -> None:
     limit = _found_alone()
     limit.learn(_OTHERS, now=0.0)
-    limit.first_token(FirstToken(9, 24, 100, 0, 3.0), 10, now=12.0)
+    limit.record_first_token(FirstToken(9, 24, 100, 0, 3.0), 10, now=12.0)
     assert limit.limit == 30, "are answered at once"
 
 
 def test_one_that_was_found_longer_ago_is_not_raised() -> None:
     limit = _found_alone()
     limit.learn(_OTHERS, now=0.0)
-    limit.first_token(FirstToken(9, 24, 100, 0, 3.0), 10, now=14.0)
+    limit.record_first_token(FirstToken(9, 24, 100, 0, 3.0), 10, now=14.0)
     assert limit.limit == 10
 
 
 def test_one_that_was_lowered_since_the_server_is_slower_is_not_raised_either() -> None:
     limit = _found_alone()
     for _ in range(4):
-        limit.first_token(FirstToken(9, 0, 100, 0, 3.0), 10, now=20.0)
+        limit.record_first_token(FirstToken(9, 0, 100, 0, 3.0), 10, now=20.0)
     assert limit.limit == 9
     limit.learn(_OTHERS, now=0.0)
-    limit.first_token(FirstToken(9, 24, 100, 0, 3.0), 10, now=21.0)
+    limit.record_first_token(FirstToken(9, 24, 100, 0, 3.0), 10, now=21.0)
     assert limit.limit == 9
 
 
@@ -331,7 +331,7 @@ def test_while_more_run_than_there_may_be_one_call_begins_for_two_that_end() -> 
     for _ in range(12):
         if limit.may_start(running):
             assert limit.only_reserved(running), "it is for who was given least"
-            limit.starts(running)
+            limit.record_start(running)
             running, begun = running + 1, begun + 1
             assert not limit.may_start(running)
         running -= 1

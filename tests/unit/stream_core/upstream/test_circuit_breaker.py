@@ -26,7 +26,7 @@ def fail(
     breaker: CircuitBreaker, times: int = FAILURES, now: float = 0.0, sender: SenderKey = EVIL
 ) -> None:
     for _ in range(times):
-        breaker.call(sender, now).failed(now)
+        breaker.call(sender, now).record_failure(now)
 
 
 def fail_for_all(breaker: CircuitBreaker, now: float = 0.0) -> None:
@@ -39,22 +39,22 @@ def fail_for_all(breaker: CircuitBreaker, now: float = 0.0) -> None:
 def refused_for(breaker: CircuitBreaker, now: float, sender: SenderKey = EVIL) -> float:
     with pytest.raises(CircuitOpen) as refused:
         breaker.call(sender, now)
-    assert refused.value.seconds == breaker.refuses_for(sender, now)
+    assert refused.value.seconds == breaker.open_for(sender, now)
     return refused.value.seconds
 
 
 def test_it_opens_after_so_many_failures_in_a_row(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURES - 1)
-    assert breaker.refuses_for(EVIL, 0.0) == 0.0
+    assert breaker.open_for(EVIL, 0.0) == 0.0
     fail(breaker, 1)
     assert refused_for(breaker, 4.0) == 6.0
 
 
 def test_an_answer_in_between_begins_the_row_again(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURES - 1)
-    breaker.call(EVIL, 0.0).succeeded()
+    breaker.call(EVIL, 0.0).record_success()
     fail(breaker, FAILURES - 1)
-    assert breaker.refuses_for(EVIL, 0.0) == 0.0
+    assert breaker.open_for(EVIL, 0.0) == 0.0
 
 
 def test_when_its_time_is_over_one_call_tries_and_the_others_wait_for_it(
@@ -63,33 +63,33 @@ def test_when_its_time_is_over_one_call_tries_and_the_others_wait_for_it(
     fail(breaker)
     probe = breaker.call(EVIL, OPEN_SECONDS)
     assert refused_for(breaker, OPEN_SECONDS) == 1.0
-    probe.succeeded()
+    probe.record_success()
     breaker.call(EVIL, OPEN_SECONDS)
 
 
 def test_a_probe_that_has_begun_to_answer_closes_it_before_it_ends(breaker: CircuitBreaker) -> None:
     fail(breaker)
     probe = breaker.call(EVIL, OPEN_SECONDS)
-    probe.answers()
+    probe.record_answering()
     # Then it is a call like any other.
-    probe.failed(OPEN_SECONDS)
+    probe.record_failure(OPEN_SECONDS)
     fail(breaker, FAILURES - 2, OPEN_SECONDS)
-    assert breaker.refuses_for(EVIL, OPEN_SECONDS) == 0.0
+    assert breaker.open_for(EVIL, OPEN_SECONDS) == 0.0
     fail(breaker, 1, OPEN_SECONDS)
-    assert breaker.refuses_for(EVIL, OPEN_SECONDS) > 0
+    assert breaker.open_for(EVIL, OPEN_SECONDS) > 0
 
 
 def test_an_answer_that_has_begun_is_no_success_yet(breaker: CircuitBreaker) -> None:
     for _ in range(FAILURES):
         call = breaker.call(EVIL, 0.0)
-        call.answers()
-        call.failed(0.0)
+        call.record_answering()
+        call.record_failure(0.0)
     assert refused_for(breaker, 0.0) == OPEN_SECONDS
 
 
 def test_a_probe_that_fails_opens_it_for_as_long_again(breaker: CircuitBreaker) -> None:
     fail(breaker)
-    breaker.call(EVIL, OPEN_SECONDS).failed(12.0)
+    breaker.call(EVIL, OPEN_SECONDS).record_failure(12.0)
     assert refused_for(breaker, 13.0) == 9.0
 
 
@@ -97,29 +97,32 @@ def test_a_probe_that_was_withdrawn_says_nothing_and_the_next_call_tries(
     breaker: CircuitBreaker,
 ) -> None:
     fail(breaker)
-    breaker.call(EVIL, OPEN_SECONDS).withdrawn(11.0)
-    breaker.call(EVIL, 11.0).succeeded()
-    assert breaker.refuses_for(EVIL, 11.0) == 0.0
+    breaker.call(EVIL, OPEN_SECONDS).record_withdrawal(11.0)
+    breaker.call(EVIL, 11.0).record_success()
+    assert breaker.open_for(EVIL, 11.0) == 0.0
 
 
-@pytest.mark.parametrize("late", ["succeeded", "failed", "answers", "withdrawn"])
+_ENDS_WITH_A_TIME = ("record_failure", "record_withdrawal")
+
+
+@pytest.mark.parametrize("late", ["record_success", "record_answering", *_ENDS_WITH_A_TIME])
 def test_what_was_called_before_it_opened_says_nothing_about_now(
     breaker: CircuitBreaker, late: str
 ) -> None:
     old = breaker.call(EVIL, 0.0)
     fail(breaker)
-    getattr(old, late)(*([9.0] if late in ("failed", "withdrawn") else []))
+    getattr(old, late)(*([9.0] if late in _ENDS_WITH_A_TIME else []))
     assert refused_for(breaker, 9.0) == 1.0
-    assert breaker.failing
+    assert breaker.is_failing
 
 
 def test_a_failure_of_before_it_closed_again_is_not_counted(breaker: CircuitBreaker) -> None:
     old = breaker.call(EVIL, 0.0)
     fail(breaker)
-    breaker.call(EVIL, OPEN_SECONDS).succeeded()
+    breaker.call(EVIL, OPEN_SECONDS).record_success()
     fail(breaker, FAILURES - 1, OPEN_SECONDS)
-    old.failed(OPEN_SECONDS)
-    assert breaker.refuses_for(EVIL, OPEN_SECONDS) == 0.0
+    old.record_failure(OPEN_SECONDS)
+    assert breaker.open_for(EVIL, OPEN_SECONDS) == 0.0
 
 
 # -- groups of senders -----------------------------------------------------------------------------
@@ -131,14 +134,14 @@ def test_however_often_one_sender_fails_the_others_are_let_out(failures: int) ->
     fail(breaker, failures)
     assert refused_for(breaker, 0.0) == OPEN_SECONDS
     fail(breaker, 1, OPEN_SECONDS)  # its probe
-    assert breaker.refuses_for(HONEST, OPEN_SECONDS) == 0.0
+    assert breaker.open_for(HONEST, OPEN_SECONDS) == 0.0
 
 
 def test_failures_of_several_senders_in_a_row_close_the_model_for_all(
     breaker: CircuitBreaker,
 ) -> None:
     fail_for_all(breaker)
-    assert [breaker.refuses_for(sender, 0.0) for sender in (HONEST, THIRD)] == [OPEN_SECONDS] * 2
+    assert [breaker.open_for(sender, 0.0) for sender in (HONEST, THIRD)] == [OPEN_SECONDS] * 2
 
 
 def test_one_failure_beside_many_of_another_sender_closes_it_for_nobody_else(
@@ -146,49 +149,49 @@ def test_one_failure_beside_many_of_another_sender_closes_it_for_nobody_else(
 ) -> None:
     fail(breaker, FAILURES - 1)
     fail(breaker, 1, sender=HONEST)
-    assert [breaker.refuses_for(sender, 0.0) for sender in (HONEST, THIRD)] == [0.0, 0.0]
+    assert [breaker.open_for(sender, 0.0) for sender in (HONEST, THIRD)] == [0.0, 0.0]
 
 
 def test_an_answer_to_another_sender_clears_their_common_row_alone(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURES - 1)
-    breaker.call(HONEST, 0.0).succeeded()
+    breaker.call(HONEST, 0.0).record_success()
     fail(breaker, 1)
-    assert breaker.refuses_for(EVIL, 0.0) == OPEN_SECONDS
+    assert breaker.open_for(EVIL, 0.0) == OPEN_SECONDS
     fail(breaker, FAILURES - 1, sender=HONEST)
-    assert breaker.refuses_for(THIRD, 0.0) == 0.0
+    assert breaker.open_for(THIRD, 0.0) == 0.0
 
 
 def test_the_sender_that_failed_last_is_not_the_one_that_tries(breaker: CircuitBreaker) -> None:
     fail_for_all(breaker)
     assert refused_for(breaker, OPEN_SECONDS, EVIL) == OPEN_SECONDS
-    breaker.call(HONEST, OPEN_SECONDS).succeeded()
-    assert breaker.refuses_for(EVIL, OPEN_SECONDS) == 0.0
+    breaker.call(HONEST, OPEN_SECONDS).record_success()
+    assert breaker.open_for(EVIL, OPEN_SECONDS) == 0.0
 
 
 def test_where_nobody_else_comes_it_tries_after_all(breaker: CircuitBreaker) -> None:
     fail_for_all(breaker)
-    breaker.call(EVIL, 2 * OPEN_SECONDS).succeeded()
-    assert breaker.refuses_for(THIRD, 2 * OPEN_SECONDS) == 0.0
+    breaker.call(EVIL, 2 * OPEN_SECONDS).record_success()
+    assert breaker.open_for(THIRD, 2 * OPEN_SECONDS) == 0.0
 
 
 def test_the_addresses_of_a_tenant_close_it_for_that_tenant_alone(breaker: CircuitBreaker) -> None:
     for number in range(FAILURES):
         fail(breaker, 1, sender=("evil", f"10.0.0.{number}"))
-    assert breaker.refuses_for(("evil", "10.9.9.9"), 0.0) == OPEN_SECONDS
-    assert breaker.refuses_for(HONEST, 0.0) == 0.0
+    assert breaker.open_for(("evil", "10.9.9.9"), 0.0) == OPEN_SECONDS
+    assert breaker.open_for(HONEST, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("others", [(), (HONEST,)])
 def test_it_fails_while_none_is_answered_that_was_called_since(
     breaker: CircuitBreaker, others: Sequence[SenderKey]
 ) -> None:
-    assert not breaker.failing
+    assert not breaker.is_failing
     fail(breaker)
-    assert breaker.failing
+    assert breaker.is_failing
     for sender in others:
-        breaker.call(sender, 0.0).succeeded()
+        breaker.call(sender, 0.0).record_success()
     fail(breaker, 1, OPEN_SECONDS)  # its probe
-    assert breaker.failing is not bool(others)
+    assert breaker.is_failing is not bool(others)
 
 
 def test_made_up_senders_take_a_bounded_memory_and_others_are_not_forgotten() -> None:
@@ -203,7 +206,7 @@ def test_made_up_senders_take_a_bounded_memory_and_others_are_not_forgotten() ->
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["call", "succeeded", "failed", "answers", "withdrawn", "wait"]),
+        st.sampled_from(["call", "wait", "record_success", "record_answering", *_ENDS_WITH_A_TIME]),
         st.integers(0, 5),
     ),
     max_size=60,
@@ -222,22 +225,22 @@ def test_it_is_never_stuck_and_never_lets_two_probes_of_a_sender_out(
             now += 1.0
         elif step == "call":
             groups = [breaker._known(sender[:length]) for length in range(3)]
-            is_probe = any(group is not None and not group.closed for group in groups)
-            if breaker.refuses_for(sender, now):
+            is_probe = any(group is not None and not group.is_closed for group in groups)
+            if breaker.open_for(sender, now):
                 refused_for(breaker, now, sender)
             else:
                 running.append(breaker.call(sender, now))
                 # Whatever comes next waits for a probe.
-                assert (breaker.refuses_for(sender, now) > 0) == is_probe
+                assert (breaker.open_for(sender, now) > 0) == is_probe
         elif running:
             call = running.pop(which % len(running))
-            getattr(call, step)(*([now] if step in ("failed", "withdrawn") else []))
-            if step == "answers":
+            getattr(call, step)(*([now] if step in _ENDS_WITH_A_TIME else []))
+            if step == "record_answering":
                 running.append(call)
     for call in running:
-        call.withdrawn(now)
+        call.record_withdrawal(now)
     for sender in senders:
         now += 6.0
-        breaker.call(sender, now).succeeded()
-    assert [breaker.refuses_for(sender, now) for sender in senders] == [0.0] * len(senders)
-    assert not breaker.failing
+        breaker.call(sender, now).record_success()
+    assert [breaker.open_for(sender, now) for sender in senders] == [0.0] * len(senders)
+    assert not breaker.is_failing

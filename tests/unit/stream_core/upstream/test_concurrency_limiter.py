@@ -27,7 +27,7 @@ def end(limiter: ConcurrencyLimiter, count: int = 1) -> None:
 
 
 def reject(limiter: ConcurrencyLimiter, now: float, retry_after: float | None = 1.0) -> None:
-    limiter.rejected(now, now, retry_after)
+    limiter.record_rejection(now, now, retry_after)
     end(limiter)
 
 
@@ -37,7 +37,7 @@ def test_it_starts_with_eight_calls_and_the_first_that_are_answered_make_room_fo
         assert limiter.may_start("t", 0.0)
         limiter.acquire(str(number), "t", "sender", 0.0, 100)
     assert not limiter.may_start("t", 0.0)
-    limiter.first_token("0", 0.1)
+    limiter.record_first_token("0", 0.1)
     assert limiter.may_start("t", 0.1)
 
 
@@ -62,7 +62,7 @@ def test_while_some_are_answered_silence_of_others_makes_no_room() -> None:
 def test_the_limit_is_what_runs_beside_the_rejected_calls() -> None:
     limiter = running(100)
     for _ in range(60):
-        limiter.rejected(0.0, 0.0, 1.0)
+        limiter.record_rejection(0.0, 0.0, 1.0)
         end(limiter)
     assert (limiter.limit.limit, limiter.running) == (40, 40)
     assert not limiter.may_start("t", 10.0)
@@ -84,7 +84,7 @@ def test_a_limit_is_forgotten_five_minutes_after_the_last_rejection() -> None:
     reject(limiter, 0.0)
     for name, now in (("in time", 299.0), ("too late", 301.0)):
         limiter.acquire(name, "t", "sender", now, 100)
-        limiter.first_token(name, now + 0.1)
+        limiter.record_first_token(name, now + 0.1)
         end(limiter)
         assert (limiter.limit.limit is None) is (name == "too late")
 
@@ -103,10 +103,10 @@ def test_it_finds_what_the_server_takes_and_stays_within_one_of_it(
             limiter.acquire(calls[-1], "t", "sender", now, 100)
         begun, rejected = len(calls), max(0, len(calls) - takes)
         for _ in range(rejected):
-            limiter.rejected(now, now, 1.0)
+            limiter.record_rejection(now, now, 1.0)
             limiter.release(calls.pop(), "t", "sender")
         for call in calls:
-            limiter.first_token(call, now + 0.1)
+            limiter.record_first_token(call, now + 0.1)
         for call in calls:
             limiter.release(call, "t", "sender")
     assert limiter.running == 0
@@ -122,7 +122,9 @@ def reject_question(
 ) -> float:
     """Its call starts and is rejected. Returns for how long the question is paused."""
     limiter.acquire(call, "t", sender, now, 10)
-    seconds = limiter.rejected(now, now, after, RejectedCall(sender, sender + call[0], call))
+    seconds = limiter.record_rejection(
+        now, now, after, RejectedCall(sender, sender + call[0], call)
+    )
     limiter.release(call, "t", sender)
     return seconds
 
@@ -191,7 +193,7 @@ class Outage:
                 self.limiter.release(self._answers.popleft()[1], "t", "sender")
             while self._calls and self._calls[0][0] <= self.now:
                 call = self._calls.popleft()[1]
-                self.limiter.first_token(call, self.now)
+                self.limiter.record_first_token(call, self.now)
                 self._answers.append((self.now + self.answer_seconds, call))
             while self.limiter.may_start("t", self.now):
                 self._start()
@@ -201,7 +203,7 @@ class Outage:
         call = str(self._started)
         self.limiter.acquire(call, "t", "sender", self.now, 100)
         if self.closed or self.limiter.running > self.takes:
-            self.limiter.rejected(self.now, self.now, None)
+            self.limiter.record_rejection(self.now, self.now, None)
             self.limiter.release(call, "t", "sender")
         else:
             self._calls.append((self.now + FIRST_TOKEN_SECONDS, call))

@@ -16,7 +16,7 @@ def on_other_nodes(running: int) -> CallsOnOtherNodes:
 def flooded(limit: AIMDLimit, running: int, takes: int, at: float = 1.0) -> None:
     """Of so many calls that began together all are refused that the server doesn't take."""
     for beside in range(running - 1, takes - 1, -1):
-        limit.rejected(beside, began_at=at - 0.5, now=at)
+        limit.record_rejection(beside, began_at=at - 0.5, now=at)
 
 
 def found(takes: int = 32) -> AIMDLimit:
@@ -32,7 +32,7 @@ def test_of_a_flood_those_that_are_left_are_the_bound() -> None:
 
 def test_a_call_beyond_the_bound_changes_nothing() -> None:
     limit = found()
-    limit.rejected(32, began_at=2.0, now=2.1)
+    limit.record_rejection(32, began_at=2.0, now=2.1)
     assert limit.limit == 32
     assert not limit.may_start(32)
 
@@ -40,9 +40,9 @@ def test_a_call_beyond_the_bound_changes_nothing() -> None:
 def test_where_nobody_else_asks_a_bound_that_is_known_is_lowered_by_a_tenth_at_a_time() -> None:
     limit = found(50)
     for beside in (20, 19, 18):
-        limit.rejected(beside, began_at=10.0, now=10.5)
+        limit.record_rejection(beside, began_at=10.0, now=10.5)
     assert limit.limit == 45, "those that were refused together count once"
-    limit.rejected(17, began_at=11.0, now=11.5)
+    limit.record_rejection(17, began_at=11.0, now=11.5)
     assert limit.limit == 40
 
 
@@ -61,7 +61,7 @@ def test_what_is_known_is_not_lowered_by_a_refusal_of_which_others_have_not_told
     limit = found(32)
     for _ in range(2):
         limit.learn(CallsOnOtherNodes(nodes=3), now=9.0)
-    limit.rejected(10, began_at=10.0, now=10.5)
+    limit.record_rejection(10, began_at=10.0, now=10.5)
     assert limit.limit == 32
 
 
@@ -69,7 +69,7 @@ def test_it_grows_by_one_with_as_many_first_tokens_at_it_as_there_are_slots() ->
     limit = found(4)
     at_the_bound = FirstToken(3, 0, 100, 0, 0.1)
     for answers in range(1, 12):
-        limit.first_token(at_the_bound, answered=4, now=2.0)
+        limit.record_first_token(at_the_bound, answered=4, now=2.0)
         assert limit.limit == 4 + (answers >= 4), "one that began beside fewer tells nothing"
 
 
@@ -119,7 +119,7 @@ def test_who_wants_little_may_have_more_than_the_part_of_a_task() -> None:
         running = 15
         while limit.may_start(running, running, tenant):
             assert limit.only_reserved(running), "it is for who was given least"
-            limit.starts(running, running)
+            limit.record_start(running, running)
             running += 1
         assert running == 21
 
@@ -128,8 +128,8 @@ def test_when_it_is_forgotten_a_few_more_calls_find_it_again() -> None:
     limit = found(32)
     answers = FirstToken(10, 0, 100, 0, 0.1)
     for _ in range(100):
-        limit.first_token(answers, answered=11, now=2.0)
-    limit.first_token(answers, answered=11, now=302.0)
+        limit.record_first_token(answers, answered=11, now=2.0)
+    limit.record_first_token(answers, answered=11, now=302.0)
     assert limit.limit is None
     assert [limit.may_start(running, 32) for running in (39, 40)] == [True, False]
     flooded(limit, 40, 32, at=303.0)
@@ -139,8 +139,8 @@ def test_when_it_is_forgotten_a_few_more_calls_find_it_again() -> None:
 def test_where_first_tokens_are_late_below_it_it_is_a_bound_as_others() -> None:
     limit = found(32)
     for running in range(10):
-        limit.first_token(FirstToken(running, 0, 100, 0, 0.3), running + 1, now=5.0)
+        limit.record_first_token(FirstToken(running, 0, 100, 0, 0.3), running + 1, now=5.0)
     for _ in range(4):
-        limit.first_token(FirstToken(20, 0, 100, 0, 9.0), 20, now=30.0)
+        limit.record_first_token(FirstToken(20, 0, 100, 0, 9.0), 20, now=30.0)
     assert limit.limit == 28
     assert [limit.only_reserved(running) for running in (22, 23)] == [False, True]

@@ -33,7 +33,7 @@ class Engine:
             most = max(most, sum(tokens for _, tokens in given))
             for name, tokens in given:
                 self.now += tokens * A_TOKEN * self._random.uniform(0.9, 1.1)
-                self.prefills.first_token(name, self.now)
+                self.prefills.record_first_token(name, self.now)
         return most
 
     def side_by_side(self, rounds: int) -> int:
@@ -45,7 +45,7 @@ class Engine:
             began_at = self.now
             for name, _ in given:
                 self.now = began_at + self._random.uniform(0.3, 0.9)
-                self.prefills.first_token(name, self.now)
+                self.prefills.record_first_token(name, self.now)
         return most
 
     def _begin_some(self) -> list[tuple[str, int]]:
@@ -53,7 +53,7 @@ class Engine:
         # A tenant that comes is not bound by the window: one more at times.
         while not given or (len(given) < 50 and not self.prefills.window_is_full):
             given.append(self._begin())
-        self.prefills.window.note_waiting()
+        self.prefills.window.record_waiting()
         if self._random.random() < 0.3:
             given.append(self._begin())
         return given
@@ -108,7 +108,7 @@ def test_a_task_that_is_not_certain_goes_by_what_others_have_found() -> None:
     among_others.learn(CallsOnOtherNodes(delay=A_TOKEN), now=0.0)
     for prefills in (alone, among_others):
         prefills.acquire("first", "busy", "sender", 0.0, 500)
-        prefills.first_token("first", now=0.05)
+        prefills.record_first_token("first", now=0.05)
         prefills.acquire("next", "busy", "sender", 0.1, 300)
     assert (alone.window_is_full, among_others.window_is_full) == (False, True)
 
@@ -117,7 +117,7 @@ def test_nothing_is_learned_of_what_nobody_waits_for() -> None:
     prefills = ConcurrencyLimiter(DELAY)
     for number in range(200):
         prefills.acquire(str(number), "alone", "sender", number, 500)
-        prefills.first_token(str(number), now=number + 0.05)
+        prefills.record_first_token(str(number), now=number + 0.05)
     prefills.acquire("long", "busy", "sender", 200.0, 2_000)
     assert prefills.window_is_full
 
@@ -131,8 +131,8 @@ def test_a_call_that_failed_teaches_nothing_when_the_next_one_answers() -> None:
         for prefills in (taught, untaught):
             if prefills is untaught:
                 prefills.discard_latency(f"second {number}")
-            prefills.first_token(f"first {number}", now=number + 0.05)
-            prefills.first_token(f"second {number}", now=number + 0.1)
+            prefills.record_first_token(f"first {number}", now=number + 0.05)
+            prefills.record_first_token(f"second {number}", now=number + 0.1)
     for prefills in (taught, untaught):
         prefills.acquire("one", "busy", "sender", 50.0, 600)
     assert (taught.window_is_full, untaught.window_is_full) == (True, False)
@@ -147,10 +147,10 @@ def test_what_has_no_token_is_counted_by_tenant_until_it_has_one_or_ends() -> No
         1,
         True,
     )
-    prefills.first_token("1", now=1.0)
+    prefills.record_first_token("1", now=1.0)
     prefills.release("3", "b", "sender")
     for name in ("1", "unknown"):
-        prefills.first_token(name, now=2.0)
+        prefills.record_first_token(name, now=2.0)
     assert (prefills.prefills_of("a"), prefills.prefills_of("b"), prefills.window_is_full) == (
         1,
         0,

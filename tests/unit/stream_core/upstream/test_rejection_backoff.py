@@ -6,7 +6,11 @@ from math import inf
 
 import pytest
 
-from evenflow.stream_core.upstream.rejection_backoff import Paused, RejectedCall, RejectionBackoff
+from evenflow.stream_core.upstream.rejection_backoff import (
+    PauseScope,
+    RejectedCall,
+    RejectionBackoff,
+)
 
 LATEST = 1.101  # of what the server says
 
@@ -23,7 +27,9 @@ def pauses_of(
     pauses = []
     for number in range(rejections):
         now = since + 100.0 * number
-        backoff.rejected(now, now, None, concurrent=concurrent, on_other_nodes=on_other_nodes)
+        backoff.record_rejection(
+            now, now, None, concurrent=concurrent, on_other_nodes=on_other_nodes
+        )
         pauses.append(round(backoff.paused_for(now) / 1.1, 6))
     return pauses
 
@@ -35,7 +41,7 @@ def test_without_a_rejection_there_is_no_pause() -> None:
 
 def test_nothing_starts_before_the_server_said() -> None:
     backoff = RejectionBackoff()
-    backoff.rejected(5.0, 5.0, 3.0)
+    backoff.record_rejection(5.0, 5.0, 3.0)
     assert 3.0 <= backoff.paused_for(5.0) <= 3.0 * LATEST
     assert backoff.paused_for(5.0 + 3.0 * LATEST) == 0.0
 
@@ -43,7 +49,7 @@ def test_nothing_starts_before_the_server_said() -> None:
 def test_where_the_server_says_nothing_the_pause_doubles_until_a_call_is_accepted() -> None:
     backoff = RejectionBackoff()
     assert pauses_of(backoff, 7) == [0.25, 0.5, 1, 2, 4, 8, 8]
-    backoff.accepted(began_at=650.0)
+    backoff.record_acceptance(began_at=650.0)
     assert pauses_of(backoff, 1, since=700.0) == [0.25]
 
 
@@ -51,14 +57,14 @@ def test_one_rejection_beside_calls_that_run_pauses_nothing() -> None:
     """A probe for more room: the end of another call makes room, and it comes without a pause."""
     backoff = RejectionBackoff()
     assert pauses_of(backoff, 4, concurrent=True) == [0, 0.25, 0.5, 1]
-    backoff.accepted(began_at=350.0)
+    backoff.record_acceptance(began_at=350.0)
     assert pauses_of(backoff, 1, since=400.0, concurrent=True) == [0]
 
 
 def test_a_call_that_started_before_the_last_rejection_says_nothing_of_now() -> None:
     backoff = RejectionBackoff()
     assert pauses_of(backoff, 2, concurrent=True) == [0, 0.25]
-    backoff.accepted(began_at=99.0)
+    backoff.record_acceptance(began_at=99.0)
     assert pauses_of(backoff, 1, since=300.0, concurrent=True) == [0.5]
 
 
@@ -69,7 +75,7 @@ def test_while_calls_of_other_nodes_run_the_pause_stays_short() -> None:
 def test_calls_that_are_rejected_together_lengthen_the_pause_once() -> None:
     backoff = RejectionBackoff()
     for left in reversed(range(20)):
-        backoff.rejected(5.0, 4.0, None, concurrent=left > 0)
+        backoff.record_rejection(5.0, 4.0, None, concurrent=left > 0)
     assert backoff.in_a_row == 1
     assert backoff.paused_for(5.0) == pytest.approx(0.25 * 1.1)
 
@@ -85,7 +91,7 @@ def test_a_server_that_names_next_to_no_time_is_believed_three_times() -> None:
     backoff, pauses = RejectionBackoff(), list[float]()
     for number in range(5):
         now = 100.0 * number
-        backoff.rejected(now, now, 0.1)
+        backoff.record_rejection(now, now, 0.1)
         pauses.append(backoff.paused_for(now))
     assert pauses == pytest.approx([0.11, 0.11, 0.11, 2.2, 4.4])
 
@@ -93,10 +99,10 @@ def test_a_server_that_names_next_to_no_time_is_believed_three_times() -> None:
 def test_it_knows_since_when_every_call_has_been_rejected() -> None:
     backoff = RejectionBackoff()
     assert backoff.rejecting_since == inf
-    backoff.rejected(5.0, 4.0, None)
-    backoff.rejected(6.0, 4.0, None)
+    backoff.record_rejection(5.0, 4.0, None)
+    backoff.record_rejection(6.0, 4.0, None)
     assert backoff.rejecting_since == 5.0
-    backoff.accepted(began_at=4.0)
+    backoff.record_acceptance(began_at=4.0)
     assert backoff.rejecting_since == inf
 
 
@@ -111,14 +117,14 @@ class Server:
 
     def rejects(
         self, sender: str, text: str, call: str, now: float = 0.0, pause: float = 5.0
-    ) -> Paused:
+    ) -> PauseScope:
         asked = RejectedCall(sender, text, call)
-        return self.backoff.rejected(now, now, pause / 1.1, asked).paused
+        return self.backoff.record_rejection(now, now, pause / 1.1, asked).scope
 
 
 def test_one_question_that_is_rejected_pauses_no_other() -> None:
     server = Server()
-    assert server.rejects("a", "big", "1") is Paused.QUESTION
+    assert server.rejects("a", "big", "1") is PauseScope.QUESTION
     assert server.backoff.paused_for(0.0) == 0.0
     assert server.backoff.sender_paused_until("a") == -inf
 
@@ -127,19 +133,19 @@ def test_one_that_is_sent_again_and_again_never_does() -> None:
     server = Server()
     senders = "ab" * 10
     paused = {server.rejects(name, "big", str(at), float(at)) for at, name in enumerate(senders)}
-    assert paused == {Paused.QUESTION}
+    assert paused == {PauseScope.QUESTION}
 
 
 def test_nor_does_one_whose_call_is_made_again() -> None:
     server = Server()
     again = [server.rejects("a", "q", "1", now=float(at)) for at in range(3)]
-    assert again == [Paused.QUESTION] * 3
+    assert again == [PauseScope.QUESTION] * 3
 
 
 def test_another_question_of_its_sender_pauses_the_sender() -> None:
     server = Server()
     server.rejects("a", "big", "1")
-    assert server.rejects("a", "small", "2", now=1.0) is Paused.SENDER
+    assert server.rejects("a", "small", "2", now=1.0) is PauseScope.SENDER
     assert server.backoff.sender_paused_until("a") == pytest.approx(6.0)
     assert server.backoff.sender_paused_until("b") == -inf
 
@@ -147,12 +153,12 @@ def test_another_question_of_its_sender_pauses_the_sender() -> None:
 def test_one_of_another_sender_pauses_all() -> None:
     server = Server()
     server.rejects("a", "big", "1")
-    assert server.rejects("b", "small", "2", now=1.0) is Paused.ALL
+    assert server.rejects("b", "small", "2", now=1.0) is PauseScope.ALL
     assert server.backoff.paused_for(1.0) == pytest.approx(5.0)
 
 
-@pytest.mark.parametrize(("now", "paused"), [(9.9, Paused.ALL), (10.1, Paused.QUESTION)])
-def test_a_rejection_counts_for_two_of_its_pauses(now: float, paused: Paused) -> None:
+@pytest.mark.parametrize(("now", "paused"), [(9.9, PauseScope.ALL), (10.1, PauseScope.QUESTION)])
+def test_a_rejection_counts_for_two_of_its_pauses(now: float, paused: PauseScope) -> None:
     server = Server()
     server.rejects("a", "big", "1", now=0.0, pause=5.0)
     assert server.rejects("b", "small", "2", now=now) is paused
@@ -161,5 +167,5 @@ def test_a_rejection_counts_for_two_of_its_pauses(now: float, paused: Paused) ->
 def test_a_server_that_accepts_a_call_meanwhile_has_room_for_others() -> None:
     server = Server()
     server.rejects("a", "big", "1")
-    server.backoff.accepted(began_at=0.5)
-    assert server.rejects("b", "bigger", "2", now=1.0) is Paused.QUESTION
+    server.backoff.record_acceptance(began_at=0.5)
+    assert server.rejects("b", "bigger", "2", now=1.0) is PauseScope.QUESTION

@@ -19,7 +19,7 @@ from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.encoding.blocks import Blocks, SealingBlocks
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocols.ag_ui.bodies import RUN_REQUEST
@@ -47,24 +47,24 @@ _USER = {"role": "user", "content": "hi"}
 
 
 def _fields(fields: dict[str, Any], name: str = EXTRA, call: int = 0) -> Part:
-    return Part(Kind.DATA, orjson.dumps(fields).decode(), call=call, name=name)
+    return Part(PartKind.DATA, orjson.dumps(fields).decode(), call=call, name=name)
 
 
 _DETAIL = detail_of("reasoning_details", _TEXT, "text")
 _REASONED = [
-    Part(Kind.REASONING, "h", id=_DETAIL, name="reasoning"),
-    Part(Kind.REASONING, "m", id=_DETAIL, name="reasoning"),
+    Part(PartKind.REASONING, "h", id=_DETAIL, name="reasoning"),
+    Part(PartKind.REASONING, "m", id=_DETAIL, name="reasoning"),
     _fields({"reasoning_details": [{**_TEXT, "signature": "s"}]}),
     _fields({"reasoning_details": [_HIDDEN]}),
 ]
 _CALLED = [
     _fields({"extra_content": _SIGNATURE, "function": {"part": 1}}, CALL_EXTRA),
-    Part(Kind.CALL, id="c1", name="f"),
-    Part(Kind.ARGUMENTS, '{"x":1}'),
-    Part(Kind.CALL_END),
-    Part(Kind.CALL, call=1, id="c2", name="f"),
-    Part(Kind.ARGUMENTS, "{}", call=1),
-    Part(Kind.CALL_END, call=1),
+    Part(PartKind.CALL, id="c1", name="f"),
+    Part(PartKind.ARGUMENTS, '{"x":1}'),
+    Part(PartKind.CALL_END),
+    Part(PartKind.CALL, call=1, id="c2", name="f"),
+    Part(PartKind.ARGUMENTS, "{}", call=1),
+    Part(PartKind.CALL_END, call=1),
 ]
 _DETAILS = [{**_TEXT, "text": "hm", "signature": "s"}, _HIDDEN]
 _CALLS = [
@@ -115,7 +115,7 @@ _CASES: dict[str, tuple[list[Content], dict[str, Any]]] = {
         {"tool_calls": [_BUILTIN]},
     ),
     "reasoning alone": (
-        [Part(Kind.REASONING, "hm", name="reasoning_content"), *_CALLED],
+        [Part(PartKind.REASONING, "hm", name="reasoning_content"), *_CALLED],
         {"reasoning_content": "hm", "tool_calls": _CALLS},
     ),
     "of a text": (
@@ -190,7 +190,7 @@ def _input(items: list[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _by_items(stream: ResponseStream) -> tuple[Turn, ...]:
-    return _input(output_of(PUBLIC, stream.log.read(0).standing, "completed"))
+    return _input(output_of(PUBLIC, stream.log.read(0).current, "completed"))
 
 
 def _by_response_events(stream: ResponseStream) -> tuple[Turn, ...]:
@@ -250,7 +250,7 @@ def _chat(parts: list[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _by_stored_chat(stream: ResponseStream) -> tuple[Turn, ...]:
-    return _chat(ui_message("m1", stream.log.read(0).standing, has_ended=True)["parts"])
+    return _chat(ui_message("m1", stream.log.read(0).current, has_ended=True)["parts"])
 
 
 def _by_ui_chunks(stream: ResponseStream) -> tuple[Turn, ...]:
@@ -382,7 +382,7 @@ def test_clients_that_keep_only_known_fields_give_all_back_too(case: str) -> Non
     contents, message = _CASES[case]
     stream = _ended(contents)
     of_items = ("type", "call_id", "name", "arguments", "summary", "encrypted_content")
-    items = output_of(PUBLIC, stream.log.read(0).standing, "completed")
+    items = output_of(PUBLIC, stream.log.read(0).current, "completed")
     of_blocks = ("type", "id", "name", "input", "thinking", "signature", "data")
     content = AnthropicObjects("rsp_1", "m", thinking=True).whole(stream)["content"]
     for turns in (

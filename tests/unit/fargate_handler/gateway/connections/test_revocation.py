@@ -83,7 +83,7 @@ async def test_what_is_known_here_counts_at_once_while_the_store_is_silent() -> 
     task = await Task.join(Shared(), "a")
     gateway = Gateway(task=task)
     node, client = Node(gateway), gateway.connect()
-    task.sessions.network.hold("ended_of")
+    task.sessions.network.hold("find_ended")
     task.tenants.replace([], removed={client.channel.tenant})
     await node.pass_time(1)
     task.sessions.network.release()

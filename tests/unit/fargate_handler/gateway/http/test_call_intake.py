@@ -136,7 +136,8 @@ async def test_a_session_s_calls_count_for_its_tenant_at_its_address(
     channel = CHANNEL._replace(tenant="acme")
     claims = SessionClaims(channel, expires_at=2_000_000_000, issued_at=0, may=ALL_RIGHTS)
     context = replace(
-        Gateway().context, tenants=Tenants(given_keys={"acme": "a-key-of-acme"} if has_keys else {})
+        Gateway().context,
+        tenants=Tenants(configured_keys={"acme": "a-key-of-acme"} if has_keys else {}),
     )
     assert rate_keys.token_rate_keys(claims, address, context) == RateKeys(channel, sender)
 

@@ -20,7 +20,7 @@ from evenflow.fargate_handler.gateway.openai_responses.request import (
 from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.encoding.blocks import Block
-from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.log.entries import PartKind
 from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
 from evenflow.stream_core.protocols.openai_responses.output_items import whole_item
 from evenflow.stream_core.session.conversation import ToolCall, Turn
@@ -55,7 +55,7 @@ def _turns(items: list[dict[str, Any]]) -> tuple[Turn, ...]:
 
 
 def _reasoning() -> dict[str, Any]:
-    block = Block(0, Kind.REASONING, name="reasoning", pieces=["so"])
+    block = Block(0, PartKind.REASONING, name="reasoning", pieces=["so"])
     return whole_item(_PUBLIC, block, "completed")
 
 

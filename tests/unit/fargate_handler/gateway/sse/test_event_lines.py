@@ -15,7 +15,7 @@ from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, REALTIME, V
 from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 from evenflow.stream_core.records.connection_records import (
     CloseRecord,
-    RefusalRecord,
+    RejectionRecord,
     SlowReaderRecord,
 )
 from evenflow.stream_core.records.event_record import EventRecord
@@ -145,7 +145,7 @@ async def test_what_is_refused_is_told_by_its_code_over_every_transport(
     await calls.call("GET", "/chat/message/rsp_unknown")
     await calls.call("GET", "/nothing?text=secret")
     await calls.call("POST", "/v1/messages", {"Authorization": "Bearer wrong"})
-    lines = logged(log, RefusalRecord)
+    lines = logged(log, RejectionRecord)
     assert [(line.what, line.code) for line in lines] == [
         ("response.resume", "response_not_found"),
         ("chat.message", "draining"),
@@ -173,7 +173,7 @@ async def test_a_frame_that_is_not_understood_has_its_line_and_is_no_message(
 ) -> None:
     gateway = Gateway()
     gateway.connect(protocol).receive(frame)
-    (line,) = logged(log, RefusalRecord)
+    (line,) = logged(log, RejectionRecord)
     assert (line.what, line.code, line.status) == (what, code, 400)
     assert (line.tenant, line.transport) == (CHANNEL.tenant, "recording")
     assert gateway.metrics.labelled(MESSAGES_REFUSED).by_labels == {}
@@ -187,13 +187,13 @@ async def test_a_frame_that_comes_too_fast_says_when_it_may_come_again(
     client = gateway.connect()
     for _ in range(3):
         client.send("response.pause", response_id="rsp_1")
-    line = logged(log, RefusalRecord)[-1]
+    line = logged(log, RejectionRecord)[-1]
     assert (line.what, line.code, line.status) == ("response.pause", "rate_limited", 429)
     assert line.retry_after_ms == client.frames[-1]["retry_after_ms"]
     client.connection.ask_to_reconnect("leaving", 0)
     gateway.clock.now += 10
     await client.say()
-    line = logged(log, RefusalRecord)[-1]
+    line = logged(log, RejectionRecord)[-1]
     assert (line.code, line.status, line.retry_after_ms) == ("draining", 503, 1000)
 
 
@@ -213,14 +213,14 @@ async def test_a_refused_request_names_its_tenant_where_its_token_does(
 ) -> None:
     calls = Calls(Gateway().context, Channel("acme", "demo", "ses_2"))
     await calls.call(method, path)
-    (line,) = logged(log, RefusalRecord)
+    (line,) = logged(log, RejectionRecord)
     assert line.tenant == tenant
 
 
 async def test_a_wrong_token_names_no_tenant(log: pytest.LogCaptureFixture) -> None:
     calls = Calls(Gateway().context, CHANNEL)
     await calls.call("GET", "/chat/message/rsp_unknown", {"Authorization": "Bearer wrong"})
-    (line,) = logged(log, RefusalRecord)
+    (line,) = logged(log, RejectionRecord)
     assert line.tenant is None
 
 
@@ -235,7 +235,7 @@ async def test_the_cookie_of_events_names_their_tenant(
     calls = Calls(context, CHANNEL)
     monkeypatch.setattr(calls, "_headers", {"Cookie": f"{EVENTS_COOKIE}={ticket}"})
     await calls.call("GET", path)
-    (line,) = logged(log, RefusalRecord)
+    (line,) = logged(log, RejectionRecord)
     assert (line.code, line.tenant) == ("response_not_found", CHANNEL.tenant)
 
 

@@ -14,7 +14,7 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder, BlockObjects
 from evenflow.stream_core.encoding.port import LogEncoder
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
 from evenflow.stream_core.protocols.evenflow.frames import EventEncoder
@@ -198,7 +198,7 @@ async def test_silence_is_filled() -> None:
 async def test_silence_is_filled_too_where_the_protocol_leaves_out_what_comes() -> None:
     here = Reading(objects=AnthropicObjects("rsp_1", "demo", thinking=False))
     for _ in range(5):
-        here.stream.push_part(Part(Kind.REASONING, "Hm"))
+        here.stream.push_part(Part(PartKind.REASONING, "Hm"))
         here.pass_seconds(1)
     assert here.socket.heartbeats == 2
 

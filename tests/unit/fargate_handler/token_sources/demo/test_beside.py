@@ -9,7 +9,7 @@ from evenflow.fargate_handler.token_sources.demo.passages import Passages
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.demo.source import SEARCH, DemoModel
 from evenflow.fargate_handler.token_sources.port import ModelRequest
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -36,21 +36,21 @@ _TEXT = "".join(demo_tokens(7, 5))
 
 
 async def test_it_reasons_before_its_text() -> None:
-    thought = Part(Kind.REASONING, "".join(demo_tokens(8, 3)), name="reasoning_content")
+    thought = Part(PartKind.REASONING, "".join(demo_tokens(8, 3)), name="reasoning_content")
     assert await said("#demo tokens=5 seed=7 reasoning=3") == [thought, _TEXT]
 
 
 async def test_it_searches_by_itself_and_tells_what_it_found() -> None:
     call, arguments, end, result, text = await said("#demo tokens=5 seed=7 searches=1")
     assert (call, end, text) == (
-        Part(Kind.CALL, id="search_0", name=SEARCH),
-        Part(Kind.CALL_END),
+        Part(PartKind.CALL, id="search_0", name=SEARCH),
+        Part(PartKind.CALL_END),
         _TEXT,
     )
     assert isinstance(arguments, Part)
     assert json.loads(arguments.text)["text"]
     found = "".join(demo_tokens(7, 20))
-    assert result == Part(Kind.RESULT, found, id="search_0", name=SEARCH)
+    assert result == Part(PartKind.RESULT, found, id="search_0", name=SEARCH)
 
 
 async def test_it_names_sources_behind_its_text() -> None:

@@ -11,7 +11,7 @@ from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.demo.source import SEARCH, DemoModel, demo_arguments
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelOptions, ModelRequest
 from evenflow.stream_core.base.errors import ModelRefused
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.session.conversation import Turn
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 from tests.unit.hand_turned_clock import HandTurnedClock
@@ -39,14 +39,14 @@ async def answered(
 
 def call(index: int, name: str, turn: int = 1) -> list[Content]:
     return [
-        Part(Kind.CALL, call=index, id=f"call_{turn}_{index}", name=name),
-        Part(Kind.ARGUMENTS, demo_arguments(index), call=index),
-        Part(Kind.CALL_END, call=index),
+        Part(PartKind.CALL, call=index, id=f"call_{turn}_{index}", name=name),
+        Part(PartKind.ARGUMENTS, demo_arguments(index), call=index),
+        Part(PartKind.CALL_END, call=index),
     ]
 
 
 def called(answer: list[Content]) -> list[str]:
-    return [part.name for part in answer if isinstance(part, Part) and part.kind is Kind.CALL]
+    return [part.name for part in answer if isinstance(part, Part) and part.kind is PartKind.CALL]
 
 
 async def test_it_calls_what_a_message_says_behind_its_text() -> None:
@@ -58,7 +58,7 @@ async def test_it_calls_what_a_message_says_behind_its_text() -> None:
 
 async def test_what_it_calls_counts_on_behind_its_own_searches() -> None:
     said, _ = await answered("#demo tokens=0 searches=2 calls=1")
-    numbers = [part.call for part in said if isinstance(part, Part) and part.kind is Kind.CALL]
+    numbers = [part.call for part in said if isinstance(part, Part) and part.kind is PartKind.CALL]
     assert (called(said), numbers) == ([SEARCH, SEARCH, "add"], [0, 1, 2])
 
 

@@ -9,7 +9,7 @@ from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.fargate_handler.token_sources.demo.source import DemoModel
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest
 from evenflow.stream_core.base.errors import ModelRefused, UpstreamFailed
-from evenflow.stream_core.log.entries import Kind, Part
+from evenflow.stream_core.log.entries import Part, PartKind
 from evenflow.stream_core.session.conversation import Turn
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.settle import settle
@@ -106,7 +106,7 @@ async def test_a_question_is_answered_from_the_docs() -> None:
     await played.play()
     found = "*The demo model found this in docs/p.md, “Readers”.*"
     assert "".join(played.sink.tokens) == f"A slow reader is told that it lags.\n\n{found}"
-    source = Part(Kind.DATA, '{"title":"docs/p.md, “Readers”"}', name="source")
+    source = Part(PartKind.DATA, '{"title":"docs/p.md, “Readers”"}', name="source")
     assert played.sink.parts == [source]
     assert 0.25 <= played.sink.at[0] - played.began <= 0.62
 

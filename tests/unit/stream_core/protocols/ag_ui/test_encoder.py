@@ -10,15 +10,15 @@ from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint, slice_of
 from evenflow.stream_core.protocols.ag_ui.encoder import AgUiEvents, empty_run
 from tests.unit.stream_core.encoding.test_block_encoder import answer, push
 from tests.unit.stream_core.protocols.readers import events_of
 
-_CALL = Part(Kind.CALL, call=0, id="call_1", name="add")
-_END = Part(Kind.CALL_END, call=0)
-_RESULT = Part(Kind.RESULT, "3", id="call_1", name="add")
+_CALL = Part(PartKind.CALL, call=0, id="call_1", name="add")
+_END = Part(PartKind.CALL_END, call=0)
+_RESULT = Part(PartKind.RESULT, "3", id="call_1", name="add")
 _RUN = {"threadId": "t1", "runId": "r1"}
 _USER = {"id": "u1", "role": "user", "content": "?"}
 _MESSAGE = "rsp_1"
@@ -27,7 +27,7 @@ _MESSAGE = "rsp_1"
 def _encoder(
     stream: ResponseStream, next_index: int = 0, messages: Sequence[dict[str, Any]] = (_USER,)
 ) -> BlockEncoder:
-    said = slice_of(stream.log.entries[:next_index], 0).standing
+    said = slice_of(stream.log.entries[:next_index], 0).current
     events = AgUiEvents("t1", "r1", _MESSAGE, list(messages), said)
     return BlockEncoder(events, stream, ResumePoint(next_index), 100)
 
@@ -81,7 +81,9 @@ def test_a_run_has_its_message_and_its_usage() -> None:
 
 
 def test_who_joins_in_the_middle_is_told_what_is_open() -> None:
-    stream = answer("a", _CALL, Part(Kind.ARGUMENTS, '{"a":'), Part(Kind.ARGUMENTS, "1}"), _END)
+    stream = answer(
+        "a", _CALL, Part(PartKind.ARGUMENTS, '{"a":'), Part(PartKind.ARGUMENTS, "1}"), _END
+    )
     started, opened, *rest = _told(_encoder(stream, 3))
     assert started["type"] == "RUN_STARTED"
     assert opened == {
@@ -95,7 +97,7 @@ def test_who_joins_in_the_middle_is_told_what_is_open() -> None:
 
 def test_reasoning_is_a_span_with_a_message_that_keeps_what_its_server_needs_back() -> None:
     events = _said(
-        Part(Kind.REASONING, "x", name="reasoning"), Part(Kind.DATA, '{"s":1}', name=EXTRA)
+        Part(PartKind.REASONING, "x", name="reasoning"), Part(PartKind.DATA, '{"s":1}', name=EXTRA)
     )
     assert _types(events) == [
         *("REASONING_START", "REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT"),
@@ -106,12 +108,12 @@ def test_reasoning_is_a_span_with_a_message_that_keeps_what_its_server_needs_bac
 
 
 def test_reasoning_in_the_usual_field_needs_nothing_kept() -> None:
-    events = _said(Part(Kind.REASONING, "x", name="reasoning_content"))
+    events = _said(Part(PartKind.REASONING, "x", name="reasoning_content"))
     assert "REASONING_ENCRYPTED_VALUE" not in _types(events)
 
 
 def test_a_call_keeps_what_its_server_needs_back() -> None:
-    fields = Part(Kind.DATA, '{"s":1}', name=CALL_EXTRA)
+    fields = Part(PartKind.DATA, '{"s":1}', name=CALL_EXTRA)
     _, kept, _ = _said(fields, _CALL, _END)
     assert kept == {
         "type": "REASONING_ENCRYPTED_VALUE",
@@ -142,8 +144,8 @@ def test_who_comes_back_behind_a_result_goes_on_in_that_message() -> None:
 
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
 def test_calls_that_nobody_has_answered_are_pending(reason: str) -> None:
-    other = Part(Kind.CALL, call=1, id="call_2", name="add")
-    stream = answer(_CALL, _END, _RESULT, other, Part(Kind.CALL_END, call=1))
+    other = Part(PartKind.CALL, call=1, id="call_2", name="add")
+    stream = answer(_CALL, _END, _RESULT, other, Part(PartKind.CALL_END, call=1))
     stream.complete(reason, None)
     outcome = _told(_encoder(stream))[-1]["outcome"]
     assert outcome == {"type": "success", "pendingToolCallIds": ["call_2"]}
@@ -166,10 +168,10 @@ def test_an_empty_run_begins_and_ends() -> None:
 def test_data_is_state_or_custom() -> None:
     patch = '[{"op":"add","path":"/a","value":1}]'
     assert _said(
-        Part(Kind.DATA, '{"a":1}', name="state"),
-        Part(Kind.DATA, patch, name="state_delta"),
-        Part(Kind.DATA, '{"url":"u"}', name="source"),
-        Part(Kind.DATA, '"stop"', name="finish"),
+        Part(PartKind.DATA, '{"a":1}', name="state"),
+        Part(PartKind.DATA, patch, name="state_delta"),
+        Part(PartKind.DATA, '{"url":"u"}', name="source"),
+        Part(PartKind.DATA, '"stop"', name="finish"),
     ) == [
         {"type": "STATE_SNAPSHOT", "snapshot": {"a": 1}},
         {"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/a", "value": 1}]},
@@ -178,7 +180,7 @@ def test_data_is_state_or_custom() -> None:
 
 
 def test_a_restart_ends_what_is_open_and_tells_what_stands() -> None:
-    stream = answer(Part(Kind.REASONING, "x"))
+    stream = answer(Part(PartKind.REASONING, "x"))
     encoder = _encoder(stream)
     _told(encoder)
     stream.next_attempt()

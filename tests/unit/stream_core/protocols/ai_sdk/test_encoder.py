@@ -8,18 +8,18 @@ import pytest
 from evenflow.stream_core.base.errors import UpstreamFailed
 from evenflow.stream_core.delivery.response_stream import Cancelled, ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.protocols.ai_sdk.encoder import UIMessageChunks
 from tests.unit.stream_core.encoding.test_block_encoder import answer
 from tests.unit.stream_core.protocols.readers import events_of
 
-_CALL = Part(Kind.CALL, call=0, id="call_1", name="add")
-_END = Part(Kind.CALL_END, call=0)
+_CALL = Part(PartKind.CALL, call=0, id="call_1", name="add")
+_END = Part(PartKind.CALL_END, call=0)
 
 
 def _arguments(text: str) -> Part:
-    return Part(Kind.ARGUMENTS, text)
+    return Part(PartKind.ARGUMENTS, text)
 
 
 def _told(stream: ResponseStream, next_index: int = 0, message_id: str | None = "m1") -> list[Any]:
@@ -74,7 +74,7 @@ def test_reasoning_says_in_which_field_it_came_and_what_its_server_needs_back() 
     field = {"providerMetadata": {"evenflow": {"field": "reasoning"}}}
     fields = {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}
     kept = {"providerMetadata": {"evenflow": {"field": "reasoning", "extra": fields}}}
-    assert _said(Part(Kind.REASONING, "x", name="reasoning"), _fields(fields)) == [
+    assert _said(Part(PartKind.REASONING, "x", name="reasoning"), _fields(fields)) == [
         {"type": "reasoning-start", "id": "0", **field},
         {"type": "reasoning-delta", "id": "0", "delta": "x"},
         {"type": "reasoning-end", "id": "0", **kept},
@@ -84,7 +84,7 @@ def test_reasoning_says_in_which_field_it_came_and_what_its_server_needs_back() 
 def test_a_text_and_a_call_say_what_their_server_needs_back() -> None:
     fields = {"extra_content": {"a": 1}}
     kept = {"providerMetadata": {"evenflow": {"extra": fields}}}
-    of_call = Part(Kind.DATA, orjson.dumps(fields).decode(), name=CALL_EXTRA)
+    of_call = Part(PartKind.DATA, orjson.dumps(fields).decode(), name=CALL_EXTRA)
     told = _said("a", _fields(fields), of_call, _CALL, _END)
     assert [chunk["type"] for chunk in told if "providerMetadata" in chunk] == [
         *("text-end", "tool-input-available"),
@@ -95,7 +95,7 @@ def test_a_text_and_a_call_say_what_their_server_needs_back() -> None:
 
 
 def _fields(fields: dict[str, Any]) -> Part:
-    return Part(Kind.DATA, orjson.dumps(fields).decode(), name=EXTRA)
+    return Part(PartKind.DATA, orjson.dumps(fields).decode(), name=EXTRA)
 
 
 def test_a_call_has_its_input_when_it_is_whole() -> None:
@@ -121,7 +121,7 @@ def test_arguments_that_are_no_json_object_are_an_error_of_the_call(wrong: str) 
     ("contents", "told"),
     [
         ((_CALL, _END), "tool-calls"),
-        ((_CALL, _END, Part(Kind.RESULT, "3", id="call_1", name="add")), "stop"),
+        ((_CALL, _END, Part(PartKind.RESULT, "3", id="call_1", name="add")), "stop"),
     ],
 )
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
@@ -140,7 +140,7 @@ def test_arguments_that_say_nothing_are_none(none: str) -> None:
 
 def test_a_custom_tool_is_given_any_text() -> None:
     start, _, end = _said(
-        Part(Kind.CALL, "custom", id="call_1", name="shell"), _arguments("ls"), _END
+        Part(PartKind.CALL, "custom", id="call_1", name="shell"), _arguments("ls"), _END
     )
     assert (start["inputEncoding"], end["type"], end["input"]) == (
         *("text", "tool-input-available"),
@@ -152,7 +152,7 @@ def test_a_custom_tool_is_given_any_text() -> None:
     ("text", "output"), [("3", "3"), ('{"sum":3}', {"sum": 3}), ("[not a list", "[not a list")]
 )
 def test_a_result_is_an_object_where_it_is_one(text: str, output: object) -> None:
-    told = _said(_CALL, _END, Part(Kind.RESULT, text, id="call_1", name="add"))[-1]
+    told = _said(_CALL, _END, Part(PartKind.RESULT, text, id="call_1", name="add"))[-1]
     assert told == {
         "type": "tool-output-available",
         "toolCallId": "call_1",
@@ -164,10 +164,10 @@ def test_a_result_is_an_object_where_it_is_one(text: str, output: object) -> Non
 def test_sources_and_data_are_parts() -> None:
     source = '{"url":"https://example.org/","title":"One"}'
     assert _said(
-        Part(Kind.DATA, source, name="source"),
-        Part(Kind.DATA, '{"place":1}', name="source"),
-        Part(Kind.DATA, '{"done":7}', id="p1", name="progress"),
-        Part(Kind.DATA, '{"content":[]}', name="logprobs"),
+        Part(PartKind.DATA, source, name="source"),
+        Part(PartKind.DATA, '{"place":1}', name="source"),
+        Part(PartKind.DATA, '{"done":7}', id="p1", name="progress"),
+        Part(PartKind.DATA, '{"content":[]}', name="logprobs"),
     ) == [
         {
             "type": "source-url",

@@ -9,15 +9,15 @@ import pytest
 
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
-from evenflow.stream_core.log.entries import Content, Kind, Part
+from evenflow.stream_core.log.entries import Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
 from tests.unit.stream_core.encoding.test_block_encoder import answer
 from tests.unit.stream_core.protocols.readers import events_of
 
-_CALL = Part(Kind.CALL, call=0, id="call_1", name="add")
-_END = Part(Kind.CALL_END, call=0)
-_RESULT = Part(Kind.RESULT, "3", id="call_1", name="add")
+_CALL = Part(PartKind.CALL, call=0, id="call_1", name="add")
+_END = Part(PartKind.CALL_END, call=0)
+_RESULT = Part(PartKind.RESULT, "3", id="call_1", name="add")
 
 
 def _ended(*contents: Content, reason: str = "stop") -> ResponseStream:
@@ -68,7 +68,9 @@ def _stop_reasons(stream: ResponseStream) -> tuple[str, str]:
 def test_the_input_of_a_call_is_an_object_and_what_is_none_is_seen(
     arguments: str, given: dict[str, Any]
 ) -> None:
-    pieces = [Part(Kind.ARGUMENTS, arguments[at : at + 7]) for at in range(0, len(arguments), 7)]
+    pieces = [
+        Part(PartKind.ARGUMENTS, arguments[at : at + 7]) for at in range(0, len(arguments), 7)
+    ]
     stream = _ended(_CALL, *pieces, _END)
     (block,) = _objects().whole(stream)["content"]
     assert block["input"] == given
@@ -76,7 +78,7 @@ def test_the_input_of_a_call_is_an_object_and_what_is_none_is_seen(
 
 
 def test_who_comes_back_in_the_middle_of_a_call_is_told_its_whole_input() -> None:
-    stream = _ended(_CALL, Part(Kind.ARGUMENTS, '{"a":'), Part(Kind.ARGUMENTS, "1}"), _END)
+    stream = _ended(_CALL, Part(PartKind.ARGUMENTS, '{"a":'), Part(PartKind.ARGUMENTS, "1}"), _END)
     for next_index in (1, 2, 3):
         assert _streamed_input(_events(stream, next_index)) == {"a": 1}
     assert [event["type"] for event in _events(stream, 4)] == ["message_delta", "message_stop"]

@@ -21,7 +21,7 @@ from evenflow.stream_core.base.errors import (
 )
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
-from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, refusal_frame
+from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 from evenflow.stream_core.protocols.evenflow.dialect import CompactDialect, Dialect
 from evenflow.stream_core.protocols.evenflow.messages import (
     ChatMessageFrame,
@@ -29,11 +29,12 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ErrorFrame,
     ResponseAck,
 )
+from evenflow.stream_core.protocols.evenflow.response_frames import rejection_frame
 from evenflow.stream_core.protocols.evenflow.session_states import (
     Command,
     Disconnect,
     Ended,
-    FrameRefused,
+    FrameRejected,
     Output,
     SendClose,
     SendPing,
@@ -77,7 +78,7 @@ class Received:
         self.frames = [output.data for output in outputs if isinstance(output, SendText)]
         self.pings = sum(isinstance(output, SendPing) for output in outputs)
         self.refused = next(
-            (o.error.code for o in outputs if isinstance(o, FrameRefused) and o.is_message), ""
+            (o.error.code for o in outputs if isinstance(o, FrameRejected) and o.is_message), ""
         )
         self.event: ClientMessage | None = next(
             (o.message for o in outputs if isinstance(o, Command)), None
@@ -663,7 +664,7 @@ def test_who_may_send_more_messages_may_send_more_frames() -> None:
     ],
 )
 def test_each_error_is_refused_with_the_frame_of_its_kind(error: EvenflowError, kind: str) -> None:
-    frame = json.loads(refusal_frame(error, message_id="m1").to_json())
+    frame = json.loads(rejection_frame(error, message_id="m1").to_json())
     assert frame["type"] == kind
     assert frame["message_id"] == "m1"
     assert frame["error"] == error.to_object()
@@ -674,7 +675,7 @@ def test_each_error_is_refused_with_the_frame_of_its_kind(error: EvenflowError, 
 
 def test_a_refused_operation_names_its_response() -> None:
     frame = json.loads(
-        refusal_frame(NotFound("x", code="response_not_found"), response_id="rsp_9").to_json()
+        rejection_frame(NotFound("x", code="response_not_found"), response_id="rsp_9").to_json()
     )
     assert frame["response_id"] == "rsp_9"
     assert "message_id" not in frame

@@ -104,7 +104,7 @@ def test_who_joins_late_reads_ranges_and_then_live_each_entry_once(
     held.drain(cursor)
     assert held.indexes == [*range(stream.log.next_index)]
     assert held.text == stream.log.text
-    assert held.contents == [*joined(stream.log.read(0).standing)]
+    assert held.contents == [*joined(stream.log.read(0).current)]
 
 
 def test_what_a_lost_owner_wrote_is_not_what_the_next_one_wrote() -> None:

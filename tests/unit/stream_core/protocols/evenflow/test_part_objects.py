@@ -8,7 +8,7 @@ import orjson
 import pytest
 from hypothesis import given
 
-from evenflow.stream_core.log.entries import CUSTOM, Content, Kind, NotAPart, Part
+from evenflow.stream_core.log.entries import CUSTOM, Content, NotAPart, Part, PartKind
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject, part_json, part_object
 from tests.unit.stream_core.log.contents import CONTENT
 
@@ -24,29 +24,29 @@ def test_an_object_says_everything(content: Content) -> None:
     ("part", "said"),
     [
         (
-            Part(Kind.REASONING, "hm", name="reasoning"),
+            Part(PartKind.REASONING, "hm", name="reasoning"),
             {"kind": "reasoning", "text": "hm", "name": "reasoning"},
         ),
-        (Part(Kind.TEXT, "a", choice=1), {"kind": "text", "text": "a", "choice": 1}),
+        (Part(PartKind.TEXT, "a", choice=1), {"kind": "text", "text": "a", "choice": 1}),
         (
-            Part(Kind.CALL, id="call_1", name="add"),
+            Part(PartKind.CALL, id="call_1", name="add"),
             {"kind": "call", "call": 0, "id": "call_1", "name": "add"},
         ),
         (
-            Part(Kind.CALL, CUSTOM, call=1, id="call_2", name="sql"),
+            Part(PartKind.CALL, CUSTOM, call=1, id="call_2", name="sql"),
             {"kind": "call", "call": 1, "id": "call_2", "name": "sql", "custom": True},
         ),
-        (Part(Kind.ARGUMENTS, "{", call=1), {"kind": "arguments", "text": "{", "call": 1}),
-        (Part(Kind.CALL_END), {"kind": "call_end", "call": 0}),
+        (Part(PartKind.ARGUMENTS, "{", call=1), {"kind": "arguments", "text": "{", "call": 1}),
+        (Part(PartKind.CALL_END), {"kind": "call_end", "call": 0}),
         (
-            Part(Kind.RESULT, "", id="call_1", name="add"),
+            Part(PartKind.RESULT, "", id="call_1", name="add"),
             {"kind": "result", "text": "", "id": "call_1", "name": "add"},
         ),
         (
-            Part(Kind.DATA, '{"url":"https://example.org/"}', name="source"),
+            Part(PartKind.DATA, '{"url":"https://example.org/"}', name="source"),
             {"kind": "data", "value": {"url": "https://example.org/"}, "name": "source"},
         ),
-        (Part(Kind.DATA, "null", name="x"), {"kind": "data", "value": None, "name": "x"}),
+        (Part(PartKind.DATA, "null", name="x"), {"kind": "data", "value": None, "name": "x"}),
     ],
     ids=lambda each: each.kind if isinstance(each, Part) else "",
 )
@@ -74,4 +74,4 @@ def test_what_is_no_part_is_refused(said: dict[str, Any], what: str) -> None:
 
 def test_data_is_json() -> None:
     with pytest.raises(NotAPart, match="not JSON"):
-        Part(Kind.DATA, "{", name="source").check()
+        Part(PartKind.DATA, "{", name="source").check()

@@ -17,11 +17,11 @@ from evenflow.stream_core.base.errors import (
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
-from evenflow.stream_core.protocols.evenflow.message_intake import Refusal
+from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.session_states import (
     Command,
     Ended,
-    FrameRefused,
+    FrameRejected,
     Output,
     Received,
     SendClose,
@@ -69,7 +69,7 @@ def _close(outputs: list[Output]) -> int | None:
 
 
 def _refused(outputs: list[Output]) -> str | None:
-    return next((o.error.code for o in outputs if isinstance(o, FrameRefused)), None)
+    return next((o.error.code for o in outputs if isinstance(o, FrameRejected)), None)
 
 
 def _raising(error: EvenflowError) -> CredentialCheck:
@@ -111,7 +111,7 @@ def test_messages_that_come_too_fast_are_refused_and_who_keeps_at_it_is_closed(
 def test_errors_that_its_messages_lead_to_close_it_too(make: Make) -> None:
     session = _opened(make)
     missing = NotFound("there is no such model", code="model_not_found")
-    told = [session.refuse(Refusal(missing), 1.0) for _ in range(21)]
+    told = [session.reject(RejectedMessage(missing), 1.0) for _ in range(21)]
     assert [_close(each) for each in told] == [None] * 20 + [CloseCode.POLICY]
 
 
@@ -174,6 +174,6 @@ def test_it_ends_with_its_credential_at_the_next_message_or_when_that_is_revoked
 def test_an_error_that_nobody_reads_ends_it(make: Make) -> None:
     session = _opened(make)
     session.block()
-    missing = Refusal(NotFound("no", code="model_not_found"), is_violation=False)
-    told = [session.refuse(missing, 1.0) for _ in range(65)]
+    missing = RejectedMessage(NotFound("no", code="model_not_found"), is_violation=False)
+    told = [session.reject(missing, 1.0) for _ in range(65)]
     assert [_close(each) for each in told] == [None] * 64 + [CloseCode.TOO_SLOW]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.log.returned_fields import detail_of
 from evenflow.stream_core.protocols.openai_chat.bodies import CompletionChunk
@@ -33,7 +33,7 @@ def told(*contents: Content) -> list[Choice]:
 
 
 def data(name: str, value: object, choice: int = 0) -> Part:
-    return Part(Kind.DATA, orjson.dumps(value).decode(), choice, name=name)
+    return Part(PartKind.DATA, orjson.dumps(value).decode(), choice, name=name)
 
 
 def citation(source: dict[str, Any], end: int) -> dict[str, Any]:
@@ -47,13 +47,13 @@ def citation(source: dict[str, Any], end: int) -> dict[str, Any]:
     ("content", "delta"),
     [
         ("Yes", {"content": "Yes"}),
-        (Part(Kind.REASONING, "Hm", name="reasoning"), {"reasoning": "Hm"}),
-        (Part(Kind.REASONING, "Hm", name="reasoning_content"), {"reasoning_content": "Hm"}),
-        (Part(Kind.REASONING, "Hm", name="reasoning_text"), {"reasoning_text": "Hm"}),
-        (Part(Kind.REASONING, "Hm", name="thoughts"), {"reasoning_content": "Hm"}),
-        (Part(Kind.REFUSAL, "No"), {"refusal": "No"}),
+        (Part(PartKind.REASONING, "Hm", name="reasoning"), {"reasoning": "Hm"}),
+        (Part(PartKind.REASONING, "Hm", name="reasoning_content"), {"reasoning_content": "Hm"}),
+        (Part(PartKind.REASONING, "Hm", name="reasoning_text"), {"reasoning_text": "Hm"}),
+        (Part(PartKind.REASONING, "Hm", name="thoughts"), {"reasoning_content": "Hm"}),
+        (Part(PartKind.REFUSAL, "No"), {"refusal": "No"}),
         (
-            Part(Kind.CALL, call=1, id="c", name="f"),
+            Part(PartKind.CALL, call=1, id="c", name="f"),
             {
                 "tool_calls": [
                     {
@@ -66,7 +66,7 @@ def citation(source: dict[str, Any], end: int) -> dict[str, Any]:
             },
         ),
         (
-            Part(Kind.CALL, "custom", id="c", name="f"),
+            Part(PartKind.CALL, "custom", id="c", name="f"),
             {
                 "tool_calls": [
                     {"index": 0, "id": "c", "type": "custom", "custom": {"name": "f", "input": ""}}
@@ -84,9 +84,9 @@ def test_what_a_content_is_in_a_chunk(content: Content, delta: dict[str, Any]) -
 @pytest.mark.parametrize(
     "content",
     [
-        Part(Kind.CALL_END),
-        Part(Kind.RESULT, "3", id="c", name="f"),
-        Part(Kind.ARGUMENTS, "{}"),
+        Part(PartKind.CALL_END),
+        Part(PartKind.RESULT, "3", id="c", name="f"),
+        Part(PartKind.ARGUMENTS, "{}"),
         data("finish", "length"),
         data("finish", "tired", 1),
         data("progress", 0.5),
@@ -107,11 +107,11 @@ _DETAIL = detail_of("reasoning_details", _ENTRY, "text")
         (data(EXTRA, _SIGNED), _SIGNED),
         (data(EXTRA, _SIGNED | {"role": "user", "content": "x"}), _SIGNED),
         (
-            Part(Kind.REASONING, "Hm", id=_DETAIL, name="reasoning"),
+            Part(PartKind.REASONING, "Hm", id=_DETAIL, name="reasoning"),
             {"reasoning": "Hm", "reasoning_details": [_ENTRY | {"text": "Hm"}]},
         ),
         (
-            Part(Kind.REASONING, "Hm", id=_DETAIL),
+            Part(PartKind.REASONING, "Hm", id=_DETAIL),
             {"reasoning_details": [_ENTRY | {"text": "Hm"}]},
         ),
     ],
@@ -123,7 +123,7 @@ def test_what_the_server_needs_back_is_told_as_it_told_it(
 
 
 def test_fields_of_a_call_are_told_with_its_beginning_or_when_they_come() -> None:
-    called = Part(Kind.CALL, call=1, id="c", name="f")
+    called = Part(PartKind.CALL, call=1, id="c", name="f")
     fields = replace(data(CALL_EXTRA, {"id": "x", **_SIGNED}), call=1)
     begun = {"id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
     assert [one["delta"]["tool_calls"] for one in told(fields, called)] == [
@@ -138,9 +138,9 @@ def test_fields_of_a_call_are_told_with_its_beginning_or_when_they_come() -> Non
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_a_call_has_the_type_of_its_server_wherever_that_comes(place: int) -> None:
     contents: list[Content] = [
-        Part(Kind.CALL, id="c", name="f"),
-        Part(Kind.ARGUMENTS, "{"),
-        Part(Kind.ARGUMENTS, "}"),
+        Part(PartKind.CALL, id="c", name="f"),
+        Part(PartKind.ARGUMENTS, "{"),
+        Part(PartKind.ARGUMENTS, "}"),
     ]
     contents.insert(place, data(CALL_EXTRA, {"call_type": "builtin_function"}))
     whole = WholeChoice(0)
@@ -157,7 +157,7 @@ def test_what_no_protocol_can_tell_says_nothing() -> None:
 
 
 def test_more_of_a_call_is_told_by_its_type() -> None:
-    _, more = told(Part(Kind.CALL, "custom", id="c", name="f"), Part(Kind.ARGUMENTS, "S"))
+    _, more = told(Part(PartKind.CALL, "custom", id="c", name="f"), Part(PartKind.ARGUMENTS, "S"))
     assert more["delta"] == {"tool_calls": [{"index": 0, "custom": {"input": "S"}}]}
 
 
@@ -165,7 +165,7 @@ def test_log_probabilities_are_told_with_their_text() -> None:
     a, b = {"token": "a"}, {"token": "b"}
     choices = told(
         data("logprobs", {"content": [a]}),
-        Part(Kind.REASONING, "Hm"),
+        Part(PartKind.REASONING, "Hm"),
         data("logprobs", {"content": [b], "refusal": None}),
         "b",
     )
@@ -186,7 +186,7 @@ def test_log_probabilities_without_a_text_come_at_the_end() -> None:
 
 def test_a_later_choice_begins_once_and_says_how_it_ended() -> None:
     deltas = CompletionDeltas()
-    later = [Part(Kind.TEXT, text, 1) for text in "bc"]
+    later = [Part(PartKind.TEXT, text, 1) for text in "bc"]
     contents: list[Content] = ["a", *later, data("finish", "length", 1)]
     choices = [deltas.take(content) for content in contents]
     assert [(one["delta"], one["finish_reason"]) for one in choices if one and one["index"]] == [
@@ -207,7 +207,7 @@ def test_sources_are_told_at_the_end_of_their_choice() -> None:
     a, b = ({"url": f"https://{name}.example", "title": name} for name in "ab")
     for source in (a, b | {"end_index": 4}):
         assert deltas.take(data("source", source)) is None
-    deltas.take(Part(Kind.TEXT, "x", 1))
+    deltas.take(Part(PartKind.TEXT, "x", 1))
     assert deltas.take(data("source", a, 1)) is None
     ended = deltas.take(data("finish", "length", 1))
     assert ended is not None

@@ -7,7 +7,7 @@ import pytest
 
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.entries import CHUNK_EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CHUNK_EXTRA, Content, Part, PartKind
 from evenflow.stream_core.protocols.openai_chat.bodies import Completion, CompletionChunk
 from evenflow.stream_core.protocols.openai_chat.deltas import CompletionDeltas, choice_object
 from evenflow.stream_core.protocols.openai_chat.whole_answer import CompletionObjects
@@ -51,7 +51,7 @@ def test_with_the_usage_each_chunk_has_its_place() -> None:
 
 
 def test_the_choices_that_did_not_say_how_they_ended_end_as_the_answer() -> None:
-    deltas = CompletionDeltas([Part(Kind.TEXT, "c", 2)])
+    deltas = CompletionDeltas([Part(PartKind.TEXT, "c", 2)])
     last = objects().finish(b"3", ended("x"), deltas.last("stop"), deltas.unread)
     first, *_ = last.partition(b"\n\n")
     assert [(one["index"], one["finish_reason"]) for one in chunk_of(first)["choices"]] == [
@@ -87,8 +87,8 @@ def test_what_was_counted(usage: Usage | None, told: dict[str, Any] | None) -> N
 
 
 def test_a_whole_answer_of_a_choice_that_says_nothing() -> None:
-    end = Part(Kind.DATA, '"length"', 1, name="finish")
-    whole = objects().whole(ended(Part(Kind.TEXT, "b", 1), end))
+    end = Part(PartKind.DATA, '"length"', 1, name="finish")
+    whole = objects().whole(ended(Part(PartKind.TEXT, "b", 1), end))
     told = [
         (one["index"], one["message"]["content"], one["finish_reason"]) for one in whole["choices"]
     ]
@@ -96,13 +96,13 @@ def test_a_whole_answer_of_a_choice_that_says_nothing() -> None:
 
 
 def test_a_whole_answer_that_is_a_refusal() -> None:
-    whole = objects().whole(ended(Part(Kind.REFUSAL, "I cannot.")))
+    whole = objects().whole(ended(Part(PartKind.REFUSAL, "I cannot.")))
     (choice,) = whole["choices"]
     assert choice["message"] == {"role": "assistant", "content": None, "refusal": "I cannot."}
 
 
 _BESIDE = Part(
-    Kind.DATA,
+    PartKind.DATA,
     orjson.dumps(
         {
             "chunk": {"provider": "P", "id": "x", "choices": 7},
@@ -146,20 +146,21 @@ def test_further_fields_of_the_server_are_told_in_their_place() -> None:
 def test_a_whole_answer_with_all_that_there_is() -> None:
     source = '{"url":"https://a.example","title":"A","start_index":0,"end_index":3}'
     probable = [
-        Part(Kind.DATA, f'{{"content":[{{"token":"{token}"}}]}}', name="logprobs") for token in "ab"
+        Part(PartKind.DATA, f'{{"content":[{{"token":"{token}"}}]}}', name="logprobs")
+        for token in "ab"
     ]
     whole = objects().whole(
         ended(
-            Part(Kind.REASONING, "Hm", name="reasoning"),
+            Part(PartKind.REASONING, "Hm", name="reasoning"),
             probable[0],
             "a",
             probable[1],
             "b",
-            Part(Kind.DATA, source, name="source"),
-            Part(Kind.CALL, id="c", name="f"),
-            Part(Kind.ARGUMENTS, "{"),
-            Part(Kind.ARGUMENTS, "}"),
-            Part(Kind.CALL_END),
+            Part(PartKind.DATA, source, name="source"),
+            Part(PartKind.CALL, id="c", name="f"),
+            Part(PartKind.ARGUMENTS, "{"),
+            Part(PartKind.ARGUMENTS, "}"),
+            Part(PartKind.CALL_END),
         )
     )
     assert Completion.model_validate(whole)

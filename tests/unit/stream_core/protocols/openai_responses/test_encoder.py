@@ -13,7 +13,7 @@ from evenflow.stream_core.base.errors import TooSlow, UpstreamFailed
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.encoding.blocks import SealingBlocks
-from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Kind, Part
+from evenflow.stream_core.log.entries import CALL_EXTRA, EXTRA, Content, Part, PartKind
 from evenflow.stream_core.log.response_log import ResponseState, ResumePoint
 from evenflow.stream_core.protocols.openai_responses.bodies import ResponseBody
 from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, ResponseEvents
@@ -30,13 +30,13 @@ _ECHOED: dict[str, Any] = {
     "tool_choice": "auto",
     "tools": [],
 }
-_SOURCE = Part(Kind.DATA, '{"url":"https://a.example/","title":"A"}', name="source")
-_LOGPROB = Part(Kind.DATA, '{"content":[{"token":"a","logprob":-1.5}]}', name="logprobs")
-_SIGNATURE = Part(Kind.DATA, '{"extra_content":{"a":1}}', name=EXTRA)
-_OF_CALL = Part(Kind.DATA, '{"extra_content":{"b":1}}', name=CALL_EXTRA)
-_CALL = Part(Kind.CALL, id="call_1", name="f")
+_SOURCE = Part(PartKind.DATA, '{"url":"https://a.example/","title":"A"}', name="source")
+_LOGPROB = Part(PartKind.DATA, '{"content":[{"token":"a","logprob":-1.5}]}', name="logprobs")
+_SIGNATURE = Part(PartKind.DATA, '{"extra_content":{"a":1}}', name=EXTRA)
+_OF_CALL = Part(PartKind.DATA, '{"extra_content":{"b":1}}', name=CALL_EXTRA)
+_CALL = Part(PartKind.CALL, id="call_1", name="f")
 _ALL: list[Content] = [
-    Part(Kind.REASONING, "so", name="reasoning_content"),
+    Part(PartKind.REASONING, "so", name="reasoning_content"),
     _SIGNATURE,
     _LOGPROB,
     "a",
@@ -44,14 +44,14 @@ _ALL: list[Content] = [
     "b",
     _OF_CALL,
     _CALL,
-    Part(Kind.ARGUMENTS, '{"x":'),
-    Part(Kind.ARGUMENTS, "1}"),
-    Part(Kind.CALL_END),
-    Part(Kind.CALL, "custom", call=1, id="call_2", name="g"),
-    Part(Kind.ARGUMENTS, "go", call=1),
+    Part(PartKind.ARGUMENTS, '{"x":'),
+    Part(PartKind.ARGUMENTS, "1}"),
+    Part(PartKind.CALL_END),
+    Part(PartKind.CALL, "custom", call=1, id="call_2", name="g"),
+    Part(PartKind.ARGUMENTS, "go", call=1),
     _SIGNATURE,
-    Part(Kind.CALL_END, call=1),
-    Part(Kind.REFUSAL, "no"),
+    Part(PartKind.CALL_END, call=1),
+    Part(PartKind.REFUSAL, "no"),
 ]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.encoding.blocks import Block
-from evenflow.stream_core.log.entries import Kind
+from evenflow.stream_core.log.entries import PartKind
 from evenflow.stream_core.protocols.openai_responses.ids import PublicResponse
 from evenflow.stream_core.protocols.openai_responses.namespaces import joined_name, namespaces_of
 from evenflow.stream_core.protocols.openai_responses.output_items import whole_item
@@ -21,7 +21,7 @@ _TOOLS: list[dict[str, Any]] = [
 
 def test_a_call_has_the_namespace_and_the_name_of_its_function() -> None:
     spaces = namespaces_of(_TOOLS)
-    calls = [Block(0, Kind.CALL, id="c", name=name) for name in ("mcp__crm__find", "find")]
+    calls = [Block(0, PartKind.CALL, id="c", name=name) for name in ("mcp__crm__find", "find")]
     inner, plain = (whole_item(_PUBLIC, call, "completed", spaces) for call in calls)
     assert (inner["namespace"], inner["name"]) == ("mcp__crm__", "find")
     assert (plain["name"], "namespace" in plain) == ("find", False)

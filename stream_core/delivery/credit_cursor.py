@@ -1,72 +1,34 @@
-"""The port of readers, and a cursor that credit can limit."""
+"""A cursor that credit can limit."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import Protocol
 
-from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.errors import InvalidRequest
-from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.log.entries import LogEntry, Restart, size_of
 from evenflow.stream_core.log.response_log import Cursor, ResponseLog
 
 
-class Reader(Protocol):
-    """A cursor with a transport behind it."""
-
-    @property
-    def transport(self) -> Transport:
-        """The transport that brings entries to the client."""
-
-    @property
-    def user(self) -> str | None:
-        """The user of the reader's token, empty if unknown. None: it is not a client's reader."""
-
-    @property
-    def next_index(self) -> int:
-        """The next index to deliver. 0 for a reader that is only notified of news."""
-
-    @property
-    def pauses_model(self) -> bool:
-        """Whether it pauses, and the log is the pause window ahead of it."""
-
-    def deliver(self, now: float, jitter: float | None) -> None:
-        """Give the reader what is new: the log has grown, or ended. Must not wait or raise.
-
-        `jitter` is the difference in seconds between this delivery and its due time. None for the
-        first delivery, and for a call that no due time belongs to.
-        """
-
-    def queued(self, place: QueuePlace) -> None:
-        """The response waits for the model at this place. Must not wait or raise."""
-
-    def announce_start(self) -> None:
-        """Announce the changed beginning of the answer, before its text. Must not wait or raise."""
-
-    def lost(self) -> None:
-        """This copy is lost: find the response again and resume. Must not wait or raise."""
-
-
 @dataclass(frozen=True, slots=True)
-class Pace:
+class FlowControl:
     """The pause and credit of a client. It outlives the cursor, so a resumed reader keeps it.
 
-    `credit`: how many more entries it may be given. None: any number.
+    `credit`: the number of entries that it may still receive. None: any number.
     """
 
     paused: bool = False
     credit: int | None = None
 
 
-class PacedCursor(Cursor):
+class CreditCursor(Cursor):
     """A cursor that may be limited by credit. Each entry costs one, a restart marker too.
 
     Without credit it is a plain cursor. The terminal event costs nothing.
 
     Args:
-        credit: how many entries it may take until more are granted. None: any number.
-        most_credit: the most credit that may be granted and not used.
+        credit: the number of entries that it may take until more are granted. None: any number.
+        most_credit: the limit of granted, unused credit.
 
     Raises:
         InvalidRequest: `credit` is more than that.
@@ -86,7 +48,7 @@ class PacedCursor(Cursor):
 
     @property
     def credit(self) -> int | None:
-        """How many entries it may take. None: any number."""
+        """The number of entries that it may take. None: any number."""
         return None if self._until is None else self._until - self.next_index
 
     @property
@@ -122,11 +84,11 @@ class PacedCursor(Cursor):
         """Remove the limit: it may take everything from now on."""
         self._until = None
 
-    def next_entry(self, until: int | None = None) -> LogEntry | None:
-        """Read the next entry, joined. None without a new entry or without credit."""
+    def next_entry(self, until: int = sys.maxsize) -> LogEntry | None:
+        """Read as `Cursor.next_entry`. None without credit, too."""
         if self._until is None:
-            return super().next_entry()
-        entry = super().next_entry(self._until)
+            return super().next_entry(until)
+        entry = super().next_entry(min(until, self._until))
         if isinstance(entry, str):
             self._byte += len(entry.encode())
         elif isinstance(entry, Restart) and entry.withdraws:

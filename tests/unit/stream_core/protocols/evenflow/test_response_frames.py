@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from evenflow.stream_core.base.answer import Usage
-from evenflow.stream_core.protocols.evenflow.close_codes import terminal_frame
 from evenflow.stream_core.protocols.evenflow.messages import ResponseCompleted, ResponseFailed
+from evenflow.stream_core.protocols.evenflow.response_frames import terminal_frame
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.delivery.test_response_stream import new_stream
 

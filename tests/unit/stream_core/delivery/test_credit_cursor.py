@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from evenflow.stream_core.base.errors import InvalidRequest
-from evenflow.stream_core.delivery.paced_cursor import Pace, PacedCursor
+from evenflow.stream_core.delivery.credit_cursor import CreditCursor, FlowControl
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import ResponseLog, ResponseState
 
@@ -22,8 +22,8 @@ def log_of(*texts: str) -> ResponseLog:
 
 def paced(
     log: ResponseLog, credit: int | None, next_index: int = 0, most: int = 1000
-) -> PacedCursor:
-    return PacedCursor(log, next_index, most, credit=credit, most_credit=MOST_CREDIT)
+) -> CreditCursor:
+    return CreditCursor(log, next_index, most, credit=credit, most_credit=MOST_CREDIT)
 
 
 def test_without_credit_it_is_a_plain_cursor() -> None:
@@ -47,6 +47,14 @@ def test_joined_entries_each_cost_one() -> None:
     cursor = paced(log_of("a", "b", "c", "d"), 3)
     assert cursor.next_entry() == "abc"
     assert (cursor.first, cursor.last, cursor.credit) == (0, 2, 0)
+
+
+@pytest.mark.parametrize("credit", [None, 4])
+def test_it_reads_up_to_an_index_with_credit_or_without(credit: int | None) -> None:
+    cursor = paced(log_of("a", "b", "c", "d"), credit)
+    assert cursor.next_entry(2) == "ab"
+    assert cursor.next_entry(2) is None
+    assert cursor.next_entry() == "cd"
 
 
 def test_a_restart_marker_is_an_entry() -> None:
@@ -130,8 +138,8 @@ def test_how_far_the_log_is_ahead_counts_from_where_the_cursor_is(
 
 
 def test_what_was_asked_for_is_a_value() -> None:
-    assert Pace() == Pace(paused=False, credit=None)
-    assert Pace(credit=3) != Pace()
+    assert FlowControl() == FlowControl(paused=False, credit=None)
+    assert FlowControl(credit=3) != FlowControl()
 
 
 class Pacing(RuleBasedStateMachine):
