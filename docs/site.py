@@ -155,8 +155,8 @@ def _settings(text: str) -> str:
     for word, folder in (("DECISIONS", "decisions"), ("RUNBOOKS", "runbooks")):
         index = _DOCS / folder / "README.md"
         linked = [name for _, name in _LINKED.findall(index.read_text("utf-8")) if "/" not in name]
-        others = sorted(path.name for path in index.parent.glob("*.md"))
-        names = dict.fromkeys(["README.md", *linked, *others])
+        present = sorted(path.name for path in index.parent.glob("*.md"))
+        names = dict.fromkeys(["README.md", *linked, *present])
         entries = (_entry(index.parent / name) for name in names if name.endswith(".md"))
         text = text.replace(f'"{word}"', f"[{', '.join(entries)}]")
     return text
@@ -223,8 +223,8 @@ def build(folder: Path, generator: Path) -> list[str]:
     )
     faults = [f"no section of docs/zensical.toml has {place}" for place in layout.left_out]
     if built.returncode:
-        said = built.stdout + built.stderr
-        return [*faults, said.split("Traceback", 1)[0]]
+        output = built.stdout + built.stderr
+        return [*faults, output.split("Traceback", 1)[0]]
     site = folder / "site"
     for place, text in layout.pages.items():
         (site / place).write_text(text, "utf-8")

@@ -41,6 +41,8 @@ _NOT_NEEDED = {
     "kms:GenerateDataKey": _WITH_KEY,
 }
 """What roles may do although no call needs it, with reasons."""
+_OF_THE_VERSION_BEFORE = (("handler", "dynamodb:BatchWriteItem", "-tenants"),)
+"""Calls of tasks that still run while the policy of this version is deployed."""
 
 
 @pytest.fixture(scope="module", params=_ENVIRONMENTS)
@@ -68,9 +70,16 @@ def test_no_role_may_do_what_no_call_needs(permissions: ProcessPermissions) -> N
         f"{process.name} may {action} {resource}, which no call needs"
         for process in {each.role: each for each in permissions.processes.values()}.values()
         for action, resource in permissions.unused(process)
-        if action not in _NOT_NEEDED
+        if action not in _NOT_NEEDED and not _was_needed(process.name, action, resource)
     ]
     assert unused == []
+
+
+def _was_needed(process: str, action: str, resource: str) -> bool:
+    return any(
+        (process, action) == (its_process, its_action) and resource.endswith(end)
+        for its_process, its_action, end in _OF_THE_VERSION_BEFORE
+    )
 
 
 # -- that it finds what is wrong -------------------------------------------------------------------
@@ -79,7 +88,7 @@ def test_no_role_may_do_what_no_call_needs(permissions: ProcessPermissions) -> N
 @pytest.mark.parametrize(
     ("process", "action", "resource"),
     [
-        ("handler", "dynamodb:BatchWriteItem", "table/evenflow-staging-tenants"),
+        ("handler", "dynamodb:PutItem", "table/evenflow-staging-tenants"),
         ("handler", "dynamodb:Query", "/index/by-owner"),
         ("handler", "kms:GenerateDataKey", ":key/"),
         ("model", "bedrock:InvokeModelWithResponseStream", "us-west-2::foundation-model/"),

@@ -68,7 +68,7 @@ def rows(root: Path, files: list[measures.SourceFile]) -> Iterator[tuple[str, st
     name, fields, importers = measures.largest_shared_class(files)
     yield "largest shared class", f"{name}: {fields} fields, {importers} importers"
     yield "terms of the glossary", str(len(_TERM.findall(_page(root, "glossary.md"))))
-    yield "settings", str(len(_SETTING.findall(_page(root, "limits.md"))))
+    yield "settings", str(len(set(_SETTING.findall(_page(root, "limits.md")))))
 
 
 def _phrases(files: list[measures.SourceFile]) -> Counter[str]:

@@ -91,18 +91,30 @@ def imported_files(files: list[SourceFile]) -> dict[str, set[str]]:
     }
     imports = defaultdict[str, set[str]](set)
     for file in files:
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                for alias in node.names:
-                    target = by_module.get(f"{node.module}.{alias.name}")
-                    target = target or by_module.get(node.module)
-                    if target is not None and target != file.path:
-                        imports[file.path].add(target)
+        for name in imported(file.tree, "evenflow." + file.folder.replace("/", ".")):
+            target = by_module.get(name) or by_module.get(name.rpartition(".")[0])
+            if target is not None and target != file.path:
+                imports[file.path].add(target)
     return imports
 
 
+def imported(tree: ast.AST, package: str) -> Iterator[str]:
+    """The modules that a file of a package imports, `from x import y` as `x.y` and relative ones
+    made absolute.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")
+                base = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [base])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
 def folder_circles(imports: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of folders within a package that lead back to themselves."""
+    """Groups of folders within a package that import each other, directly or not."""
     leads_to = defaultdict[str, set[str]](set)
     for path, targets in imports.items():
         for target in targets:

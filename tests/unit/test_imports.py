@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.readability.measures import imported
+
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("evenflow", "tests", "bench", "docs")
 # The folders of the package `evenflow`, which has a link to each. Nothing imports them by their own
@@ -67,21 +69,6 @@ NOT_IN_THE_CORE = (
     "requests", "select", "selectors", "signal", "socket", "ssl", "subprocess", "threading", "time",
     "urllib", "uvloop", "websockets",
 )  # fmt: skip
-
-
-def imported(tree: ast.AST, package: str) -> Iterator[str]:
-    """The modules that a file imports, `from x import y` as `x.y` and relative ones made
-    absolute.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parents = package.split(".")
-                base = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [base])])
-            yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
 def _paths(place: str) -> Iterator[Path]:
@@ -179,23 +166,6 @@ def test_no_file_leads_back_to_itself(place: str) -> None:
         name: {other for module in modules for other in imports if is_within(module, other)}
         for name, modules in imports.items()
     }
-    assert tuple(TopologicalSorter(leads_to).static_order())
-
-
-@pytest.mark.parametrize("package", LINKED)
-def test_no_folder_leads_back_to_itself(package: str) -> None:
-    """A folder imports only folders below it, of the order in `docs/architecture.md`."""
-    imports = imports_of(package)
-    modules = {
-        "evenflow." + path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
-        for path in imports
-    }
-    leads_to: dict[str, set[str]] = {}
-    for path, names in imports.items():
-        folder = str(Path(path).parent)
-        files = {modules.get(name) or modules.get(name.rpartition(".")[0]) for name in names}
-        found = {str(Path(file).parent) for file in files if file is not None}
-        leads_to.setdefault(folder, set()).update(found - {folder})
     assert tuple(TopologicalSorter(leads_to).static_order())
 
 

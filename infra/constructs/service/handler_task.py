@@ -38,7 +38,8 @@ _LEDGER_ACTIONS = (
     *_ITEM_ACTIONS, "dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:Query",
 )  # fmt: skip
 _RESPONSE_ACTIONS = (*_LEDGER_ACTIONS, "dynamodb:DeleteItem")
-# Tasks write their activity in batches, and read reservations in batches.
+# Tasks read reservations in batches. Those of the version before write their activity in batches:
+# they still run while this policy is deployed.
 _TENANT_ACTIONS = (*_RESPONSE_ACTIONS, "dynamodb:BatchGetItem")
 _OWN_TASK = ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection")
 

@@ -1,6 +1,6 @@
 """The bodies of OpenAI's Responses API as typed models. The OpenAPI document is made from them.
 
-Answers are not built from these models: `stream_core/encoders/responses` makes them, and a test
+Answers are not built from these models: `encoder.py` and `whole_answer.py` make them, and a test
 compares the two.
 """
 
