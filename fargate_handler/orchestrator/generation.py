@@ -287,7 +287,7 @@ class Generation:
         """The outcome, or the end of an answer that is late and has text: it is complete."""
         if isinstance(outcome, ModelFinish):
             return outcome
-        self.stream.settle()
+        self.stream.flush()
         is_complete = self._calls.is_late and self._calls.delivered
         return ModelFinish("length", None) if is_complete else outcome
 
