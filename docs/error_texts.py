@@ -25,7 +25,7 @@ _NOTHING_ACCEPTED = "Nothing was accepted."
 _NOT_ACCEPTED = "The message was not accepted. Running answers go on."
 _NOTHING_GENERATED = "Nothing was generated."
 _DELIVERED = "What was delivered."
-_RENEW = "Ask the identity provider for a new token."
+_RENEW = "Get a new token from the identity provider."
 _LATER = "Send it again after `retry_after_ms`."
 _SAME_LATER = "Send the same request again after `retry_after_ms`."
 
@@ -43,7 +43,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
         ),
         "invalid_request": ErrorText(
             "`replaces` or `parent_message_id` names no message of this conversation, or both are "
-            "given.",
+            "set.",
             _NOTHING_ACCEPTED,
             "Read the session's messages, and send the id of one of them.",
         ),
@@ -74,7 +74,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Send fewer cookies, or a shorter token.",
         ),
         "body_timeout": ErrorText(
-            "The body came too slowly.",
+            "The body arrived too slowly.",
             _NOTHING_ACCEPTED,
             "Send it again. If it recurs, look for a proxy that delays uploads.",
         ),
@@ -102,17 +102,17 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "doctor`.",
         ),
         "method_not_allowed": ErrorText(
-            "The path exists, and does not take this method.",
+            "The path exists, but does not accept this method.",
             _NOTHING_DONE,
             "Use the method that openapi.json gives.",
         ),
         "unsupported_parameter": ErrorText(
-            "A parameter of the foreign API is not served here, or the model does not take it.",
+            "A parameter is not supported here, or the model does not accept it.",
             _NOTHING_GENERATED,
             "Leave out the parameter that `param` names.",
         ),
         "unsupported_value": ErrorText(
-            "A parameter of the foreign API has a value that is not served here.",
+            "A parameter has a value that is not supported here.",
             _NOTHING_GENERATED,
             "Change the field that `param` names as the message says.",
         ),
@@ -124,7 +124,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
         "causal_violation": ErrorText(
             "`previous_message_id` is not the session's last message.",
             _NOTHING_ACCEPTED,
-            "Read what is new, then send the message behind the id in `expected`.",
+            "Read the new messages, then send this one after the message in `expected`.",
         ),
         "call_not_open": ErrorText(
             "No tool call of this answer waits for that result.",
@@ -149,8 +149,8 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Get a new one with `POST /session` and the same `session_id`, then connect again.",
         ),
         "token_revoked": ErrorText(
-            "The key that opened the session is gone, or the server has begun to require a key.",
-            "The session, until its time is over.",
+            "The key that opened the session was removed, or the server now requires a key.",
+            "The session, until it expires.",
             "Call `POST /session` with a valid key and the same `session_id`.",
         ),
         "tenant_key_invalid": ErrorText(
@@ -164,7 +164,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Send the tenant's key, or `EVENFLOW_DRAIN_KEY`, as `Authorization: Bearer <key>`.",
         ),
         "key_scope": ErrorText(
-            "The key is valid, and its scopes do not include this call.",
+            "The key is valid, but its scopes do not include this call.",
             _NOTHING_DONE,
             "Use a key with the scope that the message names.",
         ),
@@ -185,12 +185,12 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Add the name to `EVENFLOW_ALLOWED_HOSTS`; in AWS, call the CloudFront address.",
         ),
         "tenant_removed": ErrorText(
-            "The tenant was removed, with all that was opened for it.",
+            "The tenant was removed, with everything opened for it.",
             _NOTHING_DONE,
             "Ask the operator.",
         ),
         "tenant_unknown": ErrorText(
-            "The identity provider names a tenant that has no record, while others have one.",
+            "The identity token names a tenant without a record, while other tenants have one.",
             _NOTHING_DONE,
             "Add it with `evenflow tenants add`.",
         ),
@@ -210,7 +210,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Compare `iss` with `EVENFLOW_OIDC_ISSUER`, letter by letter.",
         ),
         "identity_token_audience": ErrorText(
-            "The token's audience is another one.",
+            "The token has a different audience.",
             _NOTHING_DONE,
             "Compare `aud` (Cognito: `client_id`) with `EVENFLOW_OIDC_AUDIENCE`.",
         ),
@@ -233,7 +233,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             _SAME_LATER,
         ),
         "identity_claim_invalid": ErrorText(
-            "The token is valid, and a claim names no acceptable tenant or user.",
+            "The token is valid, but a claim has no acceptable tenant or user.",
             _NOTHING_DONE,
             "Correct the claim at the provider, or the `EVENFLOW_OIDC_…` setting that names it.",
         ),
@@ -248,14 +248,14 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             _SAME_LATER,
         ),
     },
-    "What is not there": {
+    "Not found": {
         "path_not_found": ErrorText(
             "The server has no such path, or not at this port.",
             _NOTHING_DONE,
             "Compare the path with openapi.json.",
         ),
         "session_not_found": ErrorText(
-            "The token is another session's.",
+            "The token belongs to another session.",
             "Nothing was changed.",
             "Use the session's own token.",
         ),
@@ -280,7 +280,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Ask again with a new message.",
         ),
         "entries_not_found": ErrorText(
-            "Not all entries of the requested range are there under this epoch.",
+            "Some entries of the requested range do not exist under this epoch.",
             "The response.",
             "Read the response live, after the entries that you have.",
         ),
@@ -300,8 +300,8 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Use a tenant's key, or the token of a session that was opened for a named user.",
         ),
         "previous_response_not_found": ErrorText(
-            "`previous_response_id` names a response that is another caller's, deleted, or no "
-            "longer kept.",
+            "`previous_response_id` names a response that belongs to another caller, was deleted, "
+            "or has expired.",
             _NOTHING_GENERATED,
             "Send the whole conversation as `input`.",
         ),
@@ -313,8 +313,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
     },
     "Rates, limits and budgets": {
         "rate_limited": ErrorText(
-            "Calls, frames or messages come faster than the session, the key or the address may "
-            "send them.",
+            "The session, the key or the address sends calls, frames or messages too fast.",
             _NOTHING_DONE,
             _LATER,
         ),
@@ -324,7 +323,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             _LATER,
         ),
         "address_bytes": ErrorText(
-            "Too much was read for requests from one address.",
+            "Requests from one address have too many bytes.",
             _NOTHING_ACCEPTED,
             _LATER,
         ),
@@ -335,22 +334,22 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "`EVENFLOW_TRUSTED_PROXIES`.",
         ),
         "tenant_limit": ErrorText(
-            "The tenant has reached one of its bounds: by the minute, or at once.",
+            "The tenant has reached one of its limits: per minute, or concurrent.",
             "The message was not accepted, and nothing was charged.",
-            f"{_LATER} `limit` names the bound.",
+            f"{_LATER} `limit` names it.",
         ),
         "key_limit": ErrorText(
-            "The key has reached one of its bounds.",
+            "The key has reached one of its limits.",
             "The message was not accepted, and nothing was charged.",
-            f"{_LATER} `limit` names the bound.",
+            f"{_LATER} `limit` names it.",
         ),
         "user_limit": ErrorText(
-            "The user has reached one of their bounds.",
+            "The user has reached one of their limits.",
             "The message was not accepted, and nothing was charged.",
-            f"{_LATER} `limit` names the bound.",
+            f"{_LATER} `limit` names it.",
         ),
         "budget_exhausted": ErrorText(
-            "A budget has no room for the most that this answer may cost.",
+            "A budget has less left than the most that this answer may cost.",
             _NOT_ACCEPTED,
             "Ask for a shorter answer, wait for the next period, or have the budget raised.",
         ),
@@ -360,56 +359,56 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Name the price in `EVENFLOW_MODEL_PRICES`, or use another model.",
         ),
         "session_in_flight": ErrorText(
-            "The session has as many messages in progress as it may have.",
+            "The session has the maximum number of messages in progress.",
             _NOT_ACCEPTED,
             "Send it again when one has ended.",
         ),
         "tenant_in_flight": ErrorText(
-            "The tenant has as many messages in progress as it may have.",
+            "The tenant has the maximum number of messages in progress.",
             _NOT_ACCEPTED,
             _LATER,
         ),
         "session_connections": ErrorText(
-            "The session has as many connections as it may have.",
-            "The connections that are open.",
+            "The session has the maximum number of connections.",
+            "The open connections.",
             "Close one, or connect with `?replace=1`.",
         ),
         "session_streams": ErrorText(
-            "The token has as many event streams and polls open as it may have.",
-            "The streams that are open; a poll's place.",
+            "The token has the maximum number of open event streams and polls.",
+            "The open streams; a poll's position.",
             "Close one, or poll again from the same index.",
         ),
         "response_readers": ErrorText(
-            "The response has as many readers as it may have.",
-            "The readers that it has.",
+            "The response has the maximum number of readers.",
+            "Its readers.",
             "Close one, or raise `EVENFLOW_READERS_PER_RESPONSE`.",
         ),
         "presence_listeners": ErrorText(
-            "The response has as many listeners of its presence as it may have.",
+            "The response has the maximum number of listeners of its presence.",
             "The response, which can still be read.",
-            "Ask later.",
+            "Try later.",
         ),
     },
     "The node and its store": {
         "queue_full": ErrorText(
-            "The queue before the model is full.",
+            "The model's queue is full.",
             _NOT_ACCEPTED,
             _LATER,
         ),
         "sessions_full": ErrorText(
-            "The node holds as many sessions as it may.",
+            "The node has the maximum number of sessions.",
             _NOTHING_ACCEPTED,
             _LATER,
         ),
         "node_full": ErrorText(
-            "The node has as many connections or requests as it may have.",
+            "The node has the maximum number of connections or requests.",
             _NOTHING_ACCEPTED,
             "Connect again after `retry_after_ms`. If it recurs, add a task.",
         ),
         "node_memory": ErrorText(
-            "The node keeps as much in its memory as it may.",
+            "The node has reached its memory limit.",
             _NOTHING_ACCEPTED,
-            f"{_LATER} [limits.md](../limits.md#memory) shows what takes it.",
+            f"{_LATER} [limits.md](../limits.md#memory) shows what uses it.",
         ),
         "draining": ErrorText(
             "The node is shutting down.",
@@ -432,9 +431,9 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             _LATER,
         ),
         "store_full": ErrorText(
-            "The store has little room, and this tenant or address has much of what is kept.",
+            "The store is nearly full, and this tenant or address uses much of it.",
             _NOT_ACCEPTED,
-            "Send it again when something has expired. The operator gives the store more room.",
+            "Send it again when something has expired. The operator can enlarge the store.",
         ),
         "session_contended": ErrorText(
             "Several tasks accept messages of this session at the same time.",
@@ -443,19 +442,19 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
         ),
         "response_elsewhere": ErrorText(
             "The response is changing its owner, or the last part is not stored yet.",
-            "The response, and all that you have of it.",
+            "The response, and all that you have received.",
             "Resume again from the same place.",
         ),
         "newer_form": ErrorText(
             "During a deployment: a newer version writes this response, and this task cannot read "
             "it.",
-            "The response, which goes on.",
+            "The response, which continues.",
             "Ask again after a second.",
         ),
         "owner_unreachable": ErrorText(
             "The task that generates this response cannot be reached.",
             "Nothing was changed.",
-            "Send the call again. If the task is lost, another one has the response in seconds.",
+            "Send the call again. If the task is lost, another one resumes within seconds.",
         ),
         "internal_error": ErrorText(
             "A fault of the server. Its log has the details.",
@@ -463,7 +462,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Try again. Report it with the time and the `response_id`.",
         ),
         "attempts_exhausted": ErrorText(
-            "Every task that answered this message was lost.",
+            "Every task that generated this answer was lost.",
             "What was delivered, and the message, as a dead letter.",
             "Send it again as a new message. The operator reads the runbook on dead letters.",
         ),
@@ -487,7 +486,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "without a resume point.",
         ),
         "response_cancelled": ErrorText(
-            "The answer was cancelled before its end, because nobody read it or a call stopped it.",
+            "The answer was cancelled before its end: it had no reader, or a call stopped it.",
             _DELIVERED,
             "Ask again, with another `Idempotency-Key`.",
         ),
@@ -497,7 +496,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Allow more time in `timeout_ms`, or ask for less.",
         ),
         "realtime_not_served": ErrorText(
-            "A client of OpenAI's Realtime API connected; this server has no voice.",
+            "A client of OpenAI's Realtime API connected; this server has no audio.",
             "No session was opened.",
             "Use `/v1/responses`, `/v1/chat/completions`, or the protocol of `/realtime`.",
         ),
@@ -529,17 +528,17 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Asking again does not help. The operator raises the quota.",
         ),
         "upstream_throttled": ErrorText(
-            "The model's server takes no more calls for now.",
+            "The model's server accepts no more calls for now.",
             _DELIVERED,
             _LATER,
         ),
         "upstream_overloaded": ErrorText(
-            "The model's server answered 503 without saying why.",
+            "The model's server answered 503 without a reason.",
             _DELIVERED,
             "Ask again in a few seconds.",
         ),
         "overloaded": ErrorText(
-            "The model's server says that it is overloaded.",
+            "The model's server reports that it is overloaded.",
             _DELIVERED,
             "Ask again in a few seconds.",
         ),
@@ -554,17 +553,17 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Ask again. The server's log has the details.",
         ),
         "upstream_explained": ErrorText(
-            "Your backend failed, and says why in its own words.",
+            "Your backend failed, and sent an explanation.",
             _DELIVERED,
             "Do what the message says. The same request fails again.",
         ),
         "first_token_timeout": ErrorText(
-            "The model gave no sign of life in time (60 s by default).",
+            "The model sent nothing in time (60 s by default).",
             _NOTHING_GENERATED,
             "Ask again, or raise `EVENFLOW_MODEL_FIRST_SIGN_SECONDS`.",
         ),
         "model_timeout": ErrorText(
-            "The model fell silent, or did not finish in time and gave no text.",
+            "The model sent nothing for too long, or did not finish in time and sent no text.",
             _DELIVERED,
             "Ask again, or ask for less.",
         ),
@@ -574,14 +573,14 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Send it again as a new message.",
         ),
         "queue_displaced": ErrorText(
-            "The message waited, and lost its place to other senders that had fewer waiting.",
+            "The full queue dropped this message in favour of senders with fewer waiting messages.",
             _DELIVERED,
             "Send it again as a new message.",
         ),
         "not_repeated": ErrorText(
-            "The task that wrote the answer was lost, and its backend must not be called twice.",
+            "The task that generated the answer was lost. Its backend must not be called twice.",
             _DELIVERED,
-            "Send a new message that asks the model to go on.",
+            "Send a new message that asks the model to continue.",
         ),
     },
 }

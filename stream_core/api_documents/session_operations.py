@@ -55,8 +55,8 @@ _DAY = {"type": "string", "format": "date"}
 USAGE_OPERATION = Operation(
     routes.USAGE,
     "readUsage",
-    "What the tenant of the key has used by day and model, and what is left of its budgets. With a "
-    "session's token: what the session's user has.",
+    "The usage of the key's tenant by day and model, and what is left of its budgets. With a "
+    "session's token: the same for the session's user.",
     answers=(Answer(200, "The days that have any answers, and the budgets now.", UsageReport),),
     errors=merged_codes(
         ANY,
@@ -78,14 +78,14 @@ USAGE_OPERATION = Operation(
 _EPOCH = Parameter(
     "epoch",
     "query",
-    "The newest epoch that the client was told.",
+    "The newest epoch that the client has received.",
     {"type": "integer", "minimum": 1},
 )
 
 _SESSION = Operation(
     routes.OPEN_SESSION,
     "openSession",
-    "Open a session, or continue the one that is named.",
+    "Open a session, or continue an existing one.",
     answers=(Answer(201, "The session is open.", SessionOpened),),
     errors=merged_codes(
         ANY,
@@ -114,7 +114,7 @@ _MESSAGES = Operation(
     routes.MESSAGES,
     "listMessages",
     "The conversation: the session's messages with their answers so far, and the ids of their "
-    "versions. The newest page comes first, and the oldest message of a page.",
+    "versions. The newest page comes first. In a page the oldest message is first.",
     answers=(Answer(200, "A page.", ConversationPage),),
     errors=merged_codes(
         ANY,
@@ -140,7 +140,7 @@ _MESSAGES = Operation(
         Parameter(
             "limit",
             "query",
-            "The most messages. More than 100 are 100; a page of 1 MiB of text ends sooner.",
+            "The most messages, up to 100. A page with 1 MiB of text ends sooner.",
             {"type": "integer", "minimum": 1, "default": 20},
         ),
     ),
@@ -156,7 +156,7 @@ _END_SESSION = Operation(
 _SHARE = Operation(
     routes.SHARE,
     "shareSession",
-    "A token for others, who read: one response, or the whole session as it goes on. It can't "
+    "A token for other readers: of one response, or of the whole session, live. It can't "
     "write, cancel or share.",
     answers=(Answer(201, "The token.", SessionShared),),
     errors=merged_codes(ANY, BODY, TOKEN, RESPONSE, _ONE_SESSION),
@@ -183,15 +183,15 @@ _MESSAGE = Operation(
 _POLL = Operation(
     routes.POLL,
     "pollResponse",
-    "The text from `from_index` on. Waits for text, as the rules of the long poll say.",
-    answers=(Answer(200, "The text that there is.", PollAnswer, headers=("Evenflow-Via",)),),
+    "Long poll: the text from `from_index` on. Waits until there is some.",
+    answers=(Answer(200, "The text so far.", PollAnswer, headers=("Evenflow-Via",)),),
     errors=merged_codes(ANY, TOKEN, RESPONSE, READING, STREAMING, {503: ("node_memory",)}),
     parameters=(
         RESPONSE_ID,
         Parameter(
             "from_index",
             "query",
-            "The first index wanted.",
+            "The first index to return.",
             {"type": "integer", "minimum": 0, "default": 0},
         ),
         Parameter(
@@ -216,9 +216,9 @@ _CANCEL = Operation(
 _TOOL_RESULT = Operation(
     routes.TOOL_RESULT,
     "sendToolResult",
-    "Give the result of a call that the client has run, or cancel the call. When each call has a "
-    "result, the model goes on with the same answer. A second result changes nothing.",
-    answers=(Answer(200, "It is taken: the response will have it.", ResponseStatus),),
+    "Send the result of a tool call of the client, or cancel the call. When each call has a "
+    "result, the model continues the same answer. A second result changes nothing.",
+    answers=(Answer(200, "The result is accepted.", ResponseStatus),),
     errors=merged_codes(
         ANY, BODY, TOKEN, RESPONSE, {409: ("call_not_open",), 503: ("owner_unreachable",)}
     ),
@@ -228,7 +228,7 @@ _TOOL_RESULT = Operation(
 _ENTRIES = Operation(
     routes.ENTRIES,
     "readEntries",
-    "A range of entries that are there already. The answer never changes, so that shared caches "
+    "A range of existing entries. The answer never changes, so that shared caches "
     "keep it, each for one token or ticket.",
     answers=(Answer(200, "All entries of the range.", ResponseEntries),),
     errors=merged_codes(ANY, TOKEN, RESPONSE, READING, {404: ("entries_not_found",)}),
@@ -291,11 +291,11 @@ _EVENTS = Operation(
 _PRESENCE = Operation(
     routes.PRESENCE,
     "watchPresence",
-    "Who reads the response, as server-sent events: now, and on each change, to its end.",
+    "The readers of the response, as server-sent events: now, and on each change, to its end.",
     answers=(
         Answer(
             200,
-            "Who reads it, at any task.",
+            "The readers, on all tasks.",
             content_type="text/event-stream",
             events=(PresenceNotice,),
             resumable=False,

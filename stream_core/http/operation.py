@@ -101,8 +101,8 @@ TIMEOUT = Parameter(
 FIRST_TOKEN = Parameter(
     "x-slo-ttft-ms",
     "header",
-    "Within how many milliseconds the first token is wanted. Of what waits of one address, the "
-    "request wanted first comes first.",
+    "The deadline of the first token, in milliseconds. Of the waiting requests of one address, "
+    "the one with the earliest deadline is first.",
     {"type": "integer", "minimum": 1},
 )
 LAST_CHUNK_ID = Parameter(

@@ -45,8 +45,8 @@ _RUN = Operation(
 _RUN_STOP = Operation(
     routes.RUN_STOP,
     "stopRun",
-    "Stop a run, and its model, whoever reads it.",
-    answers=(Answer(200, "It does not run any more.", Stopped),),
+    "Stop a run, and its model, even if it has readers.",
+    answers=(Answer(200, "The run has ended.", Stopped),),
     errors=merged_codes(ANY, BODY, KEY, STOPPING),
     body=RunName,
     security=KEYS,

@@ -55,7 +55,7 @@ _CHAT = Operation(
 _CHAT_MESSAGES = Operation(
     routes.CHAT_MESSAGES,
     "readChat",
-    "What was said in a chat, for `useChat` after a reload: the messages of its newest request, "
+    "The messages of a chat, for `useChat` after a reload: those of its newest request, "
     "and the answer as far as it has come. Without a chat of this id there are none.",
     answers=(Answer(200, "The messages, oldest first.", ChatMessages),),
     errors=merged_codes(
@@ -74,7 +74,7 @@ _CHAT_MESSAGES = Operation(
         Parameter(
             "limit",
             "query",
-            "The most messages. All where it is left out.",
+            "The most messages. Default: all.",
             {"type": "integer", "minimum": 1},
         ),
     ),
@@ -97,8 +97,8 @@ _CHAT_STREAM = Operation(
 _CHAT_STOP = Operation(
     routes.CHAT_STOP,
     "stopChat",
-    "Stop the answer that runs in a chat, and its model, whoever reads it.",
-    answers=(Answer(200, "Nothing runs any more.", Stopped),),
+    "Stop the running answer of a chat, and its model, even if it has readers.",
+    answers=(Answer(200, "No answer is running.", Stopped),),
     errors=merged_codes(ANY, BODY, KEY, STOPPING),
     parameters=(_CHAT_ID,),
     body=StopRequest,

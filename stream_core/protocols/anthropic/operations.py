@@ -41,8 +41,7 @@ ANTHROPIC_OPERATION = Operation(
     answers=(
         Answer(
             200,
-            "The answer. With `stream` the events that tell it, each with its type as the name "
-            "of the event.",
+            "The answer. With `stream` its events, each with its type as the name of the event.",
             AnswerMessage,
             headers=("Evenflow-Via", "request-id"),
             chunks=_EVENTS,

@@ -54,7 +54,7 @@ _PLACE = ("Stream-Next-Offset", "Stream-Cursor", "Stream-Up-To-Date", "Stream-Cl
 STREAM_OPERATION = Operation(
     routes.STREAM,
     "readStream",
-    "A response by the read side of Durable Streams' protocol. `HEAD` tells where it ends.",
+    "Read a response by Durable Streams' protocol. `HEAD` returns where it ends.",
     answers=(
         Answer(
             200,
@@ -77,7 +77,7 @@ STREAM_OPERATION = Operation(
             f"Where to begin: `{BEGINNING}`, a `Stream-Next-Offset`, or `{NOW}`.",
             {"type": "string", "pattern": f"^{BEGINNING}$|^{NOW}$|{OFFSET_PATTERN}"},
         ),
-        Parameter("live", "query", "How to go on at the end.", {"enum": ["long-poll", "sse"]}),
+        Parameter("live", "query", "How to continue at the end.", {"enum": ["long-poll", "sse"]}),
         Parameter("cursor", "query", "The last `Stream-Cursor`.", {"type": "string"}),
     ),
 )

@@ -208,7 +208,7 @@ ResultText = Annotated[str, Field(max_length=LONGEST_VALUE)]
 
 
 class ToolResult(FromClient):
-    """What the client's tool gave for a call. When each call has one, the model goes on.
+    """The result of the client's tool for a call. When each call has one, the model continues.
 
     It is in the log then, as a part of the kind `result`. Sent twice it is taken once.
     """
@@ -220,7 +220,7 @@ class ToolResult(FromClient):
 
 
 class ToolCancel(FromClient):
-    """Cancel one call: the model receives that in the place of a result, and the answer goes on."""
+    """Cancel one call: the model receives that instead of a result, and the answer continues."""
 
     type: Literal["tool.cancel"]
     response_id: Identifier
@@ -397,7 +397,7 @@ class SessionReady(FromServer):
 
 
 class SessionMessage(FromServer):
-    """A message of this session was accepted that this connection did not send.
+    """A message that this connection did not send was accepted in this session.
 
     Its answer can be resumed after index -1. `replaces` and `parent_message_id` are as in
     `chat.message`.
@@ -464,7 +464,7 @@ class ResponseDelta(FromServer):
 
 
 class ResponsePart(PartObject, FromServer):
-    """A part: reasoning, a tool call, a source, whatever the model gave beside text.
+    """A part: reasoning, a tool call, a source, or other output of the model besides text.
 
     It may join several: then `from` is the first index.
     """
@@ -477,7 +477,7 @@ class ResponsePart(PartObject, FromServer):
 
 
 class ResponseRestarted(FromServer):
-    """What follows replaces everything after `from_index`. The marker itself has `index`.
+    """The next entries replace everything after `from_index`. The marker itself has `index`.
 
     An `index` of -1 is no place in the log: everything follows from index 0 on. `epoch` is as in
     `chat.response.start`. `withdrawn`: a content filter took the text back. Later readers receive
@@ -519,7 +519,7 @@ class ResponseFailed(FromServer):
 
 
 class LagNotice(FromServer):
-    """The reader is behind, so deltas come joined. It was given everything up to `last_index`."""
+    """The reader is behind, so deltas are joined. It has received all up to `last_index`."""
 
     type: Literal["lag"]
     session_id: str
@@ -548,7 +548,7 @@ class PresenceNotice(FromServer):
 
 
 class Throttle(FromServer):
-    """A rate or a quota refused a message, or a request about a response."""
+    """A rate or a quota rejected a message, or a request about a response."""
 
     type: Literal["throttle"]
     retry_after_ms: int
@@ -558,7 +558,7 @@ class Throttle(FromServer):
 
 
 class NearLimit(FromServer):
-    """Most of a bound by the minute is used. Nothing was refused."""
+    """Most of a limit per minute is used. Nothing was rejected."""
 
     type: Literal["near_limit"]
     limit: str
@@ -568,7 +568,7 @@ class NearLimit(FromServer):
 
 
 class SystemBusy(FromServer):
-    """A message was refused because the queue is full or the node is leaving."""
+    """A message was rejected because the queue is full or the node is leaving."""
 
     type: Literal["system.busy"]
     retry_after_ms: int
@@ -591,7 +591,7 @@ class Pong(FromServer):
 
 
 class ErrorFrame(FromServer):
-    """A frame was refused. The connection stays open."""
+    """A frame was rejected. The connection stays open."""
 
     type: Literal["error"]
     error: ErrorFields

@@ -57,7 +57,7 @@ _COMPLETIONS = Operation(
 _MODELS = Operation(
     routes.LIST_MODELS,
     "listModels",
-    "The names by which a client may ask for the model.",
+    "The names of the models that a client may request.",
     answers=(Answer(200, "The names.", ModelList),),
     errors=merged_codes(ANY, KEY),
     security=KEYS,

@@ -46,7 +46,7 @@ _QUERY = (
 _PAGE = (
     Parameter("limit", "query", "How many items.", {"type": "integer", "minimum": 1}),
     Parameter("after", "query", "The `id` of the item before the page.", {"type": "string"}),
-    Parameter("order", "query", "The newest first, or last.", {"enum": ["asc", "desc"]}),
+    Parameter("order", "query", "The newest last (`asc`) or first.", {"enum": ["asc", "desc"]}),
 )
 _RESPONSE = Answer(
     200,
@@ -72,7 +72,7 @@ _CALLS = (
     Operation(
         routes.CREATE_RESPONSE,
         "createOpenAIResponse",
-        "Make a response. docs/protocol.md lists what is done with each parameter.",
+        "Create a response. docs/protocol.md describes each parameter.",
         answers=(_RESPONSE,),
         errors=merged_codes(ANY, BODY, KEY, COMPLETING, _EARLIER),
         parameters=(IDEMPOTENCY_KEY, _LAST, TIMEOUT, FIRST_TOKEN),
@@ -99,7 +99,7 @@ _CALLS = (
     Operation(
         routes.DELETE_RESPONSE,
         "deleteOpenAIResponse",
-        "Stop a response, and keep nothing of it.",
+        "Stop a response, and delete it.",
         answers=(Answer(200, "It is deleted.", DeletedResponse),),
         errors=_FOUND,
         parameters=(_ID,),

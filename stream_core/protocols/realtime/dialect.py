@@ -182,7 +182,7 @@ class Queued(FromServer):
 
 
 class Refused(FromServer):
-    """A frame was refused. Nothing was changed, and the connection stays open.
+    """A frame was rejected. Nothing was changed, and the connection stays open.
 
     `id` or `response_id` is what the frame named.
     """

@@ -3,14 +3,14 @@ import { Spoken } from "./spoken.ts";
 import { ENGLISH, type Strings } from "./strings.ts";
 
 /**
- * How long an announcement stays in the region, in milliseconds: it is heard, not read. Much may come at once, and what were
- * gone before the browser looks would never be heard.
+ * How long an announcement stays in the region, in milliseconds. Many may come at once, and one that is removed before
+ * the browser reads the region would never be spoken.
  */
 const KEPT_MS = 10_000;
-/** Sentences are turned into words in portions, each in a turn of the page. A portion ends once it has this many characters. */
+/** Sentences are converted in portions, each in its own task. A portion ends once it has this many characters. */
 const PORTION_CHARACTERS = 10_000;
 
-/** Speaks to screen readers, through a hidden live region, in whole sentences: a token at a time would be a stutter. */
+/** Announces whole sentences to screen readers, through a hidden live region: single tokens would stutter. */
 export class Announcer {
   readonly #region: HTMLElement;
   readonly #splitter = new SentenceSplitter();
@@ -23,18 +23,18 @@ export class Announcer {
     this.#region = region;
   }
 
-  /** Adds text of the answer; what makes whole sentences is said, as one announcement. */
+  /** Adds text of the answer, and announces the sentences that it completes together. */
   addText(text: string): void {
     this.#saySentences(this.#splitter.push(text));
   }
 
-  /** Says what is left of the text so far, which something else follows, and then `sentence`. */
+  /** Announces the rest of the text so far, and then `sentence`. */
   interrupt(sentence: string): void {
     this.#saySentences(this.#splitter.flush());
     this.#inTurn(() => this.say(sentence));
   }
 
-  /** Says what is left of the answer, and then `ending`. */
+  /** Announces the rest of the answer, and then `ending`. */
   finish(ending: string): void {
     this.#saySentences(this.#splitter.flush());
     this.#inTurn(() => {
@@ -43,7 +43,7 @@ export class Announcer {
     });
   }
 
-  /** Drops what was not said yet, because it no longer holds, and says `reason`. */
+  /** Drops pending sentences, which are no longer valid, and announces `reason`. */
   restart(reason: string): void {
     this.#splitter.flush();
     this.#steps = [];
@@ -71,7 +71,7 @@ export class Announcer {
     this.#scheduleStep();
   }
 
-  /** Runs a step at once, or after the steps that wait. */
+  /** Runs a step at once, or after the pending steps. */
   #inTurn(step: () => void): void {
     if (this.#steps.length > 0) this.#steps.push(step);
     else step();

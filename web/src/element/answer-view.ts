@@ -7,10 +7,10 @@ import type { Offers } from "./offers.ts";
 import { PartsView } from "./parts/parts-view.ts";
 import type { Strings } from "./strings.ts";
 
-/** One answer in the conversation: its parts, and below them how it ended and what can be done with it. */
+/** One answer in the conversation: its parts, and below them its ending and the reader's choices. */
 export class AnswerView {
   readonly element: HTMLElement;
-  /** All of the text that has come, of which the screen may still show a little less. */
+  /** The whole text so far; the screen may show a little less. */
   text = "";
   readonly #parts: PartsView;
   readonly #note = made("p", { class: "note" });
@@ -20,7 +20,7 @@ export class AnswerView {
   readonly #foot: HTMLElement;
   #ended: Promise<void> | undefined;
 
-  /** `onDrawn` is called whenever the answer has grown on the screen; `offers` may be taken when it has ended. */
+  /** `onDrawn` is called whenever the answer has grown on the screen; `offers` are the reader's choices at the end. */
   constructor(extras: Extras, onDrawn: () => void, offers: Offers) {
     const { strings } = extras;
     this.#copy = button({ class: "quiet", text: strings.copy, testId: "copy" }, () =>
@@ -37,7 +37,7 @@ export class AnswerView {
     element.addEventListener("click", (event) => copyCode(event, strings));
   }
 
-  /** Whether nothing has come. */
+  /** Whether the answer has no text and no part. */
   get isEmpty(): boolean {
     return this.#parts.isEmpty;
   }
@@ -51,31 +51,31 @@ export class AnswerView {
     this.#parts.append(text);
   }
 
-  /** Shows a part other than text that is new, or has grown. */
+  /** Shows a new or grown part other than text. */
   show(position: number, part: ChatPart): void {
     this.#parts.show(position, part);
   }
 
-  /** Only the first `keep` characters stand, and these parts. */
+  /** Keeps only the first `keep` characters and these parts. */
   restart(keep: number, parts?: readonly ChatPart[]): void {
     this.text = this.text.slice(0, keep);
     this.#parts.replace(parts ?? [{ type: "text", text: this.text }]);
   }
 
-  /** Shows an answer that was there before, at once. */
+  /** Shows an earlier answer at once. */
   restore(text: string, parts: readonly ChatPart[]): void {
     this.text = text;
     this.#parts.replace(parts);
     void this.end();
   }
 
-  /** The answer has ended; resolves once all of it is drawn. */
+  /** Ends the answer; resolves once all of it is rendered. */
   end(): Promise<void> {
     this.#ended ??= this.#parts.end();
     return this.#ended;
   }
 
-  /** Says below the answer how it ended, and offers these. */
+  /** Shows below the answer how it ended, with these choices. */
   note(note: string, { retry = false, goOn = false }: { readonly retry?: boolean; readonly goOn?: boolean }): void {
     this.#note.textContent = note;
     this.#foot.hidden = false;
@@ -83,7 +83,7 @@ export class AnswerView {
     this.#goOn.hidden = !goOn;
   }
 
-  /** Another answer follows: only the last one can be asked for again. */
+  /** Hides the choices, since another answer follows: only the last one can be asked for again. */
   endOffers(): void {
     this.#retry.hidden = this.#goOn.hidden = true;
   }

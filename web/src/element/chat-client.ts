@@ -1,4 +1,4 @@
-/** What the element needs of a client; `connect()` of `@evenflow/client` gives one. */
+/** What the element needs of a client; `connect()` of `@evenflow/client` returns one. */
 export interface ChatClient {
   /**
    * `replaces`: the `messageId` of a message that this one replaces, in a new version of the conversation. `parent`:
@@ -8,26 +8,26 @@ export interface ChatClient {
     question: string,
     options?: { readonly replaces?: string | undefined; readonly parent?: string | undefined },
   ): ChatAnswer;
-  /** The answer that a reload of the page has interrupted. */
+  /** The answer that a reload of the page interrupted. */
   readonly resumable: ChatAnswer | null;
   readonly transport: ChatTransport | null;
   readonly connection: ChatConnection;
-  /** Whether something may have been asked before this page was loaded: then that is read by `messages`. */
+  /** Whether there may be messages from before this page was loaded; `messages` reads them. */
   readonly isResumed?: boolean;
-  /** The newest messages of the conversation, or those before one of them; `through`: of the version that has this message. */
+  /** The newest messages of the conversation, or those before one; `through`: of the version with this message. */
   messages?(options?: {
     readonly before?: string | undefined;
     readonly through?: string | undefined;
   }): Promise<ChatPage>;
-  /** What the reader has typed and not asked yet, and which version of the conversation they read, kept over a reload. */
+  /** The reader's unsent text, and the version of the conversation on the screen. Kept over a reload. */
   draft?: ChatDraft | null;
-  /** Tries at once to reach a server that is out of reach. */
+  /** Retries an unreachable server at once. */
   reconnect?(): void;
   /** The answer to a message that this client did not send. */
   follow?(message: ChatQuestion): ChatAnswer;
   on(event: "connection", listener: (state: ChatConnection) => void): () => void;
   on(event: "transport", listener: (transport: ChatTransport) => void): () => void;
-  /** Somebody else has asked something in this conversation. */
+  /** A question from elsewhere in this conversation, such as another tab. */
   on(event: "message", listener: (message: OtherQuestion) => void): () => void;
 }
 
@@ -38,24 +38,24 @@ export interface ChatQuestion {
   readonly question: string;
 }
 
-/** A question that was not asked yet, which may be empty; `replaces` and `parent` as in {@link ChatClient.ask}. */
+/** An unsent question, which may be empty; `replaces` and `parent` as in {@link ChatClient.ask}. */
 export interface ChatDraft {
   readonly text: string;
   readonly replaces?: string | undefined;
   readonly parent?: string | undefined;
 }
 
-/** A question of somebody else; `replaces` and `parent` as in {@link ChatClient.ask}. */
+/** A question from elsewhere; `replaces` and `parent` as in {@link ChatClient.ask}. */
 export interface OtherQuestion extends ChatQuestion {
   readonly replaces: string | null;
   readonly parent?: string | null;
 }
 
-/** The same with its answer, as far as that has come. */
+/** A question with its answer so far. */
 export interface ChatMessage extends ChatQuestion {
   /** The `messageId`s of all messages in its place, oldest first. */
   readonly versions?: readonly string[];
-  /** `queued` and `streaming`: the answer is on its way. */
+  /** `queued` and `streaming`: the answer is running. */
   readonly status: string;
   readonly text: string;
   readonly parts: readonly ChatPart[];
@@ -63,13 +63,13 @@ export interface ChatMessage extends ChatQuestion {
   readonly error: { readonly code: string; readonly type: string; readonly message: string } | null;
 }
 
-/** Messages, oldest first; `before` asks for older ones, if there are any. */
+/** Messages, oldest first; `before` is the cursor for older ones, if there are any. */
 export interface ChatPage {
   readonly messages: readonly ChatMessage[];
   readonly before: string | null;
 }
 
-/** One answer: an iteration ends with `completed`, or throws what ended the answer. */
+/** One answer: an iteration ends with `completed`, or throws the error that ended the answer. */
 export interface ChatAnswer extends AsyncIterable<ChatEvent> {
   readonly question: string;
   readonly messageId?: string;
@@ -81,30 +81,30 @@ export interface ChatAnswer extends AsyncIterable<ChatEvent> {
 export type ChatTransport = "websocket" | "sse" | "long-poll";
 export type ChatConnection = "connecting" | "open" | "waiting" | "closed";
 
-/** One thing of an answer; what is not known is not shown. */
+/** One part of an answer; unknown kinds are not shown. */
 export type ChatPart =
   | { readonly type: "text" | "reasoning" | "refusal"; readonly text: string }
   | ChatTool
   | { readonly type: "source"; readonly url: string; readonly title: string }
   | { readonly type: "data" };
 
-/** A tool that the model has called. */
+/** A tool call of the model. */
 export interface ChatTool {
   readonly type: "tool";
   readonly name: string;
-  /** As far as they have come; whole once `isComplete`. */
+  /** The arguments so far; complete once `isComplete`. */
   readonly arguments: string;
   readonly isComplete: boolean;
   readonly result?: string;
 }
 
-/** What happens to an answer, in order. */
+/** The events of an answer, in order. */
 export type ChatEvent =
-  /** The text has grown by `text`, which is that of the indexes `from` to `index`. */
+  /** `text` was appended, with the indexes `from` to `index`. */
   | { readonly type: "delta"; readonly text: string; readonly from: number; readonly index: number }
   /** The part at `position` is new, or has grown to this. */
   | { readonly type: "part"; readonly position: number; readonly part: ChatPart }
-  /** Only the first `keep` characters of the text and these `parts` still stand; what replaces the rest follows. */
+  /** Only the first `keep` characters of the text and these `parts` remain; their replacement follows. */
   | { readonly type: "restarted"; readonly keep: number; readonly parts?: readonly ChatPart[] }
   /**
    * `historyDropped`: the number of oldest messages that the model does not receive; `historyDroppedBy`: why, if known.
@@ -115,13 +115,13 @@ export type ChatEvent =
       readonly historyDropped?: number;
       readonly historyDroppedBy?: "server" | "model" | (string & {});
     }
-  /** How the answer travels from now on. `fallback`: because nothing better could be had. */
+  /** The transport from now on. `fallback`: no better one is available. */
   | { readonly type: "transport"; readonly transport: ChatTransport; readonly fallback: boolean }
-  /** The answer waits for its model; the next one has the position 1. `null`: nobody knows how long. */
+  /** The answer waits for its model; the next one has the position 1. `null`: unknown. */
   | { readonly type: "queued"; readonly position: number; readonly expectedSeconds: number | null }
   | { readonly type: "lag" }
   | { readonly type: "waiting"; readonly delayMs: number }
-  /** `reason`: why the last try failed, for the page's maker. */
+  /** `reason`: why the last attempt failed, for the page's developer. */
   | { readonly type: "reconnecting"; readonly delayMs: number; readonly reason?: string }
   | { readonly type: "resumed" }
   | { readonly type: "polled" }

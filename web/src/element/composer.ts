@@ -2,14 +2,14 @@ import { isOfComposition } from "./composition.ts";
 import { button, made } from "./made.ts";
 import { ENGLISH, type Strings } from "./strings.ts";
 
-/** What the reader does here. */
+/** The reader's actions in the text box. */
 export interface ComposerActions {
-  /** Returns whether it was asked: what was not stays in the box. */
+  /** Returns whether it was asked; otherwise the text stays in the box. */
   ask(question: string): boolean;
   stop(): void;
-  /** The question that was being edited is left as it was, or has been asked. */
+  /** Editing has ended: the question is unchanged, or was asked. */
   endEdit(): void;
-  /** The text in the box is another one now. */
+  /** The text in the box has changed. */
   type(text: string): void;
 }
 
@@ -24,7 +24,7 @@ export class Composer {
   readonly #ask = made("button", { class: "primary", testId: "ask", attributes: { type: "submit" } });
   readonly #stop: HTMLButtonElement;
   readonly #editing: HTMLElement;
-  /** What was in the box before a question came there to be edited. */
+  /** The text in the box before an earlier question replaced it for editing. */
   #unsent = "";
   readonly #label = made("label", { class: "visually-hidden", attributes: { for: "question" } });
   readonly #editingSaid = made("span");
@@ -73,7 +73,7 @@ export class Composer {
     this.#question.focus({ preventScroll: true });
   }
 
-  /** What is in the box. */
+  /** The text in the box. */
   get text(): string {
     return this.#question.value;
   }
@@ -83,7 +83,7 @@ export class Composer {
     this.#actions.type(text);
   }
 
-  /** Puts a question into the box that was asked before, to be changed. */
+  /** Puts an earlier question into the box for editing. */
   edit(question: string): void {
     if (this.#editing.hidden) this.#unsent = this.text;
     this.#editing.hidden = false;
@@ -91,19 +91,19 @@ export class Composer {
     this.focus();
   }
 
-  /** Shows Stop in the place of Ask while an answer is on its way. A focus in this element moves along: what had it may go. */
+  /** Shows Stop instead of Ask while an answer is running. A focus in this element moves to the button that remains. */
   setBusy(busy: boolean): void {
     const focused = this.#focused();
     const [goes, comes] = busy ? [this.#ask, this.#stop] : [this.#stop, this.#ask];
     comes.hidden = false;
     goes.hidden = true;
     if (focused === null || focused === this.#question) return;
-    // Where there is a keyboard the next question can be typed at once; elsewhere a focus there would bring one up.
+    // With a keyboard the next question can be typed at once. On a touch screen a focus would open the keyboard.
     if (busy && !matchMedia("(hover: hover)").matches) this.#stop.focus({ preventScroll: true });
     else if (busy || focused === goes) this.#question.focus({ preventScroll: true });
   }
 
-  /** What has the focus in this element. What is slotted into it, such as a suggestion, is the page's and counts too. */
+  /** The focused element in this one. Slotted elements of the page, such as a suggestion, count too. */
   #focused(): Element | null {
     const root = this.element.getRootNode();
     if (!(root instanceof ShadowRoot)) return null;
@@ -118,7 +118,7 @@ export class Composer {
     if (this.#actions.ask(question) && !isEdit) this.text = "";
   }
 
-  /** Leaves the question that is being edited as it was. */
+  /** Ends editing and leaves the question unchanged. */
   endEdit(): void {
     if (this.#editing.hidden) return;
     this.#editing.hidden = true;

@@ -4,11 +4,12 @@ import { EvenflowChat } from "./evenflow-chat.ts";
 import { places, storageOf, takePlace } from "./storage-place.ts";
 
 /**
- * An {@link EvenflowChat} that connects by itself, unless it was given a client by the time the page's scripts have run: to the
- * server in its attribute `url`, by default the folder that this module comes from, with sessions from `session-url`, where that is said. Taken out of the page, it closes that connection.
+ * An {@link EvenflowChat} that connects by itself, unless the page's scripts set a client. It connects to the server in
+ * its attribute `url`, by default the folder of this module, and opens sessions at `session-url`, if set. When it is
+ * removed from the page, it closes that connection.
  */
 export class ConnectedChat extends EvenflowChat {
-  /** The client that is not the page's. */
+  /** The client that the element made itself. */
   #own: ReturnType<typeof connect> | undefined;
 
   override get client(): ChatClient | undefined {
@@ -22,7 +23,7 @@ export class ConnectedChat extends EvenflowChat {
     this.#own = undefined;
   }
 
-  /** What the element has of its own in the tab's storage. */
+  /** The element's own key suffix in the tab's storage. */
   #place: string | undefined;
 
   override async connectedCallback(): Promise<void> {
@@ -41,7 +42,7 @@ export class ConnectedChat extends EvenflowChat {
   }
 
   override async disconnectedCallback(): Promise<void> {
-    await null; // who moves it puts it back at once
+    await null; // a move within the page inserts it again at once
     if (this.isConnected) return;
     super.disconnectedCallback();
     this.#own?.close();
@@ -53,7 +54,7 @@ export class ConnectedChat extends EvenflowChat {
     return super.serverUrl ?? (this.#own === undefined ? undefined : folderOf(import.meta.url));
   }
 
-  /** What a page has set before this module was there is a plain property, which hides the accessor. */
+  /** Applies a property that the page set before this module was loaded: a plain property would hide the accessor. */
   #takeEarly(name: "client" | "diagrams" | "strings"): void {
     const early = Object.getOwnPropertyDescriptor(this, name);
     if (early === undefined) return;
@@ -62,21 +63,21 @@ export class ConnectedChat extends EvenflowChat {
   }
 }
 
-/** The folder of a file, without a slash at its end; an origin is its own. */
+/** The folder of a file, without a slash at its end; for an origin, the origin. */
 export function folderOf(url: string): string {
   return url.replace(/(?<!\/)\/[^/?#]*([?#].*)?$/, "");
 }
 
-/** Until then a page may still give the element a client. */
+/** Until this resolves a page may still set the element's client. */
 async function scriptsHaveRun(): Promise<void> {
   if (document.readyState === "complete" || contentWasLoaded()) return;
   await new Promise((resolve) => {
     document.addEventListener("DOMContentLoaded", resolve);
-    addEventListener("load", resolve); // where it isn't known whether the former has been
+    addEventListener("load", resolve); // in case DOMContentLoaded was missed
   });
 }
 
-/** Whether `DOMContentLoaded` has been. The `load` after it waits for every image, and may never come. */
+/** Whether `DOMContentLoaded` was fired. The `load` after it waits for every image, and may never come. */
 function contentWasLoaded(): boolean {
   const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
   return navigation !== undefined && navigation.domContentLoadedEventStart > 0;

@@ -7,27 +7,27 @@ import { QuestionView } from "./question-view.ts";
 import { ReadingPosition } from "./reading-position.ts";
 import type { Strings } from "./strings.ts";
 
-/** How long browsers may take to tell screen readers what was added, in milliseconds. */
+/** How long browsers may take to announce an addition to screen readers, in milliseconds. */
 const QUIET_MS = 1_000;
 
-/** The list of questions and answers, and what else is worth a line in it. */
+/** The list of questions and answers, with errors and notices. */
 export class ConversationView {
   readonly #log: HTMLElement;
   readonly #noticed = new Set<string>();
-  /** Brings the reader back to the end; shown while they are elsewhere. */
+  /** Scrolls to the end; shown while the reader is elsewhere. */
   readonly toEnd = button({ class: "quiet to-end", testId: "to-end", hidden: true }, () => this.position.goToEnd());
   #last: AnswerView | undefined;
   #error: HTMLElement | undefined;
   #errorOffers: HTMLElement | undefined;
-  /** What was said after a question that is asked anew, until its new answer has something to show. */
+  /** The elements after a question that is asked again, until its new answer has content. */
   #aside: HTMLElement[] = [];
-  /** Where the reader is. */
+  /** The reader's scroll position. */
   readonly position: ReadingPosition;
-  /** What is added goes before this; behind everything where there is none. */
+  /** New elements are inserted before this one, or at the end without one. */
   #place: ChildNode | null = null;
   #extras = ALL_EXTRAS;
 
-  /** `scroller` is what scrolls, and has the `log` in it. */
+  /** `scroller` is the scrolling element around `log`. */
   constructor(scroller: HTMLElement, log: HTMLElement) {
     this.#log = log;
     this.position = new ReadingPosition(scroller, (follows) => {
@@ -35,7 +35,7 @@ export class ConversationView {
     });
   }
 
-  /** For the answers that are added from now on. */
+  /** For answers that are added from now on. */
   set extras(extras: Extras) {
     this.#extras = extras;
     this.toEnd.textContent = `↓ ${this.strings.latest}`;
@@ -46,7 +46,7 @@ export class ConversationView {
     return this.#extras.strings;
   }
 
-  /** The text of the last answer, as it came. */
+  /** The source of the last answer. */
   get lastText(): string {
     return this.#last?.text ?? "";
   }
@@ -71,14 +71,14 @@ export class ConversationView {
     return answer;
   }
 
-  /** Adds a line above `element`, unless it was said before in this conversation. */
+  /** Adds a line above `element`, unless this conversation already has it. */
   noticeOnce(text: string, element: HTMLElement): void {
     if (this.#noticed.has(text)) return;
     this.#noticed.add(text);
     element.before(made("p", { class: "notice", text }));
   }
 
-  /** Shows an error, with those of the offers that may help. */
+  /** Shows an error, with those choices that may help. */
   addError({ what, remedy, askAgain, goOn = false, canEdit = false }: Explanation, offers?: Offers): void {
     const { strings } = this;
     this.#errorOffers = made("div", { class: "offers", hidden: !(askAgain || goOn || canEdit) });
@@ -95,7 +95,7 @@ export class ConversationView {
     this.#add(this.#error);
   }
 
-  /** Hides what is behind `element`, until another version of it comes. */
+  /** Hides the elements after `element`, until another version replaces them. */
   putAside(element: Element): void {
     for (let next = element.nextElementSibling; next instanceof HTMLElement; next = next.nextElementSibling) {
       if (!next.hidden) this.#aside.push(next);
@@ -103,29 +103,29 @@ export class ConversationView {
     }
   }
 
-  /** Shows again what was hidden, since nothing has replaced it. */
+  /** Shows the hidden elements again, since nothing has replaced them. */
   bringBack(): void {
     for (const element of this.#aside) element.hidden = false;
     this.#aside = [];
   }
 
-  /** Removes what was hidden: it belongs to another version of the conversation. */
+  /** Removes the hidden elements: they belong to another version of the conversation. */
   dropAside(): void {
     for (const element of this.#aside) element.remove();
     this.#aside = [];
   }
 
-  /** Whether nothing was asked after `question`. */
+  /** Whether `question` is the last one. */
   isLast(question: QuestionView): boolean {
     return [...this.#log.querySelectorAll(".asked:not([hidden])")].at(-1) === question.element;
   }
 
-  /** Notes whether an answer is on its way: then nothing else can be asked. */
+  /** Sets whether an answer is running: then nothing else can be asked. */
   setBusy(busy: boolean): void {
     this.#log.classList.toggle("busy", busy);
   }
 
-  /** Takes everything away. */
+  /** Removes everything. */
   clear(): void {
     this.#log.replaceChildren();
     this.#noticed.clear();
@@ -133,14 +133,14 @@ export class ConversationView {
     this.#aside = [];
   }
 
-  /** Has `add` add what screen readers are not to read out: it was said before. */
+  /** Runs `add`, whose additions are earlier messages that screen readers must not announce. */
   addQuietly(add: () => void): void {
     this.#log.setAttribute("aria-live", "off");
     add();
     setTimeout(() => this.#log.removeAttribute("aria-live"), QUIET_MS);
   }
 
-  /** Has `add` add what was said before all that is there; what the reader looks at stays where it is. */
+  /** Runs `add`, which adds earlier messages above all others. The scroll position stays. */
   addEarlier(add: () => void): void {
     this.position.addAbove(() => {
       this.#place = this.#log.firstChild;
@@ -157,12 +157,12 @@ export class ConversationView {
     if (after !== undefined) this.position.bring(after, top);
   }
 
-  /** Takes the last error away: what failed is tried again. */
+  /** Removes the last error, since the question is tried again. */
   removeError(): void {
     this.#error?.remove();
   }
 
-  /** Goes to the end, if the reader is there to see what comes next. */
+  /** Scrolls to the end, if the reader is there to see what comes next. */
   follow(): void {
     this.position.keep();
   }

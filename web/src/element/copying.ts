@@ -1,9 +1,9 @@
 import type { Strings } from "./strings.ts";
 
-/** How long a button says that it has copied, in milliseconds. */
+/** How long a button shows that the text was copied, in milliseconds. */
 const SAID_MS = 2_000;
 
-/** Copies `text`, and has `button` say whether that worked. */
+/** Copies `text`, and shows in `button` whether that worked. */
 export async function copyBy(button: HTMLButtonElement, text: string, strings: Strings): Promise<void> {
   const said = await copied(text);
   const label = button.dataset.label ?? button.textContent ?? "";
@@ -19,12 +19,12 @@ async function copied(text: string): Promise<boolean> {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // There is no clipboard over plain HTTP, and not without the reader's permission.
+    // The clipboard needs HTTPS and the reader's permission.
     return copiedAsSelection(text);
   }
 }
 
-/** As a reader copies who has marked the text; the focus comes back to where it was. */
+/** Copies a selection, as the reader would, and restores the focus. */
 function copiedAsSelection(text: string): boolean {
   const focused = deepestFocus();
   const box = document.createElement("textarea");

@@ -9,18 +9,18 @@ export class Editing {
   readonly #isBusy: () => boolean;
   #client: ChatClient | undefined;
   #history: History | undefined;
-  /** The exchange whose question is edited. */
+  /** The exchange whose question is being edited. */
   #edited: Exchange | undefined;
-  /** The `messageId` whose edit a reload has interrupted, until it is on the screen again. */
+  /** The `messageId` whose editing a reload interrupted, until it is on the screen again. */
   #interrupted: string | undefined;
 
-  /** `isBusy`: whether an answer is on its way, so that nothing can be edited. */
+  /** `isBusy`: whether an answer is running, so that nothing can be edited. */
   constructor(composer: Composer, isBusy: () => boolean) {
     this.#composer = composer;
     this.#isBusy = isBusy;
   }
 
-  /** The exchange on the screen whose question is edited, if one is. */
+  /** The exchange on the screen whose question is being edited. */
   get shown(): Exchange | undefined {
     const edited = this.#edited;
     // A message of another tab may have redrawn the conversation.
@@ -28,7 +28,7 @@ export class Editing {
     return isShown ? edited : this.#history?.exchangeOf(edited?.messageId ?? "");
   }
 
-  /** Begins with a client: restores the text that was in the box before a reload. */
+  /** Starts with a client: restores the text in the box from before a reload. */
   begin(client: ChatClient, history: History): void {
     this.#client = client;
     this.#history = history;
@@ -39,7 +39,7 @@ export class Editing {
     this.#composer.text = draft.text;
   }
 
-  /** Puts an earlier question into the box, unless an answer is on its way. Returns whether it did. */
+  /** Puts an earlier question into the box, unless an answer is running. Returns whether it did. */
   edit(exchange: Exchange): boolean {
     if (this.#isBusy()) return false;
     this.#edited = exchange;
@@ -58,7 +58,7 @@ export class Editing {
     this.#edited = undefined;
   }
 
-  /** Resumes an edit that a reload has interrupted. */
+  /** Resumes editing that a reload interrupted. */
   resume(): void {
     const exchange = this.#history?.exchangeOf(this.#interrupted ?? "");
     this.#interrupted = undefined;
@@ -69,7 +69,7 @@ export class Editing {
     this.#composer.edit(text);
   }
 
-  /** Stores the text in the box, and the shown version of the conversation. */
+  /** Stores the text in the box, and the version of the conversation on the screen. */
   keep(text: string = this.#composer.text): void {
     if (text === "") this.#interrupted = undefined;
     if (this.#client?.draft === undefined) return;

@@ -2,15 +2,15 @@ import type { ChatEvent } from "./chat-client.ts";
 import type { State } from "./status-view.ts";
 import type { Strings } from "./strings.ts";
 
-/** How an answer that has ended without an error is told. */
+/** How an answer that ended without an error is shown. */
 export interface Ending {
   readonly state: State;
-  /** The status, where its usual words would not be true. */
+  /** The status, if the usual text would be wrong. */
   readonly label?: string;
   /** The line below the answer. */
   readonly note: string;
   readonly announcement: string;
-  /** Whether the model had more to say. */
+  /** Whether the model can continue the answer. */
   readonly canGoOn: boolean;
 }
 
@@ -24,7 +24,7 @@ const ENDINGS: Readonly<Record<string, { state?: State; label?: Word; said: Word
   content_filter: { label: "stopped", said: "stoppedByFilter" },
 };
 
-/** Says how an answer has ended, in words; `tookMs` is how long it took, as far as that is known. */
+/** Describes how an answer has ended; `tookMs` is its duration, if known. */
 export function endingOf(event: Extract<ChatEvent, { type: "completed" }>, strings: Strings, tookMs?: number): Ending {
   const { finishReason, usage, degraded } = event;
   const ending = Object.hasOwn(ENDINGS, finishReason) ? ENDINGS[finishReason] : undefined;

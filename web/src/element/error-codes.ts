@@ -1,25 +1,25 @@
 import type { ErrorName, Strings } from "./strings.ts";
 
-/** An error as a person should read it. */
+/** An error in the reader's words. */
 export interface Explanation {
   readonly what: string;
-  /** What the person can do about it. */
+  /** What the reader can do about it. */
   readonly remedy: string;
   /** Whether asking the same again may help. */
   readonly askAgain: boolean;
-  /** Whether the model can go on where the answer stopped. */
+  /** Whether the model can continue where the answer stopped. */
   readonly goOn?: boolean;
-  /** Whether the question was rejected, and may be changed. */
+  /** Whether the question was rejected, and can be changed. */
   readonly canEdit?: boolean;
 }
 
-/** An error by its name in the strings, and whether asking the same again may help. */
+/** The name of an error in the strings, and whether asking the same again may help. */
 export type KnownError = readonly [name: ErrorName, askAgain: boolean];
 
-/** Errors that the reader can't do anything about. */
+/** Errors that the reader can't resolve. */
 export const ORIGIN_NOT_ALLOWED: KnownError = ["originNotAllowed", false];
 
-/** Error codes of the protocol that have something of their own to say. */
+/** Error codes of the protocol that have their own text. */
 export const BY_CODE: ReadonlyMap<string, KnownError> = new Map<string, KnownError>([
   ["message_too_large", ["messageTooLarge", false]],
   ["causal_violation", ["conversationMoved", true]],
@@ -43,7 +43,7 @@ export const BY_CODE: ReadonlyMap<string, KnownError> = new Map<string, KnownErr
   ["not_repeated", ["notRepeated", false]],
 ]);
 
-/** An error in the words of a language. */
+/** An error in a language. */
 export function inWords([name, askAgain]: KnownError, strings: Strings): Explanation {
   const [what, remedy] = strings.errors[name];
   return { what, remedy, askAgain };
@@ -52,8 +52,8 @@ export function inWords([name, askAgain]: KnownError, strings: Strings): Explana
 const DAY_MS = 86_400_000;
 
 /**
- * A budget of a day or a month of UTC is used up. `waitMs`: until it begins anew, where that is told. Within the last day
- * of a month both begin anew at once.
+ * A budget of a day or a month (UTC) is used up. `waitMs`: until it resets, if known. On the last day of a month both
+ * reset together.
  */
 export function budgetUsedUp(waitMs: number | undefined, now: Date, strings: Strings): Explanation {
   if (waitMs === undefined) return { what: strings.budgetUsedUp, remedy: strings.budgetBeginsAnew, askAgain: true };

@@ -18,35 +18,38 @@ import { directionOf, languageAround, type SomeStrings, type Strings, stringsIn 
 import { styleSheet } from "./style-sheet.ts";
 import type { Views } from "./views.ts";
 
-/** What the element tells the page, as bubbling `CustomEvent`s with these details. */
+/** The events of the element: bubbling `CustomEvent`s with these details. */
 export interface EvenflowChatEvents {
   /** A question was asked. */
   "evenflow-ask": CustomEvent<{ readonly question: string }>;
-  /** Something happened to its answer; at the moment at which it did, whatever the smoother does. */
+  /** An event of its answer, when it arrives: the smoother does not delay it. */
   "evenflow-event": CustomEvent<ChatEvent>;
   /** All of the answer is on the screen, or it failed. */
   "evenflow-end": CustomEvent<null>;
 }
 
-/** An answer on its way, and what shows it. */
+/** A running answer, and what shows it. */
 interface Current {
   readonly answer: ChatAnswer;
   readonly exchange: Exchange;
 }
 
-/** The parts of the element that have a text of their own. */
+/** The parts of the element that have their own texts. */
 type Frame = Readonly<Record<"frame" | "log" | "scroller" | "dock" | "hint", HTMLElement>>;
 
-/** After this time without any answer the server's address may be wrong, in milliseconds. */
+/** After this time without an answer the server's address may be wrong, in milliseconds. */
 const NO_ANSWER_MS = 8_000;
 
-/** On a server that renders the page there are no elements, and the class is only a name. */
+/** During server-side rendering there are no elements, and the class is only a name. */
 const HostElement = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
 
 /**
- * `<evenflow-chat>`: a conversation with an Evenflow server. Give it a `client`, and it asks, streams, stops and retries.
+ * `<evenflow-chat>`: a conversation with an Evenflow server. With a `client` it asks, streams, stops and retries.
  * Slots: `welcome` (until the first question), `suggestions` (below the conversation), `details` (above the text box).
- * Attributes: `placeholder`; `lang`, by default the page's; `theme` (`light`, `dark`, or `auto` for the system's; without it the page's `color-scheme`); `maths` and `code-colours`, which each load a library once an answer needs it, unless they are `off`; `images`, which ones load by themselves; `url`, where the client's server is, so that the element can tell why it isn't reached. Its look follows the CSS custom properties `--evenflow-…` of styles/theme.css.
+ * Attributes: `placeholder`; `lang`, by default the page's; `theme`: `light`, `dark`, or `auto` for the system's, by
+ * default the page's `color-scheme`; `maths` and `code-colours`: `off` prevents loading that library; `images`: which
+ * ones load automatically; `url`: the client's server, which lets the element explain why it isn't reached.
+ * The CSS custom properties `--evenflow-…` of styles/theme.css change its look.
  */
 export class EvenflowChat extends HostElement {
   static readonly observedAttributes = ["placeholder", "maths", "code-colours", "images", "lang"];
@@ -69,11 +72,11 @@ export class EvenflowChat extends HostElement {
   #history: History | undefined;
   readonly #earlier = made("div", { class: "earlier-place" });
   #wasReached = false;
-  /** Whether the server has answered anything: its address is right. */
+  /** Whether the server has sent any response, so that its address is right. */
   #hasAnswered = false;
   #isForbidden = false;
   #isAdvised = false;
-  /** Whether the console has the warning that nothing answers. */
+  /** Whether the console has the warning that the server does not respond. */
   #isDoubted = false;
   #unsubscribe: (() => void)[] = [];
   readonly #savePosition = (): void => this.#views.conversation.position.save();
@@ -100,7 +103,7 @@ export class EvenflowChat extends HostElement {
     const below = made("div", { class: "below" }, status.element, status.reconnect, hint);
     const details = made("slot", { attributes: { name: "details" } });
     const conversation = new ConversationView(scroller, log);
-    // A region, so that nothing of the chat is outside of a landmark.
+    // A region, so that all of the chat is inside a landmark.
     const dock = made(
       "section",
       { class: "dock" },
@@ -141,8 +144,8 @@ export class EvenflowChat extends HostElement {
   }
 
   /**
-   * Texts that replace those of the language, which is the element's `lang`, or the page's. What is on the screen of a
-   * conversation stays as it is.
+   * Texts that replace those of the language, which is the element's `lang`, or the page's. Texts on the screen
+   * do not change.
    */
   get strings(): SomeStrings {
     return this.#ownStrings;
@@ -154,8 +157,8 @@ export class EvenflowChat extends HostElement {
   }
 
   /**
-   * Who answers; `undefined` until it is set. An answer that a reload has interrupted goes on at once. An answer that is on
-   * its way from another client is left where it is, as one that is not whole; it is not stopped.
+   * The client; `undefined` until it is set. An answer that a reload interrupted resumes at once. A running answer of
+   * the earlier client stays on the screen, marked incomplete; it is not stopped.
    */
   get client(): ChatClient | undefined {
     return this.#client;
@@ -185,7 +188,7 @@ export class EvenflowChat extends HostElement {
     });
   }
 
-  /** Draws the diagrams of answers that begin from now on; `undefined`: they stay code. */
+  /** Renders the diagrams of later answers; `undefined`: they stay code. */
   get diagrams(): DrawDiagram | undefined {
     return this.#diagrams;
   }
@@ -195,12 +198,12 @@ export class EvenflowChat extends HostElement {
     this.#speak();
   }
 
-  /** Whether an answer is on its way. */
+  /** Whether an answer is running. */
   get isBusy(): boolean {
     return this.#current !== undefined;
   }
 
-  /** The text of the last answer, as far as it has come. */
+  /** The source of the last answer so far. */
   get lastText(): string {
     return this.#views.conversation.lastText;
   }
@@ -210,7 +213,7 @@ export class EvenflowChat extends HostElement {
     this.#composer.focus();
   }
 
-  /** Asks, unless an answer is still on its way; returns whether it did. Throws when there is no `client` yet. */
+  /** Asks, unless an answer is running; returns whether it did. Throws when there is no `client` yet. */
   ask(question: string): boolean {
     if (this.#client === undefined) throw new Error("<evenflow-chat> has no client yet: set its property `client`");
     if (this.isBusy) return false;
@@ -219,12 +222,12 @@ export class EvenflowChat extends HostElement {
     return true;
   }
 
-  /** Stops the answer that is on its way, if there is one. */
+  /** Stops the running answer, if there is one. */
   stop(): void {
     this.#current?.answer.stop();
   }
 
-  /** Where the client's server is, as far as that is known. */
+  /** The address of the client's server, if known. */
   protected get serverUrl(): string | undefined {
     return this.getAttribute("url")?.replace(/\/$/, "");
   }
@@ -258,7 +261,7 @@ export class EvenflowChat extends HostElement {
   #showConnection(state: ChatConnection): void {
     this.#hasAnswered ||= state === "open";
     this.#watch.stop();
-    // While there is an answer, its own events say it better.
+    // While an answer is running, its own events describe the connection better.
     if (this.isBusy || this.#isForbidden) return;
     this.#views.status.show(...connectionState(state, this.#strings));
     if (state === "waiting" && this.serverUrl !== undefined) this.#watch.start(this.serverUrl);
@@ -270,14 +273,14 @@ export class EvenflowChat extends HostElement {
     if (!this.isBusy && this.#client !== undefined) this.#showConnection(this.#client.connection);
   }
 
-  /** What a look at the server has found, while nothing is asked. */
+  /** Shows the result of a probe of the server, while no answer is running. */
   #showReach(reach: Reach): void {
     if (reach === "forbidden") this.#forbid();
     else if (reach === "unreachable") this.#views.status.showLost(this.#strings.unreachable);
     else this.#views.status.show(...connectionState("waiting", this.#strings));
   }
 
-  /** Ends what would be tried in vain for a long time: this page's origin is not let in. */
+  /** Stops retrying, since the server does not allow this page's origin. */
   #forbid(): void {
     if (this.#current !== undefined) {
       const { answer, exchange } = this.#current;
@@ -290,7 +293,7 @@ export class EvenflowChat extends HostElement {
     this.#isAdvised = this.#isForbidden = true;
   }
 
-  /** Where an answer has never been reached, finds out whether it ever can be. */
+  /** If the server was never reached, finds out whether it can be. */
   async #doubt(current: Current, reason = ""): Promise<void> {
     const url = this.serverUrl;
     if (this.#wasReached) return;
@@ -299,7 +302,7 @@ export class EvenflowChat extends HostElement {
     if (this.#current === current) this.#forbid();
   }
 
-  /** Shows after a while that the server's address may be wrong. It is still tried. */
+  /** Shows after a while that the server's address may be wrong. The client still retries. */
   #doubtAddress({ exchange }: Current, reason: string): void {
     const isEarly = performance.now() - exchange.askedAt < NO_ANSWER_MS;
     if (isEarly || this.#hasAnswered || navigator.onLine === false) return;
@@ -349,14 +352,14 @@ export class EvenflowChat extends HostElement {
   #askAgain(before: Exchange, question = before.question): boolean {
     if (this.#client === undefined || this.isBusy) return false;
     const { messageId } = before;
-    // What the server never had can be replaced by nothing where something else came after it.
+    // The server doesn't have this question, so it can't be replaced, unless it is the last one.
     if (messageId === undefined && !this.#views.conversation.isLast(before.questionView)) return this.ask(question);
     before.pass();
     void this.#show(this.#client.ask(question, { replaces: messageId }), before);
     return true;
   }
 
-  /** Reads the answer from the server before the model is called again: only its delivery may have failed. */
+  /** Reads the answer from the server before the model is called again, since only its delivery may have failed. */
   #readOrAskAgain(before: Exchange): boolean {
     const { unread } = before;
     if (unread === undefined || this.#client?.follow === undefined) return this.#askAgain(before);
@@ -367,15 +370,15 @@ export class EvenflowChat extends HostElement {
   }
 
   /**
-   * Shows an answer. `before`: the last exchange, if this is another try at it. `onGone`: called if the server has lost
-   * it.
+   * Shows an answer. `before`: the last exchange, if this is another attempt at it. `onGone`: called if the server no
+   * longer has it.
    */
   async #show(answer: ChatAnswer, before?: Exchange, onGone?: (exchange: Exchange) => void): Promise<void> {
     const { question } = answer;
     this.#watch.stop();
     this.#isForbidden = false;
     this.#composer.endEdit();
-    this.#composer.setBusy(true); // first: what has the focus may go
+    this.#composer.setBusy(true); // first: it may move the focus
     this.#views.conversation.setBusy(true);
     this.#welcome.hidden = true;
     const last = this.#history?.last;
@@ -407,12 +410,12 @@ export class EvenflowChat extends HostElement {
     if (this.#current !== current) return;
     this.#end();
     if (answer.responseId !== null) return;
-    // Neither a rejected question nor what the reader has typed meanwhile is lost.
+    // Keep a rejected question, and what the reader has typed meanwhile.
     if (exchange.isPutBack) this.#editing.editAgain(before, question);
     else if (mustChange && this.#composer.isEmpty) this.#editing.edit(exchange);
   }
 
-  /** Lets go of an answer that is on its way. If `successor` is the same again, that takes its place. */
+  /** Abandons a running answer. If `successor` is the same question again, it replaces the exchange. */
   #leave(successor: ChatAnswer | null): void {
     if (this.#current === undefined) return;
     const { answer, exchange } = this.#current;

@@ -10,29 +10,29 @@ import type { Views } from "./views.ts";
 
 type Completed = Extract<ChatEvent, { type: "completed" }>;
 
-/** One question, from the asking to the end of its answer: turns events into what the reader sees and hears. */
+/** One question, until its answer ends: turns events into texts, a status and announcements. */
 export class Exchange {
   readonly #views: Views;
   readonly #source: ChatAnswer;
   readonly #offers: Offers;
   readonly #question: QuestionView;
   readonly #answer: AnswerView;
-  /** The try before this one, the answer of which stands until this one has something to show. */
+  /** The attempt before this one. Its answer stays until this one has content. */
   #before: Exchange | undefined;
-  /** The `messageId`s of the tries that the server has, oldest first. */
+  /** The `messageId`s of the attempts that the server has, oldest first. */
   #versions: readonly string[];
   #isPutBack = false;
   #isLeft = false;
-  /** Whether it failed otherwise than with an error of the answer. */
+  /** Whether it failed with an error other than the answer's own. */
   #isUndelivered = false;
   #wasReached = false;
-  /** How often in a row the server was not reached. */
+  /** Consecutive failures to reach the server. */
   #misses = 0;
-  /** What the model does while no text comes; empty where that isn't told. */
+  /** The model's activity while no text comes; empty if unknown. */
   #doing = "";
   readonly askedAt = performance.now();
 
-  /** `offers`: what the reader may choose at the end. `before`: the last exchange, if this is another try at it. */
+  /** `offers`: the reader's choices at the end. `before`: the last exchange, if this is another attempt at it. */
   constructor(views: Views, source: ChatAnswer, offers: Offers, before?: Exchange) {
     this.#views = views;
     this.#source = source;
@@ -54,7 +54,7 @@ export class Exchange {
     return this.#source.question;
   }
 
-  /** What another try at this question replaces: the last one that the server has; `undefined` for none. */
+  /** The message that another attempt replaces: the last one that the server has; `undefined` for none. */
   get messageId(): string | undefined {
     return this.#source.responseId === null ? this.#before?.messageId : this.#source.messageId;
   }
@@ -64,24 +64,24 @@ export class Exchange {
     return this.#question;
   }
 
-  /** Whether it has failed with nothing to show, and the try before it is on the screen again. */
+  /** Whether it has failed without content, and the attempt before it is on the screen again. */
   get isPutBack(): boolean {
     return this.#isPutBack;
   }
 
-  /** The message with an answer that the server may have in full, though its delivery failed. */
+  /** The message, if its delivery failed and the server may have the whole answer. */
   get unread(): ChatQuestion | undefined {
     const { messageId, responseId, question } = this.#source;
     const isUnread = this.#isUndelivered && messageId !== undefined && responseId !== null;
     return isUnread ? { messageId, responseId, question } : undefined;
   }
 
-  /** Whether the server has been heard of. */
+  /** Whether the server was reached. */
   get wasReached(): boolean {
     return this.#wasReached;
   }
 
-  /** Shows an event. Resolves at once, but for the last one: then when all is on the screen. */
+  /** Shows an event. Resolves at once; after the last event, when all is on the screen. */
   async show(event: ChatEvent): Promise<void> {
     if (event.type === "completed") await this.#complete(event);
     else if (event.type === "delta") this.#showText(event.text);
@@ -89,7 +89,7 @@ export class Exchange {
     else this.#showProgress(event);
   }
 
-  /** Shows an answer of before, at once. */
+  /** Shows an earlier answer at once. */
   restore({ text, parts, status, finishReason, error, versions }: ChatMessage, isLast: boolean): void {
     if (versions !== undefined) this.showVersions(versions);
     this.#answer.restore(text, parts);
@@ -107,7 +107,7 @@ export class Exchange {
     this.#answer.note(note, { retry: isLast, goOn: isLast && canGoOn && text !== "" });
   }
 
-  /** Lets the reader switch between the messages in this one's place: `versions` are all of them. */
+  /** Shows the switch between this message and those that it replaces or is replaced by: `versions` are all of them. */
   showVersions(versions: readonly string[]): void {
     this.#versions = versions;
     this.#showQuestion();
@@ -134,7 +134,7 @@ export class Exchange {
     return canEdit;
   }
 
-  /** Ends an exchange whose page the server does not let in. */
+  /** Ends an exchange whose page the server does not allow. */
   forbid(): void {
     this.#isLeft = true;
     void this.#answer.end();
@@ -145,7 +145,7 @@ export class Exchange {
     this.#views.conversation.addError(explanation, this.#offers);
   }
 
-  /** No more of the answer will be shown: what has come of it stays. */
+  /** Stops showing the answer; its text so far stays. */
   leave(): void {
     this.#isLeft = true;
     void this.#answer.end();
@@ -153,7 +153,7 @@ export class Exchange {
     this.#views.announcer.finish(this.#strings.answerIncomplete);
   }
 
-  /** Takes the question and its answer away. */
+  /** Removes the question and its answer. */
   remove(): void {
     this.#question.element.remove();
     this.#removeAnswer();
@@ -161,7 +161,7 @@ export class Exchange {
     this.#views.announcer.restart("");
   }
 
-  /** Begins another try at this question: what came after it is hidden, and its error is removed. */
+  /** Starts another attempt at this question: hides what came after it, and removes its error. */
   pass(): void {
     this.#views.conversation.removeError();
     this.#views.conversation.putAside(this.#end);
@@ -175,7 +175,7 @@ export class Exchange {
     return this.#before ? this.#before.#end : this.#question.element;
   }
 
-  /** The try of which something is on the screen. */
+  /** The attempt that is on the screen. */
   get #shown(): Exchange {
     return this.#before ? this.#before.#shown : this;
   }
@@ -185,14 +185,14 @@ export class Exchange {
     this.#question.show(this.question, this.#source.messageId, this.#versions);
   }
 
-  /** Notes that the server has accepted this try. */
+  /** Records that the server has accepted this attempt. */
   #addVersion(): void {
     const { messageId } = this.#source;
     if (messageId === undefined || this.#versions.includes(messageId)) return;
     this.showVersions([...this.#versions, messageId]);
   }
 
-  /** Shows the try before this one again, since this one has nothing to show. */
+  /** Shows the attempt before this one again, since this one has no content. */
   #putBack(): void {
     if (this.#before === undefined) return;
     this.#isPutBack = true;
@@ -201,7 +201,7 @@ export class Exchange {
     this.#views.conversation.bringBack();
   }
 
-  /** Shows the answer as one that another is about to replace, or no more. */
+  /** Marks the answer as about to be replaced, or removes that mark. */
   #setPassing(passing: boolean): void {
     this.#answer.element.classList.toggle("passing", passing);
     if (this.#before) this.#before.#setPassing(passing);
@@ -259,18 +259,18 @@ export class Exchange {
     }
   }
 
-  /** Where the question waits for the model. */
+  /** Describes the question's position in the queue. */
   #queued(position: number, expectedSeconds: number | null): string {
     return this.#strings.queued(position, expectedSeconds === null ? null : Math.max(1, expectedSeconds));
   }
 
-  /** How the server was missed. */
+  /** Describes why the server was not reached. */
   #missed(): string {
     if (navigator.onLine === false) return this.#strings.offline;
     return this.#wasReached && this.#misses === 1 ? this.#strings.connectionLost : this.#strings.unreachable;
   }
 
-  /** Notes a sign of life of the server. */
+  /** Records that the server responds. */
   #reached(): void {
     this.#wasReached = true;
     this.#misses = 0;
@@ -297,7 +297,7 @@ export class Exchange {
     this.#views.status.show("streaming", `${doing}…`);
   }
 
-  /** There is something to show: the answer of the try before this one may go. */
+  /** Removes the answer of the attempt before this one, since there is content. */
   #takeOver(): void {
     if (this.#before === undefined) return;
     this.#before.#removeAnswer();
@@ -318,7 +318,7 @@ export class Exchange {
   }
 }
 
-/** What the model does with this part, if that is worth a word. */
+/** Describes the model's activity in this part; empty if it needs no status. */
 function doingOf(part: ChatPart, strings: Strings): string {
   if (part.type === "reasoning") return strings.thinking;
   if (part.type !== "tool") return "";

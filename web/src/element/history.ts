@@ -9,58 +9,58 @@ import { mayPass } from "./plain-language.ts";
 import { StatusView } from "./status-view.ts";
 import type { Views } from "./views.ts";
 
-/** The pauses between two tries to read the earlier conversation, in milliseconds. */
+/** The pauses between two attempts to read the earlier conversation, in milliseconds. */
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 15_000;
 
-/** What the history asks of the element that it is shown in. */
+/** What the history needs of its element. */
 export interface HistoryActions {
-  /** What the reader may choose below an answer; `exchange` is asked for when they do. */
+  /** The reader's choices below an answer; `exchange` is called when they use one. */
   offersOf(exchange: () => Exchange): Offers;
-  /** Shows an answer that is on its way. */
+  /** Shows a running answer. */
   show(answer: ChatAnswer): void;
-  /** The exchange with an answer that is on its way, if it is that to this message. */
+  /** The exchange of the running answer, if it is for this message. */
   underWay(messageId: string): Exchange | undefined;
-  /** Whether one is. */
+  /** Whether an answer is running. */
   isBusy(): boolean;
-  /** Stores the shown version of the conversation ({@link History.parent}) for a reload. */
+  /** Stores the version of the conversation on the screen ({@link History.parent}) for a reload. */
   keepVersion(): void;
 }
 
-/** What was said in a conversation before this page was loaded, or by others since: it is on the screen again. */
+/** Shows the messages from before this page was loaded, and those that were sent elsewhere since. */
 export class History {
   readonly #client: ChatClient;
   readonly #views: Views;
   readonly #actions: HistoryActions;
-  /** Brings older messages; shown while there are any. */
+  /** Loads older messages; shown while there are any. */
   readonly earlier = button({ class: "quiet earlier", testId: "earlier", hidden: true }, () => this.#addEarlier());
-  /** The messages that are on the screen, and what shows those that were said before. */
+  /** The messages on the screen, with the exchanges that show earlier ones. */
   readonly #known = new Map<string, Exchange | undefined>();
   /** The last message on the screen. */
   last: string | undefined;
-  /** The last message of the conversation, which may be in another version than that on the screen. */
+  /** The last message of the conversation, which may be in another version than the one on the screen. */
   #newest: string | undefined;
-  /** The version that was shown before a reload, until that is on the screen again. */
+  /** The version that was on the screen before a reload, until it is shown again. */
   #chosen: string | undefined;
   #before: string | null = null;
   #isMissing = false;
-  /** Ends the pause before the next try. `#over` ends all tries. */
+  /** Ends the pause before the next attempt. `#over` ends all attempts. */
   readonly #wakeUps = new WakeUps();
   readonly #over = new AbortController();
 
   constructor(client: ChatClient, conversation: ConversationView, actions: HistoryActions) {
     this.#client = client;
     this.#actions = actions;
-    // What is old is neither spoken nor a state.
+    // Earlier messages are neither announced nor shown in the status.
     this.#views = { conversation, announcer: new Announcer(document.createElement("div")), status: new StatusView() };
   }
 
-  /** Takes note of a message that is shown already. */
+  /** Records a message that is on the screen already. */
   note(messageId: string | undefined): void {
     if (messageId !== undefined && !this.#known.has(messageId)) this.#known.set(messageId, undefined);
   }
 
-  /** Notes a message that the server has just accepted, and that is the last one on the screen. */
+  /** Records a message that the server has just accepted, and that is the last one on the screen. */
   noteLast(messageId: string | undefined): void {
     if (messageId === undefined) return;
     this.last = this.#newest = messageId;
@@ -68,7 +68,7 @@ export class History {
     this.#actions.keepVersion();
   }
 
-  /** Notes that an older version, with this last message, is on the screen again. */
+  /** Records that an older version, with this last message, is on the screen again. */
   putBack(last: string | undefined): void {
     this.last = last;
     this.#actions.keepVersion();
@@ -79,15 +79,15 @@ export class History {
     return this.#chosen ?? (this.last === this.#newest ? undefined : this.last);
   }
 
-  /** What shows a message that was said before. */
+  /** The exchange that shows an earlier message. */
   exchangeOf(messageId: string): Exchange | undefined {
     return this.#known.get(messageId);
   }
 
   /**
-   * Shows the earlier conversation, if there may be one, above what is there already. While the server can't be reached
-   * it retries at growing intervals, and at once when the connection opens. `chosen`: the last message of the older
-   * version that was shown.
+   * Shows the earlier conversation, if there is one, above all messages. If the server can't be reached it retries at
+   * growing intervals, and at once when the connection opens. `chosen`: the last message of the older version that
+   * was on the screen.
    */
   async restore(chosen?: string): Promise<void> {
     if (this.#client.isResumed !== true) return;
@@ -121,7 +121,7 @@ export class History {
     return this.exchangeOf(messageId);
   }
 
-  /** Begins to show what others ask. Returns what ends that, and everything else. */
+  /** Starts to show questions from elsewhere. Returns a function that stops this, and all else. */
   listen(): () => void {
     const ends = [
       this.#client.on("message", (message) => this.#onMessage(message)),
@@ -135,12 +135,12 @@ export class History {
     };
   }
 
-  /** Catches up when the page is visible again: without a connection nothing was received meanwhile. */
+  /** Catches up when the page is visible again: without a connection it received nothing meanwhile. */
   lookAgain(): void {
     if (!document.hidden && this.#client.connection === "waiting") void this.catchUp();
   }
 
-  /** Shows what others have said since, if there may be something. What is on its way is not disturbed. */
+  /** Shows what was sent elsewhere since, if there may be something. A running answer is not disturbed. */
   async catchUp(): Promise<void> {
     if (this.#known.size === 0) return;
     this.#isMissing = this.#actions.isBusy();
@@ -152,7 +152,7 @@ export class History {
     this.#take(page);
   }
 
-  /** An answer has ended: what was missed meanwhile can be shown. */
+  /** Shows what was missed while an answer was running. */
   async onIdle(): Promise<void> {
     if (this.#isMissing) await this.catchUp();
   }
@@ -168,14 +168,14 @@ export class History {
   }
 
   /**
-   * Whether there is a new message of another tab. While an older version is shown, only messages newer than all count.
+   * Whether there is a new message from elsewhere. For an older version, only messages newer than all count.
    */
   #hasNews({ messages }: ChatPage): boolean {
     if (this.parent !== undefined) return messages.slice(-1)[0]?.messageId !== this.#newest;
     return messages.some(({ messageId }) => !this.#known.has(messageId));
   }
 
-  /** Shows a page: the newest of the conversation, or of an older version of it. */
+  /** Shows a page: the newest of the conversation, or of an older version. */
   #take(page: ChatPage, newest = page): void {
     this.last = page.messages.slice(-1)[0]?.messageId;
     this.#newest = newest.messages.slice(-1)[0]?.messageId;
@@ -185,22 +185,22 @@ export class History {
   }
 
   /**
-   * A page of the conversation. None if the session is new by now, or the server can't be reached: then the screen
-   * stays.
+   * Reads a page of the conversation. `undefined` if the session is new by now, or the server can't be reached: then
+   * the screen doesn't change.
    */
   async #read(options: { readonly before?: string | undefined; readonly through?: string | undefined }) {
     const page = await this.#client.messages?.(options).catch(() => undefined);
     return this.#over.signal.aborted ? undefined : page;
   }
 
-  /** The newest page of the conversation. None if it can't be read, or the client was replaced. */
+  /** Reads the newest page of the conversation. `undefined` if it can't be read, or the client was replaced. */
   async #newestPage(): Promise<ChatPage | undefined> {
     const { signal } = this.#over;
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       try {
         const page = await this.#client.messages?.({});
         if (signal.aborted) return undefined;
-        // The server is reachable again, but no question opens the connection.
+        // The server is reachable again, but no question would open the connection.
         if (pauseMs > FIRST_PAUSE_MS && this.#client.connection === "waiting") this.#client.reconnect?.();
         return page;
       } catch (error) {
@@ -259,7 +259,7 @@ export class History {
   }
 }
 
-/** An answer of which nothing more comes. */
+/** An answer that has ended. */
 class SaidAnswer implements ChatAnswer {
   readonly question: string;
   readonly messageId: string;

@@ -1,4 +1,4 @@
-// `<evenflow-chat>` in TSX, as React 19 takes it: functions and objects become properties, `on…` listens to that event.
+// `<evenflow-chat>` in TSX for React 19: functions and objects become properties, `on…` listens to that event.
 // @ts-ignore: without React there is no JSX of its
 import type { DetailedHTMLProps, HTMLAttributes } from "react";
 import type { ChatClient } from "./chat-client.ts";

@@ -5,18 +5,18 @@ export interface Place {
 }
 
 /**
- * The reader's places in this tab's conversations when the page was left. None for a conversation that was at its end.
+ * The reader's positions in this tab's conversations. A conversation that was left at its end has none.
  */
 const KEY = "evenflow-places";
-/** The most places: more than a page has conversations. So those of abandoned pages are forgotten. */
+/** The most positions: more than a page has conversations, so those of abandoned pages are forgotten. */
 const MOST = 10;
 
-/** The place at which a conversation with these answers was left; `undefined` for its end. */
+/** The position at which a conversation with these answers was left; `undefined` for its end. */
 export function keptPlace(responseIds: readonly string[]): Place | undefined {
   return places().find(({ responseId }) => responseIds.includes(responseId));
 }
 
-/** Stores the place in the conversation with these answers, instead of an earlier one; `undefined`: its end. */
+/** Stores the position in the conversation with these answers; `undefined`: its end. */
 export function keepPlace(place: Place | undefined, responseIds: readonly string[]): void {
   const known = places();
   const others = known.filter(({ responseId }) => !responseIds.includes(responseId));

@@ -1,4 +1,4 @@
-/** What an element is to be given when it is made. */
+/** The properties of a new element. */
 export interface Given {
   readonly class?: string;
   readonly text?: string;
@@ -23,7 +23,7 @@ export function made<N extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** A button that does something other than to send a form. */
+/** A button that doesn't submit a form. */
 export function button(given: Given, onClick: () => void): HTMLButtonElement {
   const element = made("button", given);
   element.type = "button";

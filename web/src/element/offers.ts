@@ -1,11 +1,11 @@
-/** What a reader may choose of an exchange. Each says whether that could be done: not while an answer is on its way. */
+/** The reader's choices in an exchange. Each returns whether it was possible: not while an answer is running. */
 export interface Offers {
-  /** Asks the same again; the new answer takes the place of the old one. */
+  /** Asks the same again; the new answer replaces the old one. */
   again(): boolean;
-  /** Lets the reader change the question. What came after it is put aside once that is asked. */
+  /** Lets the reader edit the question. When it is asked, the messages after it are hidden. */
   edit(): boolean;
-  /** Has the model go on where it has stopped. */
+  /** Asks the model to continue. */
   goOn(): boolean;
-  /** Shows the version of the conversation that has this message, which stands in the place of the question. */
+  /** Shows the version of the conversation with this message instead of the question. */
   select(messageId: string): boolean;
 }

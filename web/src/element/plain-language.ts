@@ -3,7 +3,7 @@ import type { Strings } from "./strings.ts";
 
 export type { Explanation } from "./error-codes.ts";
 
-/** As much of the client's errors as is looked at: they are told apart by `kind`. */
+/** The fields of the client's errors that are used here; `kind` distinguishes them. */
 interface ClientError {
   readonly kind: string;
   readonly body?: {
@@ -17,7 +17,7 @@ interface ClientError {
 const PAGE_FAULT: KnownError = ["pageFault", false];
 const PAGE_TOO_OLD: KnownError = ["pageTooOld", false];
 
-/** What the client's own errors are, by their kind. */
+/** Texts for the client's own errors, by kind. */
 const BY_KIND: ReadonlyMap<string, KnownError> = new Map<string, KnownError>([
   ["connection", ["unreachable", true]],
   ["protocol", PAGE_TOO_OLD],
@@ -26,7 +26,7 @@ const BY_KIND: ReadonlyMap<string, KnownError> = new Map<string, KnownError>([
   ["busy", ["stillAnswering", false]],
 ]);
 
-/** What is known of a refusal whose code isn't, by its type. */
+/** Texts for rejections with an unknown code, by type. */
 const BY_TYPE: ReadonlyMap<string, KnownError> = new Map<string, KnownError>([
   ["rate_limit_error", ["busy", true]],
   ["overloaded_error", ["busy", true]],
@@ -36,17 +36,17 @@ const BY_TYPE: ReadonlyMap<string, KnownError> = new Map<string, KnownError>([
 
 /** Types of temporary errors. */
 const PASSING = ["rate_limit_error", "overloaded_error"];
-/** Codes that mean: the server had the answer once. */
+/** Codes that mean: the server no longer has the answer. */
 const GONE = ["response_not_found", "response_expired"];
-/** The message is the backend's own, for readers; it would say the same again. */
+/** The message comes from the backend, for readers; the same request would get it again. */
 const EXPLAINED = "upstream_explained";
-/** After this the model remembers nothing of the answer that it could go on from. */
+/** After this the model has nothing of the answer to continue from. */
 const FORGOTTEN = "attempts_exhausted";
 
-/** Refusals that pass, but not within this time, are not tried again by the client. */
+/** The client does not retry temporary rejections that last longer than this. */
 const SOON_MS = 60_000;
 
-/** Says in plain language what went wrong, and what to do. `hasText`: some of the answer has arrived. */
+/** Explains what went wrong, and what to do. `hasText`: some of the answer has arrived. */
 export function explain(error: unknown, strings: Strings, hasText = false, now = new Date()): Explanation {
   if (!isClientError(error)) return inWords(PAGE_FAULT, strings);
   if (error.kind === "answer") return explainFailure(error.body, strings, hasText);
@@ -54,7 +54,7 @@ export function explain(error: unknown, strings: Strings, hasText = false, now =
   return inWords(BY_KIND.get(error.kind) ?? PAGE_FAULT, strings);
 }
 
-/** Whether the server did not take a question, or the rest of an answer. */
+/** Whether the server rejected a question, or the rest of an answer. */
 export function isRefusal(error: unknown): boolean {
   return isClientError(error) && error.kind === "refused";
 }
@@ -64,12 +64,12 @@ export function mayPass(error: unknown): boolean {
   return isClientError(error) && (error.kind === "connection" || PASSING.includes(error.body?.type ?? ""));
 }
 
-/** Whether the answer itself has ended so, and not its delivery. */
+/** Whether it is the answer's own error, and not one of its delivery. */
 export function isAnswerError(error: unknown): boolean {
   return isClientError(error) && error.kind === "answer";
 }
 
-/** Whether the server does not have the answer any more. */
+/** Whether the server no longer has the answer. */
 export function isGone(error: unknown): boolean {
   return isClientError(error) && error.kind === "refused" && GONE.includes(error.body?.code ?? "");
 }
@@ -78,7 +78,7 @@ function isClientError(error: unknown): error is ClientError {
   return error instanceof Object && "kind" in error && typeof error.kind === "string";
 }
 
-/** An answer that began has ended with this error. */
+/** Explains an error that ended an answer. */
 function explainFailure(body: ClientError["body"], strings: Strings, hasText: boolean): Explanation {
   const { code = "", message = "" } = body ?? {};
   const known = BY_CODE.get(code);
@@ -88,7 +88,7 @@ function explainFailure(body: ClientError["body"], strings: Strings, hasText: bo
   return { ...explanation, goOn: hasText && code !== FORGOTTEN };
 }
 
-/** The server has refused the question, or the rest of its answer. */
+/** Explains why the server rejected the question, or the rest of its answer. */
 function explainRefusal(body: ClientError["body"], strings: Strings, hasText: boolean, now: Date): Explanation {
   const { code = "", type = "", message = "", retry_after_ms: waitMs = 0 } = body ?? {};
   if (hasText && GONE.includes(code)) return inWords(["restIsLost", true], strings);

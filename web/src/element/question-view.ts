@@ -2,7 +2,7 @@ import { button, made } from "./made.ts";
 import type { Offers } from "./offers.ts";
 import type { Strings } from "./strings.ts";
 
-/** One question in the conversation, and what can be done with it: it is edited, and its other versions are shown. */
+/** One question in the conversation, which can be edited, with a switch between its versions. */
 export class QuestionView {
   readonly element: HTMLElement;
   readonly #text: HTMLElement;
@@ -13,7 +13,7 @@ export class QuestionView {
   readonly #earlier: HTMLButtonElement;
   readonly #later: HTMLButtonElement;
   readonly #strings: Strings;
-  /** Those of the try that is shown. */
+  /** The choices of the attempt that is shown. */
   offers: Offers;
   #versions: readonly string[] = [];
   #index = 0;
@@ -49,7 +49,7 @@ export class QuestionView {
     this.element = made("div", { class: "asked" }, this.#text, foot);
   }
 
-  /** Shows a question; `versions` are its message's and those that stand in its place. */
+  /** Shows a question; `versions` are the ids of its message and of those that replace it or are replaced by it. */
   show(question: string, messageId: string | undefined, versions: readonly string[]): void {
     this.#text.textContent = question;
     this.#edit.hidden = question === "";
@@ -62,12 +62,12 @@ export class QuestionView {
     this.#later.disabled = this.#index === versions.length - 1;
   }
 
-  /** Which version it is, in words. */
+  /** The position among the versions, as a text. */
   get place(): string {
     return this.#strings.versionOf(this.#index + 1, this.#versions.length);
   }
 
-  /** Puts the focus on the switch, which the reader has used: where it is, or beside that. */
+  /** Focuses the button of the switch that the reader used, or the one beside it. */
   focusSwitch(): void {
     const [one, other] = this.#later.disabled ? [this.#earlier, this.#later] : [this.#later, this.#earlier];
     (one.disabled ? other : one).focus({ preventScroll: true });

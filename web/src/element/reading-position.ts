@@ -1,30 +1,30 @@
 import { keepPlace, keptPlace, type Place } from "./kept-place.ts";
 
-/** How near to the end the reader must come, in pixels, for the conversation to follow the answer again. */
+/** The distance from the end, in pixels, within which the conversation follows the answer again. */
 const FOLLOW_WITHIN = 60;
 /** The difference up to which two positions count as equal: browsers round them. */
 const ROUNDING = 2;
 
-/** An element that is to stay in its place on the screen, and its distance from the scroller's top in pixels. */
+/** An element that keeps its position on the screen: its distance from the scroller's top, in pixels. */
 interface Held {
   readonly element: HTMLElement;
   readonly offset: number;
 }
 
 /**
- * Keeps the reader's place. At the end it follows the growing conversation: text, formulas, fonts. At any other
- * place what the reader looks at stays where it is.
+ * Keeps the scroll position. At the end it follows the growing conversation: text, formulas, fonts. Elsewhere the text
+ * on the screen stays where it is.
  */
 export class ReadingPosition {
   readonly #scroller: HTMLElement;
   readonly #onFollow: (follows: boolean) => void;
   #follows = true;
-  /** A place that was restored: what is above it may still change its height. It holds until the reader scrolls. */
+  /** A restored position, which holds until the reader scrolls: content above it may still change its height. */
   #held: Held | undefined;
-  /** The scroller's last known position: any difference from it is the reader's scrolling. */
+  /** The scroller's last known position: any difference from it means that the reader has scrolled. */
   #top = 0;
 
-  /** `scroller` has its whole content already, which may grow; `onFollow` is told whether the end is followed. */
+  /** `scroller` has its children already, which may grow; `onFollow` receives whether the end is followed. */
   constructor(scroller: HTMLElement, onFollow: (follows: boolean) => void) {
     this.#scroller = scroller;
     this.#onFollow = onFollow;
@@ -34,12 +34,12 @@ export class ReadingPosition {
     for (const box of [scroller, ...scroller.children]) growth.observe(box);
   }
 
-  /** Notes where the reader is, for when the page is loaded again. */
+  /** Stores the position for a reload of the page. */
   save(): void {
     keepPlace(this.#place(), this.#responseIds());
   }
 
-  /** Goes to where the reader was when the page was left. */
+  /** Restores the position from before the reload. */
   load(): void {
     const place = keptPlace(this.#responseIds());
     const answer = this.#answers().find(({ dataset }) => dataset.responseId === place?.responseId);
@@ -48,7 +48,7 @@ export class ReadingPosition {
     this.keep();
   }
 
-  /** Scrolls so that the top of `element` is at a place in the window: it replaces another element there. */
+  /** Scrolls so that the top of `element` is at `top` in the window: it replaces another element there. */
   bring(element: HTMLElement, top: number): void {
     this.#hold(false, { element, offset: this.#scroller.getBoundingClientRect().top - top });
     this.keep();
@@ -60,7 +60,7 @@ export class ReadingPosition {
     this.keep();
   }
 
-  /** Brings the reader back to where they were, after the content or its box has changed. */
+  /** Restores the position after the content or its box has changed. */
   keep(): void {
     if (this.#follows) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     else if (this.#held?.element.isConnected) {
@@ -70,7 +70,7 @@ export class ReadingPosition {
     this.#top = this.#scroller.scrollTop;
   }
 
-  /** Has `add` add something above; what the reader looks at stays where it is. */
+  /** Runs `add`, which adds something above. The text on the screen stays where it is. */
   addAbove(add: () => void): void {
     const fromEnd = this.#scroller.scrollHeight - this.#scroller.scrollTop;
     add();
@@ -94,12 +94,12 @@ export class ReadingPosition {
   #hold(follows: boolean, held?: Held): void {
     this.#follows = follows;
     this.#held = held;
-    // If the browser kept a place, too, that would look like the reader scrolling.
+    // The browser's own scroll anchoring would look like the reader scrolling.
     this.#scroller.classList.toggle("held", follows || held !== undefined);
     this.#onFollow(follows);
   }
 
-  /** The place where the reader is; `undefined` at the end, or where there is nothing to read. */
+  /** The reader's position; `undefined` at the end, or without an answer. */
   #place(): Place | undefined {
     if (this.#follows) return undefined;
     const answers = this.#answers();
@@ -116,7 +116,7 @@ export class ReadingPosition {
     return [...this.#scroller.querySelectorAll<HTMLElement>(":not([hidden]) > [data-response-id]")];
   }
 
-  /** How far below the top of an element that of the scroller is. */
+  /** The distance of the scroller's top below the top of an element. */
   #offsetIn(element: HTMLElement): number {
     return this.#scroller.getBoundingClientRect().top - element.getBoundingClientRect().top;
   }

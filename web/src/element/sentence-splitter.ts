@@ -1,12 +1,13 @@
 /**
- * The end of a sentence or of a paragraph, with what proves it to be one: white space, or after `。！？`, which none follows, the
- * next character. A run of marks is looked at from its beginning only, or a long one would cost the square of its length.
+ * The end of a sentence or of a paragraph, with the character that proves it: white space, or after `。！？`, which are
+ * not followed by a space, the next character. A run of marks is matched from its beginning only, which prevents
+ * quadratic time.
  */
 const SENTENCE_END = /(?<![.!?…])[.!?…]+["'”’)\]]*\s+|(?<![。！？])[。！？]+[”’」』）]*(?=[^。！？”’」』）])|\n+/g;
-/** What has no end for so many characters is said without: all of what is left is looked through with every piece. */
+/** Longer text without an end is split anyway, since every piece searches all of the remaining text. */
 const LONGEST = 1_000;
 
-/** Cuts text that comes in pieces into whole sentences. */
+/** Splits text that arrives in pieces into whole sentences. */
 export class SentenceSplitter {
   #rest = "";
 
@@ -25,14 +26,14 @@ export class SentenceSplitter {
     return sentences.filter((sentence) => sentence !== "");
   }
 
-  /** Returns what is left, as a sentence of its own, and begins anew. */
+  /** Returns the remaining text as a sentence, and resets. */
   flush(): string[] {
     const rest = this.#rest.trim();
     this.#rest = "";
     return rest === "" ? [] : [rest];
   }
 
-  /** Takes the beginning of what is left: up to a blank, if there is one. */
+  /** Removes the beginning of the remaining text: up to a space, if there is one. */
   #cut(): string {
     const end = this.#rest.lastIndexOf(" ", LONGEST) + 1 || LONGEST;
     const beginning = this.#rest.slice(0, end);

@@ -1,4 +1,4 @@
-// The element as the server serves it, /evenflow-chat.js, and as the package has it: one module, with a client of its own.
+// The element as the server serves it, /evenflow-chat.js, and as the package has it: one module with its own client.
 import { ConnectedChat } from "./connected-chat.ts";
 
 // A server that renders the page imports this too, and has no elements.

@@ -1,16 +1,16 @@
 import { timeout } from "../client/delay.ts";
 
-/** What a page can find out about a server: `forbidden` is there, and does not let pages of this origin in. */
+/** Whether a page reaches a server. `forbidden`: the server responds, but does not allow this page's origin. */
 export type Reach = "reached" | "unreachable" | "forbidden";
 
-/** How long one look may take, and the pauses between them, in milliseconds. */
+/** The timeout of a probe, and the pauses between probes, in milliseconds. */
 const LOOK_MS = 5_000;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 15_000;
-/** A call that needs no session: its refusal can be read by every page that is let in, and by no other. */
+/** A call that needs no session: only pages of allowed origins can read its rejection. */
 const PROBE = "/chat/message/none";
 
-/** Looks at the server at `url`. A browser doesn't say why a call failed: what may not be read may still be sent. */
+/** Probes the server at `url`. Browsers hide why a call failed, but allow calls whose response can't be read. */
 export async function reachOf(url: string): Promise<Reach> {
   if (await answers(url, "cors")) return "reached";
   if (new URL(url).origin === origin || !(await answers(url, "no-cors"))) return "unreachable";
@@ -26,18 +26,18 @@ async function answers(url: string, mode: "cors" | "no-cors"): Promise<boolean> 
   }
 }
 
-/** Looks at a server that was lost, until it is there again. */
+/** Probes a lost server until it responds again. */
 export class ServerWatch {
   readonly #onLook: (reach: Reach) => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #round = 0;
 
-  /** `onLook` is told what each look has found. */
+  /** `onLook` receives the result of each probe. */
   constructor(onLook: (reach: Reach) => void) {
     this.#onLook = onLook;
   }
 
-  /** Begins, at once; a watch that was begun before ends. */
+  /** Starts with a probe at once, and replaces an earlier watch. */
   start(url: string): void {
     this.stop();
     void this.#look(url, this.#round, FIRST_PAUSE_MS);
@@ -58,7 +58,7 @@ export class ServerWatch {
   }
 }
 
-/** Tells whoever has made the page how it is let in: its reader can do nothing about it. */
+/** Tells the page's developer, in the console, how to allow its origin. */
 export function advise(url: string): void {
   // biome-ignore lint/suspicious/noConsole: developers look there
   console.error(adviceFor(url));

@@ -3,18 +3,18 @@ import { markdownParser } from "./markdown/markdown-parser.ts";
 import type { Strings } from "./strings.ts";
 
 const FENCE = /^ {0,3}(?:`{3,}|~{3,})\s*(\S*)/;
-/** What makes a line a heading, a quote, an item or a row, and the lines that are nothing but that. */
+/** Marks that make a line a heading, a quote, an item or a row, and lines that have only marks. */
 const LINE_MARK = /^\s*(?:#{1,6}\s+|>\s?|[-*+]\s+|\[[ xX]\]\s+|\[\^[^\s\]]+\]:\s*|\|\s*)+/;
-/** The name of an alert, on a line of its own. */
+/** The name of an alert, on its own line. */
 const ALERT = /^\[!([A-Za-z]+)\]$/;
 const ONLY_MARKS = /^[\s|:=*_-]*$/;
 
-/** Makes of the sentences of a Markdown text, one by one, what is to be said of them: no marks, and no code. */
+/** Converts the sentences of a Markdown text, one by one, to speech: without marks and code. */
 export class Spoken {
   readonly #parser = markdownParser();
   #inCode = false;
 
-  /** What to say for `sentence`; empty for nothing. */
+  /** The text to announce for `sentence`; empty for nothing. */
   of(sentence: string, strings: Strings): string {
     const fence = FENCE.exec(sentence);
     if (fence !== null) {

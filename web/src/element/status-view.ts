@@ -14,25 +14,25 @@ const LABELS = {
   error: "notDelivered",
 } as const satisfies Readonly<Record<State, keyof Strings>>;
 
-/** What is shown of a connection while nothing is asked. */
+/** The status of a connection while no answer is running. */
 export function connectionState(state: ChatConnection, strings: Strings): readonly [State, string?] {
   if (state === "connecting") return ["connecting"];
-  // Of an answer under way its own events tell that it is tried again; without one the next question does.
+  // A running answer has its own events for a retry; otherwise the next question connects.
   if (state === "waiting") return ["idle", strings.connectsWhenAsked];
   return state === "open" ? ["idle"] : ["error", strings.closed];
 }
 
-/** The one place that says what is going on. */
+/** The status line. */
 export class StatusView {
   readonly element: HTMLElement;
   readonly #label = made("span");
-  /** Beside it, for a reader who does not want to wait for the next try. */
+  /** A button beside it, which retries at once. */
   readonly reconnect: HTMLButtonElement;
   #strings = ENGLISH;
-  /** The state that is shown in its usual words, if it is. */
+  /** The state that is shown with its usual text, if any. */
   #usual: State | undefined;
 
-  /** `reconnect` tries at once what would be tried a little later. */
+  /** `reconnect` retries at once. */
   constructor(reconnect: () => void = () => {}) {
     this.reconnect = button({ class: "quiet reconnect", testId: "reconnect", hidden: true }, reconnect);
     this.element = made("p", { class: "status", testId: "status" }, this.#label);
@@ -44,7 +44,7 @@ export class StatusView {
     if (this.#usual !== undefined) this.show(this.#usual);
   }
 
-  /** Shows a state, in its usual words or in `label`. */
+  /** Shows a state, with its usual text or `label`. */
   show(state: State, label?: string): void {
     this.#usual = label === undefined ? state : undefined;
     this.element.dataset.state = state;
@@ -52,7 +52,7 @@ export class StatusView {
     this.reconnect.hidden = true;
   }
 
-  /** Says why there is no connection; it is tried for, and the reader may have that at once. */
+  /** Shows why there is no connection, with a button that retries at once. */
   showLost(why: string): void {
     this.show("connecting", why);
     this.reconnect.hidden = false;

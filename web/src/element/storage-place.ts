@@ -1,9 +1,9 @@
 import type { ClientStorage } from "../client/index.ts";
 
-/** The places in the tab's storage that elements of this page have. */
+/** The suffixes of this page's elements in the tab's storage. */
 export const places = new Set<string>();
 
-/** A place that no other element of the page has: by its `id`, else by its number among those without. The first has the client's usual one. */
+/** A unique suffix for an element: its `id`, or its number among those without. The first has the client's own keys. */
 export function takePlace(id: string): string {
   let place = id;
   for (let number = 2; places.has(place); number += 1) place = `${id}#${number}`;
@@ -11,7 +11,7 @@ export function takePlace(id: string): string {
   return place;
 }
 
-/** The tab's storage, with names of its own for `place`. Where nothing may be kept, its methods throw. */
+/** The tab's storage, with separate keys for `place`. If storage is forbidden, its methods throw. */
 export function storageOf(place: string): ClientStorage {
   const at = (key: string): string => (place === "" ? key : `${key} ${place}`);
   return {

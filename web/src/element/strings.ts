@@ -7,7 +7,7 @@ import { JA } from "./strings/ja.ts";
 /** What went wrong, and what the reader can do about it. */
 export type Explained = readonly [what: string, remedy: string];
 
-/** All that the element shows and says. Numbers and names are put in by functions, in the language's own way. */
+/** All texts of the element. Functions insert numbers and names by the rules of the language. */
 export interface Strings {
   // The text box and the frame.
   placeholder: string;
@@ -30,7 +30,7 @@ export interface Strings {
   copied: string;
   notCopied: string;
   goOn: string;
-  /** What is asked by *Continue*. */
+  /** The question that *Continue* asks. */
   goOnQuestion: string;
   retry: string;
   tryAgain: string;
@@ -86,13 +86,13 @@ export interface Strings {
   connectionLost: string;
   offline: string;
   unreachable: string;
-  /** For a server that has never answered. */
+  /** For a server that has never responded. */
   nothingAnswers: string;
   reconnectNow: string;
   busyUntil: (ms: number) => string;
   usingTool: (name: string) => string;
   resultOfTool: (name: string) => string;
-  /** `expectedSeconds`: `null` if it is not known. The next one has the position 1. */
+  /** `expectedSeconds`: `null` if unknown. The next answer has the position 1. */
   queued: (position: number, expectedSeconds: number | null) => string;
   historyDropped: string;
   historyDroppedByModel: string;
@@ -113,7 +113,7 @@ export interface Strings {
   answerIncomplete: string;
   answerBeginsAgain: string;
 
-  // Errors. `until` is a moment of UTC.
+  // Errors. `until` is a time in UTC.
   errors: Readonly<Record<ErrorName, Explained>>;
   answerFailed: string;
   questionNotTaken: string;
@@ -155,29 +155,29 @@ export type ErrorName =
   | "stillAnswering"
   | "unreachable";
 
-/** Some of the strings, which replace those of the language. */
+/** Replacements for some texts of the language. */
 export type SomeStrings = Partial<Omit<Strings, "errors">> & { readonly errors?: Partial<Strings["errors"]> };
 
 export const ENGLISH: Strings = EN;
 
-/** By the first part of a language's tag. */
+/** Texts by the first part of a language tag. */
 export const LANGUAGES: Readonly<Record<string, Strings>> = { ar: AR, de: DE, en: EN, es: ES, ja: JA };
 
-/** The languages that are written from right to left, of those that there are. */
+/** The languages with texts that are written from right to left. */
 const RIGHT_TO_LEFT = ["ar"];
 
-/** The strings of a language, or of English if it isn't known, with these replacing some. */
+/** The texts of a language, or English for an unknown one, with replacements. */
 export function stringsIn(tag: string, own: SomeStrings = {}): Strings {
   const strings = LANGUAGES[languageOf(tag)] ?? ENGLISH;
   return { ...strings, ...own, errors: { ...strings.errors, ...own.errors } };
 }
 
-/** The direction of a language with strings; `undefined` for any other: then it is the page's. */
+/** The direction of a language with texts; `undefined` for others: then the page's applies. */
 export function directionOf(tag: string): "rtl" | undefined {
   return RIGHT_TO_LEFT.includes(languageOf(tag)) ? "rtl" : undefined;
 }
 
-/** The language of an element: its own, or the nearest around it, through shadows up to the document. */
+/** The language of an element: the nearest `lang`, through shadow roots up to the document. */
 export function languageAround(element: Element): string {
   const named = element.closest("[lang]");
   if (named !== null) return named.getAttribute("lang") ?? "";

@@ -6,7 +6,7 @@ import parts from "./styles/parts.css?inline";
 import question from "./styles/question.css?inline";
 import theme from "./styles/theme.css?inline";
 
-/** Which of two colours holds where there is no `light-dark()`: there the page's `color-scheme` is not known, but `theme` is. */
+/** Selects one of two colours without `light-dark()`: the page's `color-scheme` is unknown then, but `theme` isn't. */
 const BY_THEME = `
   :host { --light: initial; --dark: ; }
   :host([theme="dark"]) { --light: ; --dark: initial; }
@@ -15,7 +15,7 @@ const BY_THEME = `
 
 let shared: CSSStyleSheet | undefined;
 
-/** The style of all elements: constructed, so that a policy without `unsafe-inline` has nothing against it. */
+/** The style of all elements: a constructed sheet, which a policy without `unsafe-inline` allows. */
 export function styleSheet(): CSSStyleSheet {
   if (shared === undefined) {
     shared = new CSSStyleSheet();
@@ -25,7 +25,7 @@ export function styleSheet(): CSSStyleSheet {
   return shared;
 }
 
-/** Chrome does from 123 on, Firefox from 120, Safari from 17.5. */
+/** Whether the browser has `light-dark()`: Chrome from 123, Firefox from 120, Safari from 17.5. */
 function knowsLightDark(): boolean {
   return CSS.supports("color", "light-dark(red, red)");
 }

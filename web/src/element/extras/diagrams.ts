@@ -1,15 +1,15 @@
 import { made } from "../made.ts";
 import type { Strings } from "../strings.ts";
 
-/** What a page gives to draw diagrams: the picture of a source in Mermaid's language. */
+/** The page's function that renders a diagram from source in Mermaid's language. */
 export type DrawDiagram = (source: string) => Promise<SVGElement | string> | SVGElement | string;
 
 /** A longer source stays code. */
 const LONGEST = 20_000;
 
 /**
- * Shows a block of code as its diagram, with the code folded below. The diagram is an image: nothing in it runs, loads
- * anything or touches the page, whatever the model wrote.
+ * Shows a block of code as its diagram, with the code folded below. The diagram is an image: whatever the model wrote,
+ * it can't run scripts, load anything or change the page.
  */
 export async function showDiagram(block: HTMLElement, draw: DrawDiagram, strings: Strings): Promise<void> {
   const scroller = block.querySelector("pre");
@@ -28,7 +28,7 @@ function imageOf(drawn: SVGElement | string, name: string): HTMLImageElement {
   if (svg === null) throw new TypeError("`diagrams` is to return an SVG element, or its text");
   const text = new XMLSerializer().serializeToString(svg);
   const image = made("img", { class: "diagram", attributes: { alt: name } });
-  // Its own width is "100 %" as Mermaid draws it, which as an image has none.
+  // Mermaid sets the width to "100 %", which means nothing for an image.
   const width = Number(svg.getAttribute("viewBox")?.split(/[\s,]+/)[2]);
   if (width > 0) image.width = Math.ceil(width);
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;

@@ -2,14 +2,14 @@ import type { ImagePolicy } from "../markdown/images.ts";
 import { ENGLISH, type Strings } from "../strings.ts";
 import type { DrawDiagram } from "./diagrams.ts";
 
-/** What is done with an answer's blocks besides Markdown, and the words of what is around the text. */
+/** Options for an answer's blocks, and the texts of their controls. */
 export interface Extras {
-  /** Whether formulas are drawn, and code in a language coloured: each loads a library once an answer needs it. */
+  /** Whether formulas are rendered, and code is coloured: each loads a library when an answer needs it. */
   readonly maths: boolean;
   readonly codeColours: boolean;
-  /** Which images load by themselves. */
+  /** Which images load automatically. */
   readonly images: ImagePolicy;
-  /** Draws diagrams, where the page has something that does. */
+  /** Renders diagrams, if the page has a function for that. */
   readonly diagrams?: DrawDiagram | undefined;
   readonly strings: Strings;
 }

@@ -3,23 +3,23 @@ import { safeMathml, safeSpans } from "../markdown/safe-html.ts";
 import { showDiagram } from "./diagrams.ts";
 import type { Extras } from "./extras.ts";
 
-/** Milliseconds of work after which the page gets its turn. */
+/** Milliseconds of work before yielding to the browser. */
 const SLICE_MS = 8;
 /**
- * The most formulas of an answer that are drawn, and the most characters and blocks of its code that are coloured. The browser
- * lays all of them out again with each change; for a paragraph of a thousand formulas that takes longer than a frame.
+ * The most formulas of an answer that are rendered, and the most characters and blocks of code that are coloured. Each
+ * change lays all of them out again; for a paragraph of a thousand formulas that takes longer than a frame.
  */
 const MOST_FORMULAS = 500;
 const MOST_CODE = 300_000;
 const MOST_BLOCKS = 300;
-/** The most characters of a formula and of a block: drawing one takes a few frames at most. */
+/** The most characters of a formula and of a block: rendering one takes a few frames at most. */
 const LONGEST_FORMULA = 1_500;
 const LONGEST_CODE = 20_000;
 const MERMAID = "mermaid";
 
 const libraries = new Map<string, Promise<unknown>>();
 
-/** Finishes the blocks of an answer to which nothing is added any more, one after the other and in small slices. */
+/** Finishes the final blocks of an answer, one after the other and in small slices. */
 export class Finisher {
   readonly #extras: Extras;
   readonly #onDrawn: () => void;
@@ -37,7 +37,7 @@ export class Finisher {
     this.#onDrawn = onDrawn;
   }
 
-  /** Resolves once all is finished that is to be. */
+  /** Resolves once all pending work is finished. */
   get done(): Promise<void> {
     return this.#done;
   }
@@ -79,7 +79,7 @@ export class Finisher {
     });
   }
 
-  /** Adds work. What fails leaves its block as it is. */
+  /** Adds work. A failure leaves its block as it is. */
   #add(work: () => Promise<void>): void {
     this.#pendingCount += 1;
     this.#done = this.#done.then(async () => {
@@ -102,7 +102,7 @@ export class Finisher {
     this.#sliceBeganAt = performance.now();
   }
 
-  /** Reports what was drawn, once a slice: the page is laid out again each time. */
+  /** Reports what was rendered, once a slice, since each report causes a layout. */
   #reportDrawn(): void {
     if (!this.#hasDrawn) return;
     this.#hasDrawn = false;
@@ -115,7 +115,7 @@ function within(block: Element, selector: string): HTMLElement[] {
   return block instanceof HTMLElement && block.matches(selector) ? [block, ...found] : found;
 }
 
-/** A library, unless it can't be loaded: then the console says so, once, and nothing is tried again. */
+/** A library; `undefined` if it can't be loaded. The console has one warning, and there is no retry. */
 function loaded<Library>(name: string, load: () => Promise<Library>): Promise<Library | undefined> {
   let library = libraries.get(name) as Promise<Library | undefined> | undefined;
   if (library === undefined) {

@@ -1,9 +1,9 @@
-// A chunk of its own, loaded when an answer has a formula.
+// A separate chunk, loaded when an answer has a formula.
 import katex from "katex";
 
 /**
- * The MathML of a formula in TeX: browsers draw it by themselves, so it needs no style and no font. Throws what is no TeX.
- * Nothing in it can load anything, be larger than a line of text is long, or expand for ever.
+ * The MathML of a formula in TeX: browsers render it without styles and fonts. Throws for invalid TeX. It can't load
+ * anything, be larger than a line of text is long, or expand without end.
  */
 export function mathmlOf(tex: string, isBlock: boolean): string {
   const html = katex.renderToString(tex, {
@@ -14,6 +14,6 @@ export function mathmlOf(tex: string, isBlock: boolean): string {
     maxSize: 50,
     maxExpand: 500,
   });
-  // The source once more, which would be shown beside it.
+  // A copy of the source, which would be shown beside it.
   return html.replace(/<annotation.*?<\/annotation>/gs, "");
 }

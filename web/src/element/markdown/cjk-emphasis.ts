@@ -6,18 +6,18 @@ const CJK =
   "\\uf900-\\ufaff\\ufe10-\\ufe19\\ufe30-\\ufe6b\\uff01-\\uffee\\u{16fe0}-\\u{18dff}\\u{1aff0}-\\u{1b2ff}\\u{1f200}-\\u{1f265}" +
   "\\u{20000}-\\u{3fffd}]";
 const BEGINS_WITH_CJK = new RegExp(`^${CJK}`, "u");
-/** Also with a variation selector behind it, or as an ideograph's or a quotation mark's variant. */
+/** Also with a variation selector after it, or a variant of an ideograph or a quotation mark. */
 const ENDS_WITH_CJK = new RegExp(
   `(?:${CJK}[\\ufe00-\\ufe0e]?|[\\u{e0100}-\\u{e01ef}]|[\\u2018\\u2019\\u201c\\u201d]\\ufe01)$`,
   "u",
 );
 const VARIATION = /[\ufe00-\ufe0e]$/;
-/** The longest of what these look at, in UTF-16 units. */
+/** The longest match of these patterns, in UTF-16 units. */
 const LONGEST = 4;
 
 /**
- * Has `parser` follow "CommonMark CJK-friendly Amendments": beside a CJK character, marks of emphasis need no blank. Otherwise
- * `これは**「重要」**です` has no strong text, since these languages write none before a bracket.
+ * Extends `parser` with the "CommonMark CJK-friendly Amendments": beside a CJK character, emphasis needs no space.
+ * Otherwise `これは**「重要」**です` has no strong text, since these languages write no space before a bracket.
  */
 export function knowCjkEmphasis(parser: MarkdownIt): void {
   const { isMdAsciiPunct, isPunctCharCode, isWhiteSpace } = parser.utils;

@@ -1,6 +1,6 @@
 import type { Strings } from "../strings.ts";
 
-/** The class by which a click on a code block's Copy button is known. */
+/** The class of a code block's Copy button, by which a click on it is recognized. */
 export const COPY_CODE = "copy-code";
 
 /** A block of code with its language and a Copy button. Its text is never parsed. */
@@ -29,7 +29,7 @@ export function codeBlock(language: string, text: string, strings: Strings): HTM
   return block;
 }
 
-/** The language of a code block, as it is named; undefined for none. */
+/** The name of a code block's language; undefined for none. */
 export function languageNamed(block: Element, { plainText }: Strings): string | undefined {
   const name = block.querySelector(".code-bar > span")?.textContent;
   return name === plainText ? undefined : name?.toLowerCase();

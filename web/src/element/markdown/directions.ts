@@ -1,8 +1,8 @@
 import type { MarkdownIt, Token } from "markdown-it";
 
-/** Blocks of which the browser finds the direction by their first letter. */
+/** Blocks whose direction the browser takes from their first letter. */
 const LEAVES = new Set(["paragraph_open", "heading_open", "table_open"]);
-/** Blocks around others: it doesn't look into those, so that theirs is said. */
+/** Blocks that contain others: browsers don't look into those, so their direction is set here. */
 const CONTAINERS = new Set([
   "bullet_list_open",
   "ordered_list_open",
@@ -14,7 +14,7 @@ const LETTER = /\p{L}/u;
 const RIGHT_TO_LEFT =
   /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}\p{Script=Samaritan}\p{Script=Mandaic}]/u;
 
-/** Has `parser` give each block the direction of its text. Code is left to right, and has no influence on it. */
+/** Extends `parser` so that each block has the direction of its text, without its code, which is left to right. */
 export function knowDirections(parser: MarkdownIt): void {
   parser.core.ruler.push("directions", ({ tokens }) => {
     const open: { readonly token: Token; isDecided: boolean }[] = [];
@@ -34,12 +34,12 @@ export function knowDirections(parser: MarkdownIt): void {
     `<code dir="ltr">${parser.utils.escapeHtml(tokens[position]?.content ?? "")}</code>`;
 }
 
-/** Whether a block is an item that has its text in it, rather than in paragraphs. */
+/** Whether a block is an item that has its text directly, without a paragraph. */
 function isTightItem({ type }: Token, next: Token | undefined): boolean {
   return type === "list_item_open" && next?.type === "paragraph_open" && next.hidden;
 }
 
-/** By the first letter of the text, as browsers do; undefined where there is none. */
+/** The direction by the first letter of the text, as in browsers; undefined without a letter. */
 function directionOf(inline: readonly Token[]): "ltr" | "rtl" | undefined {
   for (const { type, content } of inline) {
     const letter = type === "text" ? LETTER.exec(content)?.[0] : undefined;

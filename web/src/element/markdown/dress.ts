@@ -27,7 +27,7 @@ const DRESSES: Readonly<Record<string, Dress>> = {
 const DRESSED = Object.keys(DRESSES).join();
 const ELEMENTS_PER_STEP = 50;
 
-/** Adds to rendered Markdown what a reader can use: code that can be copied, tables that scroll, boxes, buttons. */
+/** Adds controls and styles to rendered Markdown: code to copy, tables that scroll, boxes, buttons. */
 export function* dress(fragment: DocumentFragment, strings: Strings, images: Images): Work {
   for (const [position, element] of fragment.querySelectorAll<HTMLElement>(DRESSED).entries()) {
     if (position % ELEMENTS_PER_STEP === ELEMENTS_PER_STEP - 1) yield;

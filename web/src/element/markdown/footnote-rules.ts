@@ -4,9 +4,9 @@ const REFERENCE = /\[\^(?<label>[^\s[\]^]{1,50})\]/y;
 const DEFINITION = /\[\^(?<label>[^\s[\]^]{1,50})\]:[ \t]*/y;
 
 /**
- * Teaches `parser` footnotes: `[^1]`, and lines that begin with `[^1]:`. Each is shown where it is defined and by its
- * own label, so that nothing moves or is renumbered while the text grows. References without a definition are found at
- * the end.
+ * Extends `parser` with footnotes: `[^1]`, and lines that begin with `[^1]:`. Each is shown where it is defined and by
+ * its own label, so that nothing moves or is renumbered while the text grows. References without a definition are
+ * handled at the end.
  */
 export function knowFootnotes(parser: MarkdownIt): void {
   const { escapeHtml } = parser.utils;
@@ -28,7 +28,7 @@ function takeReference(state: StateInline, silent: boolean): boolean {
   return true;
 }
 
-/** Takes a definition with all that is indented behind it, as an item of a list would. */
+/** Parses a definition with all indented lines after it, as in a list item. */
 function takeDefinition(state: StateBlock, startLine: number, endLine: number, silent: boolean): boolean {
   const { bMarks, tShift, sCount, blkIndent, parentType } = state;
   const [mark = 0, shift = 0, indent = 0] = [bMarks[startLine], tShift[startLine], sCount[startLine]];

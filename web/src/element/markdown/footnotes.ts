@@ -7,13 +7,13 @@ const DEFINITION = "[data-definition]";
 const REFERENCES_PER_STEP = 200;
 const BLOCKS_PER_STEP = 20;
 
-/** Turns a reference to a footnote into a button: a link of the page would not find it in the element's shadow. */
+/** Turns a reference to a footnote into a button: the page's links can't find it in the element's shadow root. */
 export function dressReference(reference: HTMLElement, { footnote }: Strings): void {
   const label = reference.textContent ?? "";
   reference.replaceChildren(smallButton("footnote-reference", label, footnote(label)));
 }
 
-/** Completes a footnote: its label before the text, and a button behind it that leads back. */
+/** Completes a footnote: its label before the text, and a button after it that leads back. */
 export function dressDefinition(definition: HTMLElement, { footnote, backToText }: Strings): void {
   const label = definition.dataset.definition ?? "";
   definition.className = "footnote";
@@ -27,7 +27,7 @@ export function dressDefinition(definition: HTMLElement, { footnote, backToText 
   );
 }
 
-/** Goes to the target of a button in `answer`: a footnote, or the first reference to it. */
+/** Scrolls to the target of a button in `answer`: a footnote, or the first reference to it. */
 export function followFootnote(answer: HTMLElement, target: HTMLElement): void {
   const isReference = target.classList.contains("footnote-reference");
   if (!isReference && !target.classList.contains("footnote-back")) return;
@@ -37,7 +37,7 @@ export function followFootnote(answer: HTMLElement, target: HTMLElement): void {
   (isReference ? place : place?.querySelector("button"))?.focus();
 }
 
-/** Shows references to no footnote as they were written. */
+/** Shows references without a footnote as text. */
 export function* undressReferences(answer: HTMLElement): Work {
   const defined = new Set([...answer.querySelectorAll<HTMLElement>(DEFINITION)].map(labelOf));
   const changed = new Set<ParentNode | null>();

@@ -4,10 +4,10 @@ import { contextOf } from "./inline-context.ts";
 const TASK = /^\[(?<mark>[ xX])\](?:\s+|$)/;
 const ALERT = /^\[!(?<kind>note|tip|important|warning|caution)\][ \t]*(?:\n|$)/i;
 const LINE_BREAK = /<br[ \t]*\/?>/iy;
-/** The level of a heading of the first depth: the page has those above for itself. */
+/** The level of a heading `#`; the levels above belong to the page. */
 const TOP_LEVEL = 3;
 
-/** Teaches `parser` GitHub's Markdown besides tables: tasks, alerts, line breaks in cells; and lower headings. */
+/** Extends `parser` with GitHub's Markdown besides tables: tasks, alerts, line breaks in cells; and lower headings. */
 export function knowGitHub(parser: MarkdownIt): void {
   parser.core.ruler.before("inline", "github", ({ tokens }) => {
     const quotes: Token[] = [];
@@ -24,7 +24,7 @@ export function knowGitHub(parser: MarkdownIt): void {
   parser.inline.ruler.before("autolink", "cell_break", takeLineBreak);
 }
 
-/** Turns an item that begins with a box into a task. `inline` is the text of its first paragraph. */
+/** Turns an item that begins with a checkbox into a task. `inline` is the text of its first paragraph. */
 function markTask(item: Token, inline: Token | undefined): void {
   const mark = inline?.type === "inline" ? TASK.exec(inline.content) : null;
   if (inline === undefined || mark === null) return;
@@ -49,7 +49,7 @@ function lowerHeading(token: Token): void {
   if (token.nesting > 0) token.attrSet("data-depth", depth);
 }
 
-/** Takes a line break, the one HTML that a cell can't do without. */
+/** Parses a line break, the only HTML that is allowed, for table cells. */
 function takeLineBreak(state: StateInline, silent: boolean): boolean {
   if (!contextOf(state).isInCell) return false;
   LINE_BREAK.lastIndex = state.pos;

@@ -3,14 +3,14 @@ import type { Strings } from "../strings.ts";
 import { hostOf, isDataUrl, isSafeImage, NEW_WINDOW } from "./safe-urls.ts";
 
 /**
- * Which images load: none; those that the reader asks for; all; or those of these hosts, and others on request. A model
- * can be made to write an address that sends the conversation to its server.
+ * Which images load: none; those that the reader requests; all; or those of these hosts, and others on request. A model
+ * can be made to write an address that sends the conversation to another server.
  */
 export type ImagePolicy = "none" | "ask" | "all" | readonly string[];
 
 const LOAD_CLASS = "load-image";
 
-/** The policy in an attribute: one of the three words, or hosts separated by blanks or commas. */
+/** The policy in an attribute: one of the three words, or hosts separated by spaces or commas. */
 export function imagePolicyOf(attribute: string | null): ImagePolicy {
   const words = (attribute ?? "")
     .toLowerCase()
@@ -21,7 +21,7 @@ export function imagePolicyOf(attribute: string | null): ImagePolicy {
   return words.length === 1 && (word === "none" || word === "ask" || word === "all") ? word : words;
 }
 
-/** The images of an answer, and those that the reader has asked for. */
+/** The images of an answer, with those that the reader has requested. */
 export class Images {
   readonly #policy: ImagePolicy;
   readonly #strings: Strings;
@@ -34,7 +34,7 @@ export class Images {
   }
 
   /**
-   * What an image is shown as: itself, or a link with a button that loads it. Within another link it is its text alone.
+   * The element for an image: itself, or a link with a button that loads it. Within another link it is only its text.
    */
   element(url: string, name: string, isInLink: boolean): HTMLElement {
     if (this.#mayLoad(url)) return imageOf(url, name);
@@ -47,7 +47,7 @@ export class Images {
     return made("span", { class: "image-offer", attributes: { "data-image": url } }, load, link);
   }
 
-  /** Loads the image to which `target` is the button, if it is one. */
+  /** Loads the image of the button `target`, if it is one. */
   load(target: HTMLElement): void {
     const offer = target.classList.contains(LOAD_CLASS) ? target.closest<HTMLElement>(".image-offer") : null;
     const url = offer?.dataset.image;
@@ -71,7 +71,7 @@ export class Images {
 }
 
 function imageOf(url: string, name: string): HTMLImageElement {
-  // The address is last: browsers may begin to load once it is there.
+  // The address is set last, since browsers may begin to load then.
   const attributes = { alt: name, loading: "lazy", decoding: "async", referrerpolicy: "no-referrer", src: url };
   return made("img", { attributes });
 }

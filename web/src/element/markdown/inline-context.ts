@@ -5,16 +5,16 @@ const CONTEXT = Symbol("where the inline text stands");
 
 interface Context {
   readonly isInCell: boolean;
-  /** Whether it is the last, and more of it is to come. */
+  /** Whether it is the last text, and more of it may arrive. */
   readonly isOpenEnd: boolean;
 }
 
-/** An environment for a text of which more is to come; `known` is what other texts have defined. */
+/** An environment for a text that is still arriving; `known` has the definitions of other texts. */
 export function openEnv(known: Env): Env {
   return { ...known, [IS_OPEN]: true };
 }
 
-/** Has the inline rules of `parser` know where their text stands. */
+/** Extends `parser` so that its inline rules know the context of their text. */
 export function knowContext(parser: MarkdownIt): void {
   parser.core.ruler.at("inline", ({ tokens, md, env }) => {
     const last =

@@ -10,7 +10,7 @@ import { isSafeImage, isSafeLink, NEW_WINDOW } from "./safe-urls.ts";
 
 const shared = new Map<boolean, Parser>();
 
-/** The parser of all answers. It keeps nothing of what it has parsed: a text's definitions are in its `env`. */
+/** The shared parser of all answers. It is stateless: a text's definitions are in its `env`. */
 export function markdownParser({ maths }: { readonly maths: boolean } = { maths: false }): Parser {
   const known = shared.get(maths);
   if (known !== undefined) return known;
@@ -21,8 +21,8 @@ export function markdownParser({ maths }: { readonly maths: boolean } = { maths:
 }
 
 /**
- * Parses Markdown with GitHub's additions. HTML in it is text like any other, a link that isn't safe stays text, and an
- * image is only a placeholder: the parser doesn't decide whether it is loaded.
+ * Parses Markdown with GitHub's additions. HTML in it is text, an unsafe link stays text, and an image is only a
+ * placeholder: the parser doesn't decide whether it is loaded.
  */
 function newParser(): Parser {
   const parser = new MarkdownIt({ html: false, linkify: true, breaks: true });
@@ -54,7 +54,7 @@ function newParser(): Parser {
   return parser;
 }
 
-/** The language that a fence names: the first word of what stands behind it. */
+/** The language of a fence: the first word after it. */
 export function languageOf(info: string): string {
   return info.trim().split(/\s/, 1)[0] ?? "";
 }

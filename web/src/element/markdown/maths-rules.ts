@@ -1,8 +1,9 @@
 import type { MarkdownIt, StateBlock, StateInline, Token } from "markdown-it";
 
 /**
- * How formulas stand in text, and whether each has a line of its own. A dollar behind a blank closes nothing, nor does one
- * before a digit: those are sums of money. A bound on their length keeps what is never closed from costing its square.
+ * The delimiters of formulas, and whether each has its own line. A dollar after a space does not close a formula, nor
+ * does one before a digit: those are sums of money. The limit on the length prevents quadratic time for what is never
+ * closed.
  */
 const INLINE: readonly (readonly [RegExp, "inline" | "block"])[] = [
   [/\\\((?<tex>.{1,1000}?)\\\)/suy, "inline"],
@@ -12,7 +13,7 @@ const INLINE: readonly (readonly [RegExp, "inline" | "block"])[] = [
 ];
 const OPENING = /^(?:\$\$(?!\$)|\\\[)/;
 
-/** Has `parser` know formulas: they become code, with an attribute that tells what it is. */
+/** Extends `parser` with formulas: they become code, with an attribute that marks them. */
 export function knowMaths(parser: MarkdownIt): void {
   parser.inline.ruler.before("escape", "maths", takeInline);
   parser.block.ruler.before("fence", "maths", takeBlock, { alt: ["paragraph", "blockquote", "list"] });
@@ -44,7 +45,7 @@ function takeInline(state: StateInline, silent: boolean): boolean {
   return false;
 }
 
-/** Takes lines that begin with an opening mark, up to one that ends with the closing one; all that are left while none does. */
+/** Parses lines from an opening mark up to the closing one; without a closing one, all remaining lines. */
 function takeBlock(state: StateBlock, startLine: number, endLine: number, silent: boolean): boolean {
   const opening = OPENING.exec(lineOf(state, startLine))?.[0];
   if (opening === undefined) return false;
@@ -55,7 +56,7 @@ function takeBlock(state: StateBlock, startLine: number, endLine: number, silent
     const text = lineOf(state, line).slice(line === startLine ? opening.length : 0);
     const end = text.indexOf(closing);
     isClosed = end >= 0;
-    // What goes on behind it is a paragraph with a formula in it.
+    // With text after it, this is a paragraph with a formula in it.
     if (isClosed && text.slice(end + closing.length).trim() !== "") return false;
     lines.push(isClosed ? text.slice(0, end) : text);
   }

@@ -4,11 +4,11 @@ const ROW_WITH_TEXT = /^[ \t>]*\|[ \t]+[^\s|]/;
 const DELIMITERS = /^[ \t>|:-]*$/;
 const DELIMITER = /^\s*:?-+:?\s*$/;
 const UNESCAPED_PIPE = /(?<!\\)\|/;
-/** Lines that begin or end code within another block, and the beginning of one that ends it. */
+/** Lines that open or close code within another block, and the beginning of a closing line. */
 const FENCE = /^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:`{3}|~{3})/gm;
 const CLOSING = /^[ \t>]*(?:`+|~+)$/;
 
-/** A line that may become anything: marks of a block alone, a fence, the name of an alert, a footnote or a link. */
+/** A line that is still ambiguous: only marks of a block, a fence, the name of an alert, a footnote or a link. */
 const UNDECIDED = new RegExp(
   [
     "(?:[-*+=_~`|:#]+|\\d{1,9}[.)])?",
@@ -21,7 +21,7 @@ const UNDECIDED = new RegExp(
 );
 /** The same for a number, unless it begins the whole text. */
 const UNDECIDED_NUMBER = /^[ \t>]*\d{1,2}$/;
-/** What the end of a line is shown as while it may become something else, one after the other. */
+/** Replacements for the end of a line while it is ambiguous, applied in order. */
 const UNDECIDED_ENDS: readonly (readonly [RegExp, string])[] = [
   [/^(?<item>[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+)\[[ xX]?\]?$/, "$<item>"],
   [/<(?:br?|br\s*\/?|h|ht|htt|https?:?\/{0,2})?$/i, ""],
@@ -31,8 +31,8 @@ const UNDECIDED_ENDS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * `source` without the ambiguous marks at its end, while more is to come: a mark that may vanish is not shown. A table
- * is one from its first cell.
+ * `source` without the ambiguous marks at its end, while more may arrive: a mark that may vanish is not shown. A table
+ * is rendered from its first cell.
  */
 export function decided(source: string): string {
   const { before, line } = lastLineOf(source);
@@ -46,7 +46,7 @@ export function decided(source: string): string {
   return before + (isFirstRow ? `${shown}\n${delimiterRow(shown, "")}` : shown);
 }
 
-/** Whether `before` ends in code that is open. Its lines are shown as they are. */
+/** Whether `before` ends in an open code block. Its lines are shown unchanged. */
 function isInCode(before: string): boolean {
   return (before.match(FENCE)?.length ?? 0) % 2 === 1;
 }
@@ -56,7 +56,7 @@ function lastLineOf(source: string): { before: string; line: string } {
   return { before: source.slice(0, start), line: source.slice(start) };
 }
 
-/** Whether `line` is a table's first one, if the next one makes it that. */
+/** Whether `line` is the first line of a table, if a delimiter row follows. */
 function isHeader(before: string, line: string): boolean {
   return ROW.test(line) && !ROW.test(lastLineOf(before.slice(0, -1)).line);
 }
@@ -65,7 +65,7 @@ function isDelimiterRow(line: string): boolean {
   return line.includes("-") && DELIMITERS.test(line);
 }
 
-/** The line that makes a table of `header`; `known` is as much of it as has come. */
+/** The delimiter row that makes a table of `header`; `known` is the part of it that has arrived. */
 function delimiterRow(header: string, known: string): string {
   const cells = cellsOf(known);
   const row = cellsOf(header).map((_, column) => {

@@ -4,12 +4,12 @@ import { languageOf } from "./markdown-parser.ts";
 
 const OPENING = /^(?<marker>`{3,}(?=[^`\n]*\n)|~{3,})(?<info>[^\n]*)\n/;
 
-/** A fence that is still open: what comes is code until a line closes it, and is shown without being parsed. */
+/** A fence that is still open: text is shown as code, without being parsed, until a line closes it. */
 export class OpenFence {
   readonly element: HTMLElement;
   readonly #closing: RegExp;
   readonly #mayClose: RegExp;
-  /** The last line as far as it has come, and how much of it is shown. */
+  /** The last, incomplete line, and how much of it is shown. */
   #line = "";
   #shown = 0;
   #isFirstLine = true;
@@ -21,7 +21,7 @@ export class OpenFence {
     this.#mayClose = new RegExp(`^ {0,3}${character}*[ \\t]*$`);
   }
 
-  /** The fence that `source` begins with, and what of `source` is behind its first line. */
+  /** The fence at the beginning of `source`, and the rest of `source` after its first line. */
   static at(source: string, strings: Strings): { fence: OpenFence; rest: string } | undefined {
     const opening = OPENING.exec(source);
     if (opening?.groups === undefined) return undefined;
@@ -29,7 +29,7 @@ export class OpenFence {
     return { fence: new OpenFence(marker, info, strings), rest: source.slice(opening[0].length) };
   }
 
-  /** Takes text. Returns what comes behind the closing line, once there is one. */
+  /** Adds text. Returns the text after the closing line, once there is one. */
   append(text: string): string | undefined {
     let rest = text;
     for (let end = rest.indexOf("\n"); end >= 0; end = rest.indexOf("\n")) {
@@ -44,7 +44,7 @@ export class OpenFence {
     return undefined;
   }
 
-  /** No more will come: a line that might have become the closing one is shown, unless it is that. */
+  /** Ends the text: an ambiguous last line is shown, unless it closes the fence. */
   end(): void {
     if (this.#line !== "" && !this.#closing.test(this.#line)) this.#show();
   }

@@ -1,18 +1,18 @@
 import type { Delimiter, MarkdownIt, StateInline } from "markdown-it";
 import { contextOf } from "./inline-context.ts";
 
-/** What follows a link's text while its address is still arriving. */
+/** The source after a link's text, while its address is still arriving. */
 const UNFINISHED_TARGET = /^(?:\(\s*(?:[^\s()]|\([^\s()]*\))*(?:\([^\s()]*)?(?:\s+(?:["'(][^\n]*)?)?|\[[^\]\n]*)?$/;
 const UNFINISHED_FOOTNOTE = /^\[\^[^\s[\]^]*$/;
-/** A longer link is shown as it comes. An image may be its own address. */
+/** A longer link is shown as source. An image's address may contain the image. */
 const LONGEST_LINK = 2_000;
-/** If more marks than this are open, they are no emphasis. */
+/** If more marks than this are open, they are not emphasis. */
 const MOST_OPEN = 4;
 const WORD = /[0-9A-Za-z]/;
 
 /**
- * Has `parser` show the end of an unfinished text as what it will probably be, rather than its marks: open emphasis and
- * code are closed there, and a link is its text. The finished text doesn't depend on this.
+ * Extends `parser` so that the end of an unfinished text is rendered as its probable final form: open emphasis and code
+ * are closed there, and a link is its text. The finished text doesn't depend on this.
  */
 export function knowOpenEnd(parser: MarkdownIt): void {
   parser.inline.ruler.before("backticks", "open_code", takeOpenCode);
@@ -20,7 +20,7 @@ export function knowOpenEnd(parser: MarkdownIt): void {
   parser.inline.ruler2.after("balance_pairs", "open_emphasis", closeEmphasis);
 }
 
-/** Takes all text after backticks that are not closed. */
+/** Parses all text after unclosed backticks as code. */
 function takeOpenCode(state: StateInline, silent: boolean): boolean {
   if (state.src[state.pos] !== "`" || !contextOf(state).isOpenEnd) return false;
   const start = state.pos;
@@ -34,7 +34,7 @@ function takeOpenCode(state: StateInline, silent: boolean): boolean {
   return true;
 }
 
-/** Takes a bracket that may begin a link, and shows the text in it; nothing of an image or a footnote. */
+/** Parses a bracket that may begin a link, and shows its text; shows nothing for an image or a footnote. */
 function takeOpenLink(state: StateInline, silent: boolean): boolean {
   const { src, pos: start, posMax } = state;
   const isImage = src[start] === "!";
@@ -55,7 +55,7 @@ function takeOpenLink(state: StateInline, silent: boolean): boolean {
   return true;
 }
 
-/** Closes at the end what is open there, the innermost first. */
+/** Closes open marks at the end, the innermost first. */
 function closeEmphasis(state: StateInline): void {
   if (!contextOf(state).isOpenEnd) return;
   const open = openMarks(state);
@@ -67,7 +67,7 @@ function closeEmphasis(state: StateInline): void {
   }
 }
 
-/** Marks that open something, are in nothing that is closed, and don't stand within a word. */
+/** Opening marks that are not inside anything closed, and not within a word. */
 function openMarks(state: StateInline): Delimiter[] {
   const open: Delimiter[] = [];
   let closedTo = -1;

@@ -1,12 +1,12 @@
 import type { Work } from "./work.ts";
 
-/** The most children of one node that are made equal in one step. */
+/** The most children of one node that are patched in one step. */
 const CHILDREN_PER_STEP = 100;
 
 /**
- * Makes the children of `parent` behind `settled` (null: all of them) equal to `wanted`, and leaves alone what is equal
- * already: a selection in it stays, and nothing is laid out again for no reason. Returns the last of them. What is behind them
- * goes, unless `keepsRest`.
+ * Makes the children of `parent` after `settled` (null: all of them) equal to `wanted`. Equal nodes are not touched:
+ * they keep a selection, and need no layout. Returns the last patched child. Children after it are removed, unless
+ * `keepsRest`.
  */
 export function* patchChildren(
   parent: Node,
@@ -30,7 +30,7 @@ function next(parent: Node, node: ChildNode | null): ChildNode | null {
   return node === null ? parent.firstChild : node.nextSibling;
 }
 
-/** Makes `present` equal to `wanted`, if they are of one kind. */
+/** Makes `present` equal to `wanted`, if they have the same tag and attributes. */
 function* patched(present: Node, wanted: Node): Work<boolean> {
   if (present instanceof Text && wanted instanceof Text) {
     if (wanted.data.startsWith(present.data)) present.appendData(wanted.data.slice(present.data.length));

@@ -2,12 +2,12 @@ import type { Env, MarkdownIt, Token } from "markdown-it";
 import { safeHtml } from "./safe-html.ts";
 import type { Work } from "./work.ts";
 
-/** The most tokens whose nodes are made in one step. */
+/** The most tokens that are rendered in one step. */
 const TOKENS_PER_STEP = 100;
 
 /**
- * The nodes of `tokens`, made in steps. A step may end within an element. Then the next one begins with the tags of all that are
- * open there, and what it adds to them is joined to what they have.
+ * The nodes of `tokens`, made in steps. A step may end within an element. Then the next one begins with the tags of all
+ * open elements, and its children are appended to theirs.
  */
 export function* rendered(parser: MarkdownIt, tokens: Token[], env: Env): Work<DocumentFragment> {
   const whole = document.createDocumentFragment();
@@ -29,7 +29,7 @@ export function* rendered(parser: MarkdownIt, tokens: Token[], env: Env): Work<D
   return whole;
 }
 
-/** All tokens, with those within texts in the place of the text; each with its list, and its position there. */
+/** All tokens, with the inner tokens of texts instead of the texts; each with its list, and its position there. */
 function* flattened(tokens: Token[]): Generator<readonly [Token[], number, Token]> {
   for (const [position, token] of tokens.entries()) {
     if (token.type === "inline") yield* flattened(token.children ?? []);
@@ -37,14 +37,14 @@ function* flattened(tokens: Token[]): Generator<readonly [Token[], number, Token
   }
 }
 
-/** What the parser's renderer makes of one token. */
+/** The HTML of one token, by the parser's renderer. */
 function htmlOf({ renderer, options }: MarkdownIt, tokens: Token[], position: number, env: Env): string {
   const rule = renderer.rules[tokens[position]?.type ?? ""];
   if (rule === undefined) return renderer.renderToken(tokens, position, options);
   return rule(tokens, position, options, env, renderer);
 }
 
-/** Adds the nodes of a step to `target`. Their first element continues the last one there, and so on for `depth` levels. */
+/** Adds the nodes of a step to `target`. For `depth` levels, their first element continues the last one there. */
 function join(target: ParentNode, added: ParentNode, depth: number): void {
   const [begun, continued] = [target.lastElementChild, added.firstElementChild];
   if (depth > 0 && begun !== null && continued !== null) {

@@ -1,19 +1,19 @@
 import DOMPurify from "dompurify";
 
-/** All that Markdown makes. */
+/** All tags of rendered Markdown. */
 const TAGS = [
   ..."p br hr h1 h2 h3 h4 h5 h6 blockquote ul ol li pre code em strong s sup a div span".split(" "),
   ..."table thead tbody tr th td".split(" "),
 ];
-/** What needs no address; the values of all others have to be one. What an image's is, is looked at where it is made. */
+/** Attributes whose values need not be addresses, as all others must. Addresses of images are checked in `Images`. */
 const PLAIN_ATTRIBUTES = [
   ..."title target rel start align dir data-language data-maths data-depth".split(" "),
   ..."data-task data-alert data-footnote data-definition data-image".split(" "),
 ];
 
 /**
- * What `html` stands for, with everything left out that isn't the plainest of markup. The parser lets none of it through in
- * the first place; this is the second wall.
+ * Parses `html`, and removes all but the plainest markup. The parser produces nothing else; this is the second layer
+ * of defence.
  */
 export function safeHtml(html: string): DocumentFragment {
   return DOMPurify.sanitize(html, {
@@ -27,7 +27,7 @@ export function safeHtml(html: string): DocumentFragment {
   });
 }
 
-/** The same of a formula: nothing in it is a link, or looks like anything but a formula. */
+/** Parses a formula's MathML: without links, styles, ids and classes. */
 export function safeMathml(mathml: string): DocumentFragment {
   return DOMPurify.sanitize(mathml, {
     RETURN_DOM_FRAGMENT: true,
@@ -45,7 +45,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "&#x27;": "'",
 };
 
-/** The same of coloured code: its text, and the classes of its words. Nothing else is made at all. */
+/** Parses coloured code: its text, and spans with a class. It creates nothing else. */
 export function safeSpans(html: string): DocumentFragment {
   const fragment = document.createDocumentFragment();
   let place: ParentNode = fragment;

@@ -14,9 +14,9 @@ import { patchChildren } from "./patch.ts";
 import { rendered } from "./rendered.ts";
 import type { Work } from "./work.ts";
 
-/** An open block longer than this is shown in several: no delta costs more than to parse this many characters. */
+/** The longest open block in characters. A longer one is split, so no delta costs more than to parse this length. */
 export const LONGEST_OPEN_BLOCK = 20_000;
-/** The most nodes of an open block, estimated from its marks. A longer one is shown in several, too. */
+/** The most nodes of an open block, estimated from its marks. A larger one is split, too. */
 const MOST_NODES = 1_000;
 const MARK = /[[$`*|\n]/g;
 const NODES_PER_MARK: Readonly<Record<string, number>> = {
@@ -27,30 +27,30 @@ const NODES_PER_MARK: Readonly<Record<string, number>> = {
   "|": 1 / 4,
   "\n": 1 / 4,
 };
-/** The most elements of an answer: what follows is plain text. At each change the browser looks at all elements. */
+/** The most elements of an answer; the rest is plain text. The browser looks at all elements after each change. */
 const MOST_ELEMENTS = 10_000;
-/** Milliseconds of work after which the page gets its turn. */
+/** Milliseconds of work before yielding to the browser. */
 const SLICE_MS = 8;
 /** The most characters that are added in one step. */
 const PIECE = 2_048;
-/** The token of what defines a link, and shows nothing. */
+/** The token of a link's definition, which shows nothing. */
 const DEFINITION = "reference_definition";
-/** The end of a text to whose last paragraph nothing is added. */
+/** The end of a text whose last paragraph is complete. */
 const BLANK_LINE = /\n[ \t]*\n[ \t]*$/;
 
-/** Source that is settled, and the last of its nodes. */
+/** Source that is settled: it is final, and never parsed again. `last` is the last of its nodes. */
 interface Settled {
-  /** Empty if no link can be in it. */
+  /** Empty if it can't have a link. */
   readonly source: string;
-  /** How many links were defined when it was settled. */
+  /** The number of link definitions when it was settled. */
   readonly definedLinks: number;
   last: ChildNode | null;
 }
 
 /**
- * Renders Markdown into an element while it arrives. Only the last block can still change, so only that is parsed again; the
- * blocks before it are settled. Code is appended without being parsed at all. A little text is shown at once, and much of it in
- * slices, between which the page has its turn.
+ * Renders Markdown into an element while it arrives. Only the last block can still change, so only that is parsed
+ * again; the blocks before it are settled. Code is appended without being parsed. A short text is shown at once, a long
+ * one in slices, between which the browser can respond.
  */
 export class StreamingMarkdown {
   readonly #element: HTMLElement;
@@ -60,13 +60,13 @@ export class StreamingMarkdown {
   readonly #strings: Strings;
   readonly #onDrawn: () => void;
   #source = "";
-  /** The end of the source that was not added yet. */
+  /** The end of the source that is not added yet. */
   #waiting = "";
-  /** The source of what isn't settled, and the last node before it. */
+  /** The source that isn't settled, and the last node before it. */
   #open = "";
   #settled: ChildNode | null = null;
   #pieces: Settled[] = [];
-  /** Definitions of links, which hold for the whole text. */
+  /** Link definitions, which apply to the whole text. */
   #env: Env = {};
   #fence: OpenFence | undefined;
   #elements = 0;
@@ -74,12 +74,12 @@ export class StreamingMarkdown {
   #plain: HTMLElement | undefined;
   #work: Work | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Resolves the promise of {@link end}, when all is drawn. */
+  /** Resolves the promise of {@link end}, when all is rendered. */
   #resolveEnd: (() => void) | undefined;
 
   /**
-   * `element` is to have no other children. `extras`: what is to be done with blocks once they are settled; `onDrawn` is called
-   * whenever something has been drawn later.
+   * `element` must have no other children. `extras`: options for settled blocks; `onDrawn` is called after each later
+   * change on the screen.
    */
   constructor(element: HTMLElement, extras: Extras = NO_EXTRAS, onDrawn: () => void = () => {}) {
     this.#element = element;
@@ -99,12 +99,12 @@ export class StreamingMarkdown {
     element.addEventListener("error", giveUp, true);
   }
 
-  /** All of the source so far. */
+  /** The whole source so far. */
   get source(): string {
     return this.#source;
   }
 
-  /** The source grows by `text`. */
+  /** Appends `text` to the source. */
   append(text: string): void {
     const added = text.replaceAll("\r", "").replaceAll("\0", "\ufffd");
     this.#source += added;
@@ -112,7 +112,7 @@ export class StreamingMarkdown {
     this.#runSlice();
   }
 
-  /** The source is `text` instead. */
+  /** Replaces the source with `text`. */
   replace(text: string): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -123,7 +123,7 @@ export class StreamingMarkdown {
     this.append(text);
   }
 
-  /** No more will come. Resolves once all of it is drawn, but for the extras. */
+  /** Ends the source. Resolves once all of it is rendered, except for the extras. */
   end(): Promise<void> {
     const drawn = new Promise<void>((resolve) => {
       this.#resolveEnd = resolve;
@@ -132,12 +132,12 @@ export class StreamingMarkdown {
     return drawn;
   }
 
-  /** Resolves once the extras are drawn of all that is drawn now. */
+  /** Resolves once the extras of all rendered blocks are rendered. */
   get finished(): Promise<void> {
     return this.#finisher.done;
   }
 
-  /** Works for a slice. What is left goes on when the page has had its turn. */
+  /** Works for a slice. The rest continues after the browser has had time. */
   #runSlice(): void {
     if (this.#timer !== undefined) return;
     const until = performance.now() + SLICE_MS;
@@ -199,7 +199,7 @@ export class StreamingMarkdown {
     }
   }
 
-  /** Settles every block but the last. A line decides which block it belongs to only once it is whole. */
+  /** Settles every block but the last. A line belongs to a block only once it is complete. */
   *#settle(): Work {
     const lines = this.#open.slice(0, this.#open.lastIndexOf("\n") + 1);
     const blocks: Token[] = [];
@@ -231,7 +231,7 @@ export class StreamingMarkdown {
     this.#fence = undefined;
   }
 
-  /** Shows links in what was settled before they were defined. */
+  /** Renders links in text that was settled before they were defined. */
   *#linkSettled(): Work {
     const definedLinks = this.#definedLinks;
     let before: ChildNode | null = null;
@@ -248,7 +248,7 @@ export class StreamingMarkdown {
     }
   }
 
-  /** Finishes the blocks behind `before`, up to `last`. */
+  /** Finishes the blocks after `before`, up to `last`. */
   #finish(before: ChildNode | null, last: ChildNode | null): void {
     let node = before;
     while (node !== last) {
@@ -257,14 +257,14 @@ export class StreamingMarkdown {
     }
   }
 
-  /** Where an open block that has grown too long is cut: behind a line, if there is one. 0: nowhere. */
+  /** Where to split an open block that is too long: after a line, if there is one. 0: nowhere. */
   #cut(): number {
     const longest = Math.min(LONGEST_OPEN_BLOCK, endOfMarks(this.#open));
     if (this.#open.length <= longest) return 0;
     return this.#open.lastIndexOf("\n", longest - 1) + 1 || longest;
   }
 
-  /** Begins the fence at the beginning of the open source. Returns what follows it, if it is closed already. */
+  /** Opens the fence at the beginning of the open source. Returns the text after it, if it is closed already. */
   *#openFence(): Work<string | undefined> {
     const opened = OpenFence.at(this.#open, this.#strings);
     if (opened === undefined) return undefined;
@@ -275,7 +275,7 @@ export class StreamingMarkdown {
     return opened.fence.append(opened.rest);
   }
 
-  /** Adds to the plain text, in elements that the browser lays out one by one. */
+  /** Appends to the plain text, in elements that the browser lays out one by one. */
   #showPlainly(text: string): void {
     for (let start = 0; start < text.length; start += PIECE) {
       if (this.#plain === undefined || (this.#plain.textContent ?? "").length >= PIECE) {
@@ -303,7 +303,7 @@ export class StreamingMarkdown {
     return [...fragment.children];
   }
 
-  /** How many links are defined. */
+  /** The number of link definitions. */
   get #definedLinks(): number {
     return Object.keys(this.#env.references ?? {}).length;
   }
@@ -314,7 +314,7 @@ export class StreamingMarkdown {
   }
 }
 
-/** The end of the last mark that a block may have. The length of the source: it may have all. */
+/** The end of the last mark that a block may have; the length of the source if it may have all. */
 function endOfMarks(source: string): number {
   let nodes = 0;
   for (const { 0: mark, index } of source.matchAll(MARK)) {

@@ -1,4 +1,4 @@
 /**
- * Work that can be interrupted wherever it yields. Where it yields `true` it must be: the browser is to lay out what there is.
+ * Work that can be interrupted wherever it yields. At `true` it must be, so that the browser lays out the result.
  */
 export type Work<Result = void> = Generator<boolean | undefined, Result, void>;

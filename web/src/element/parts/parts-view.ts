@@ -8,9 +8,9 @@ import { ToolView } from "./tool-view.ts";
 
 type PartView = TextView | ReasoningView | ToolView;
 
-/** The parts of an answer, in their order; its sources are a list of their own, for below. */
+/** The parts of an answer, in their order; its sources are a separate list below. */
 export class PartsView {
-  // Whole sentences are spoken by the Announcer instead.
+  // The Announcer announces whole sentences instead.
   readonly element = made("div", {
     class: "parts",
     testId: "answer",
@@ -20,7 +20,7 @@ export class PartsView {
   readonly #extras: Extras;
   readonly #onDrawn: () => void;
   #views: PartView[] = [];
-  /** Those of what doesn't come as text of the answer, by their positions. */
+  /** The views of parts other than text, by their positions. */
   readonly #placed = new Map<number, PartView>();
   #steps = 0;
 
@@ -35,17 +35,17 @@ export class PartsView {
     };
   }
 
-  /** Whether there is nothing to see. */
+  /** Whether it shows nothing. */
   get isEmpty(): boolean {
     return this.#views.length === 0;
   }
 
-  /** Adds text of the answer. Sources that came before it don't break it up. */
+  /** Adds text of the answer. Earlier sources don't split it. */
   append(text: string): void {
     if (text !== "") this.#openText().append(text);
   }
 
-  /** Shows a part that is new, or has grown. */
+  /** Shows a new or grown part. */
   show(position: number, part: ChatPart): void {
     if (part.type === "source") this.sources.add(part.url, part.title);
     if (part.type === "reasoning") this.#showReasoning(position, part.text);
@@ -54,7 +54,7 @@ export class PartsView {
     this.#onDrawn();
   }
 
-  /** Shows these parts instead, at once. */
+  /** Replaces all parts with these, at once. */
   replace(parts: readonly ChatPart[]): void {
     this.element.replaceChildren();
     this.sources.clear();
@@ -66,7 +66,7 @@ export class PartsView {
     }
   }
 
-  /** The answer has ended; resolves once all of it is drawn. */
+  /** Ends the answer; resolves once all of it is rendered. */
   async end(): Promise<void> {
     await Promise.all(this.#views.map((view) => view.end()));
     this.element.setAttribute("aria-busy", "false");
@@ -95,7 +95,7 @@ export class PartsView {
     view.show(tool);
   }
 
-  /** Adds a view behind the others. Of these only tools may still have something to come. */
+  /** Adds a view after the others. Of these, only tools may still receive something. */
   #add<V extends PartView>(view: V, position?: number): V {
     const last = this.#views.at(-1);
     if (!(last instanceof ToolView)) void last?.end();

@@ -1,7 +1,7 @@
 import { made } from "../made.ts";
 import type { Strings } from "../strings.ts";
 
-/** What the model has thought, folded: who wants to read it opens it. */
+/** The model's reasoning, folded. */
 export class ReasoningView {
   readonly #strings: Strings;
   readonly #summary = made("summary");
@@ -19,7 +19,7 @@ export class ReasoningView {
     this.#text.textContent = text;
   }
 
-  /** The thinking is over, and has taken as long as it was watched. Of what came all at once the time isn't known. */
+  /** Ends the reasoning, and shows its duration. The duration is unknown if all of it came at once. */
   end(): void {
     if (this.#isOver) return;
     this.#isOver = true;

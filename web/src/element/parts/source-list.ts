@@ -2,7 +2,7 @@ import { made } from "../made.ts";
 import { isSafeLink, NEW_WINDOW } from "../markdown/safe-urls.ts";
 import type { Strings } from "../strings.ts";
 
-/** Where an answer's statements are from, as links. */
+/** The sources of an answer, as links. */
 export class SourceList {
   readonly #list = made("ol");
   readonly element: HTMLElement;
@@ -17,7 +17,7 @@ export class SourceList {
     );
   }
 
-  /** Adds a source, once. One without an address, or with one that isn't safe to open, is no link. */
+  /** Adds a source, once. Without a safe address it is not a link. */
   add(url: string, title: string): void {
     const known = url === "" ? title : url;
     if (this.#known.has(known)) return;

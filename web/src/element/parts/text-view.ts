@@ -4,9 +4,9 @@ import type { Extras } from "../extras/extras.ts";
 import { made } from "../made.ts";
 import { StreamingMarkdown } from "../markdown/streaming-markdown.ts";
 
-/** Text of an answer: its Markdown, drawn evenly. */
+/** Text of an answer: its Markdown, rendered at an even speed. */
 export class TextView {
-  /** Its blocks have directions of their own, but for those without a letter. */
+  /** Its blocks set their own directions, except for those without a letter. */
   readonly element = made("div", { class: "markdown", attributes: { dir: "ltr" } });
   readonly #markdown: StreamingMarkdown;
   readonly #smooth: SmoothText;
@@ -25,18 +25,18 @@ export class TextView {
     this.#smooth.push(text);
   }
 
-  /** Adds text to one of which nothing waits to be drawn. */
+  /** Adds text at once; none may be waiting to be rendered. */
   appendAtOnce(text: string): void {
     this.#markdown.append(text);
   }
 
-  /** Shows `text` instead, at once. */
+  /** Replaces the text, at once. */
   replace(text: string): void {
     this.#smooth.restart();
     this.#markdown.replace(text);
   }
 
-  /** No more will come; resolves once all of it is drawn. */
+  /** Ends the text; resolves once all of it is rendered. */
   end(): Promise<void> {
     this.#ended ??= this.#drawToEnd();
     return this.#ended;

@@ -2,7 +2,7 @@ import type { ChatTool } from "../chat-client.ts";
 import { made } from "../made.ts";
 import type { Strings } from "../strings.ts";
 
-/** A tool that the model has called, as a card: its name, its arguments as they grow, and what it gave. */
+/** A tool call of the model, as a card: its name, its arguments as they arrive, and its result. */
 export class ToolView {
   readonly #name = made("span", { class: "tool-name" });
   readonly #state = made("span", { class: "tool-state" });
@@ -35,7 +35,7 @@ export class ToolView {
     this.#state.textContent = this.#stateOf(tool);
   }
 
-  /** Nothing more comes of it: the answer has ended. */
+  /** Ends the card, since the answer has ended. */
   end(): void {
     this.#isOver = true;
     if (this.#tool) this.show(this.#tool);
@@ -48,7 +48,7 @@ export class ToolView {
   }
 }
 
-/** Something of a tool, under its name; hidden while there is none of it. */
+/** A text of a tool, under its name; hidden while it is empty. */
 class Field {
   readonly #text: HTMLElement;
   readonly element: HTMLElement;
@@ -65,7 +65,7 @@ class Field {
   }
 }
 
-/** JSON with its lines broken, or any other text as it is. */
+/** JSON with line breaks, or any other text unchanged. */
 function laidOut(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

@@ -1,7 +1,7 @@
 import type { Strings } from "../strings.ts";
 import { dayOf, inSeconds, inTime } from "./format.ts";
 
-/** With the digits that the rest of a page has. */
+/** With the same digits as the rest of a page. */
 const TAG = "ar-u-nu-latn";
 
 export const AR: Strings = {

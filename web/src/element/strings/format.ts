@@ -1,4 +1,4 @@
-/** A time in seconds, with one digit behind the point. */
+/** A time in seconds, with one decimal. */
 export function inSeconds(language: string, ms: number): string {
   const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
   return new Intl.NumberFormat(language, digits).format(ms / 1_000);
