@@ -27,7 +27,8 @@ _REWRITTEN_BYTES = 268_435_456
 _START_BYTES = 1_048_576
 
 VERSION = 6
-"""The version of the tables. Raise it with every change, and say in `UPGRADES` what changes."""
+"""The version of the tables. Raise it with every change, put the statements into `UPGRADES`, and add
+them to `_prepare` for new files."""
 
 TENANT_TABLES = (
     "CREATE TABLE tenants (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT",
@@ -123,8 +124,9 @@ UPGRADES = {
 APPLICATION_ID = 0x45766E66
 """The mark of our files, `Evnf`."""
 
+# The tables of version 1, with the columns of `UPGRADES[1]` and `[4]`. `_prepare` adds the rest.
 # Responses have numbers, which keep the index of the chunks small. It is written to most.
-TABLES = """
+FIRST_TABLES = """
 CREATE TABLE responses (
     number INTEGER PRIMARY KEY,
     response_id TEXT NOT NULL UNIQUE,
@@ -346,7 +348,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     is_new = not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if is_new:
         later = (_BRANCHES_INDEX, *TENANT_TABLES, *TASK_TABLES, *KEPT_TABLES, *USAGE_TABLES)
-        for statement in (*TABLES.split(";"), *later):
+        for statement in (*FIRST_TABLES.split(";"), *later):
             connection.execute(statement)
         connection.execute(
             "INSERT INTO signing_key VALUES (?)", (secrets.token_urlsafe(_KEY_BYTES),)

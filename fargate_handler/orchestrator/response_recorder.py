@@ -121,7 +121,7 @@ class ResponseRecorder:
             stream, lease, written, now, look_at=now + self._look_every, kind=kind
         )
         self._recordings[stream.response_id] = recording
-        stream.delivery.set_on_urgent(partial(self._on_begin_or_end, recording))
+        stream.delivery.set_on_urgent(partial(self._on_urgent, recording))
         self._hurry(recording)
 
     def is_writing(self, response_id: str) -> bool:
@@ -236,7 +236,8 @@ class ResponseRecorder:
         """The seconds between two turns."""
         return self._interval / max(1, ceil(len(self._recordings) / _RESPONSES_AT_ONCE))
 
-    def _on_begin_or_end(self, recording: Recording) -> None:
+    def _on_urgent(self, recording: Recording) -> None:
+        """Write the end at once; a first delta or a result only where it may be polled."""
         if recording.stream.log.closed or recording.is_unread:
             self._hurry(recording)
 

@@ -40,14 +40,14 @@ class Responses:
         self._running: dict[str, ResponseStream] = {}
         # The size that each was counted as, and the time at which it ended.
         self._ended: OrderedDict[str, tuple[ResponseStream, int, float]] = OrderedDict()
-        self._expired: OrderedDict[str, Channel] = OrderedDict()
+        self._forgotten: OrderedDict[str, Channel] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def remembers(self, response_id: str) -> bool:
         """Whether a response is in memory, or was until recently."""
-        return response_id in self._kept or response_id in self._expired
+        return response_id in self._kept or response_id in self._forgotten
 
     def add(self, stream: ResponseStream) -> None:
         """Keep a new response. The session's oldest ended one may make room for it."""
@@ -72,7 +72,7 @@ class Responses:
         stream = self._kept.get(response_id)
         if stream is not None and stream.channel == channel:
             return stream
-        if self._expired.get(response_id) == channel:
+        if self._forgotten.get(response_id) == channel:
             raise Gone(
                 f"response {response_id} has ended and is no longer kept; ask again with a new "
                 "message",
@@ -161,9 +161,9 @@ class Responses:
 
     def _forget(self, stream: ResponseStream) -> None:
         self._remove(stream)
-        self._expired[stream.response_id] = stream.channel
-        if len(self._expired) > self._limits.expired_responses_remembered:
-            self._expired.popitem(last=False)
+        self._forgotten[stream.response_id] = stream.channel
+        if len(self._forgotten) > self._limits.expired_responses_remembered:
+            self._forgotten.popitem(last=False)
 
     def _remove(self, stream: ResponseStream) -> None:
         del self._kept[stream.response_id]

@@ -22,8 +22,8 @@ FinishReason = Literal[
     "stop", "length", "cancelled", "abandoned", "tool_calls", "content_filter", "budget"
 ]
 """How a response ended. `budget`: one of its tenant's budgets was used up. `abandoned`: it had no
-reader for the grace period, so the model was stopped. Only requests of OpenAI's API, which have no
-other readers, end with `tool_calls`."""
+reader for the grace period, so the model was stopped. `tool_calls`: it has calls whose results did
+not come in time, or that the client of a request runs itself."""
 
 
 @dataclass(frozen=True, slots=True)

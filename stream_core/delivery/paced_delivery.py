@@ -95,14 +95,15 @@ class PacedDelivery:
         self._on_first_delta = callback
 
     def set_on_urgent(self, callback: Callable[[], None] | None) -> None:
-        """Set what is called when the log must be written at once. None: nothing.
+        """Set what is called when the log should be written at once. None: nothing.
 
-        That is at the first delta, at the result of a tool, and at the end.
+        That is at the first delta, at the result of a tool, and at the end. The recorder writes the
+        end at once, and the others only while no reader is on this node.
         """
         self._on_urgent = callback
 
     def mark_urgent(self) -> None:
-        """Request that the log is written at once."""
+        """Request that the log is written at once. The recorder may leave it to its next turn."""
         if self._on_urgent is not None:
             self._on_urgent()
 

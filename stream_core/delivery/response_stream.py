@@ -156,7 +156,7 @@ class ResponseStream:
 
     @property
     def tokens(self) -> int:
-        """Pieces that the model has given, in all attempts."""
+        """The tokens of the model in all attempts, by our own count (`tokens_in`)."""
         return self.allowance.tokens
 
     @property
@@ -363,7 +363,10 @@ class ResponseStream:
         self.allowance.keep_step()
 
     def add_result(self, part: Part) -> None:
-        """Append the result of a client's tool. It is delivered and stored at once.
+        """Append the result of a client's tool, and deliver it at once.
+
+        It is stored at once only without a reader on this node: else with the next write, within
+        `store_interval_ms`.
 
         Raises:
             LogClosed: the response has ended.

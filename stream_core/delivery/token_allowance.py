@@ -47,7 +47,7 @@ class TokenAllowance:
 
     def __init__(self, max_bytes: int) -> None:
         self.tokens = 0
-        """Pieces that the model has given, in all attempts."""
+        """The tokens of the model in all attempts, by our own count (`tokens_in`)."""
         self.full_at = max_bytes
         """Bytes of the log at which the response is full. 0: it takes no more tokens."""
         self.check_at = maxsize
@@ -56,7 +56,7 @@ class TokenAllowance:
         """Tokens at which the model pauses until more are reserved."""
         self.cut_by = "length"
         self._max_bytes = max_bytes
-        # Pieces that are not tokens of the current answer.
+        # Those that are not of the current answer.
         self._uncounted = 0
         # Counted tokens of the steps that are never replaced.
         self._kept_tokens = 0

@@ -85,7 +85,7 @@ LIMITS_OF: Mapping[Bound, tuple[str, ...]] = {
     Bound.MACHINE: (),
 }
 """The limits of each, by their names in `Limits`. A request with a tenant's key is a session of its
-own."""
+own, so the limits per session do not bind it; its tenant's do."""
 
 
 @dataclass(frozen=True, slots=True)

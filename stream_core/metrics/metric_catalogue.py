@@ -208,7 +208,7 @@ MESSAGES_PER_SECOND = Metric(
     "ws.messages_per_second",
     _G,
     "frames/s",
-    "frames sent over WebSockets, mean of the last minute",
+    "frames sent over WebSockets and writes to event streams, mean of the last minute",
     "watch the trend",
     Alarm(
         Statistic.SUM,
@@ -221,7 +221,7 @@ MESSAGES_PER_SECOND = Metric(
         sudden_drop=True,
     ),
 )
-BACKPRESSURE_DROPS = Metric(
+LATE_DELTAS = Metric(
     "ws.backpressure_drops",
     _R,
     "%",
@@ -484,7 +484,10 @@ RESPONSE_FAILURE_RATE = Metric(
     Alarm(Statistic.AVERAGE, 5, " %", silence="no response ended"),
 )
 RESPONSES_HELD = Metric(
-    "responses.held", _G, "responses", "responses in memory, running or ended less than the TTL ago"
+    "responses.held",
+    _G,
+    "responses",
+    "responses in memory: running, or ended in the last five minutes",
 )
 MEMORY_RESIDENT = Metric(
     "memory.resident_bytes",

@@ -353,15 +353,15 @@ async def test_a_ratio_is_of_the_whole_environment_not_a_mean_of_its_tasks(
     service: Service,
 ) -> None:
     small, big = HandlerTask(), HandlerTask()
-    small.metrics.ratio(catalogue.BACKPRESSURE_DROPS).part = small.metrics.ratio(
-        catalogue.BACKPRESSURE_DROPS
+    small.metrics.ratio(catalogue.LATE_DELTAS).part = small.metrics.ratio(
+        catalogue.LATE_DELTAS
     ).whole = 10
-    big.metrics.ratio(catalogue.BACKPRESSURE_DROPS).whole = 5_999_990
+    big.metrics.ratio(catalogue.LATE_DELTAS).whole = 5_999_990
     for task in (small, big):
         await service.publish(task, 0)
     selection = Selection(
         "Evenflow",
-        catalogue.BACKPRESSURE_DROPS.name,
+        catalogue.LATE_DELTAS.name,
         (("Environment", PREFIX),),
         "Average",
         60,

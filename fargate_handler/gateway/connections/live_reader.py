@@ -192,16 +192,16 @@ class LiveReader(ABC):
         """Send several entries of one interval together."""
         index = max(self._cursor.next_index, self._counted)
         self._send_all()
-        self._measures.due.whole += max(0, self._cursor.next_index - index)
+        self._measures.late_share.whole += max(0, self._cursor.next_index - index)
 
     def _send_late(self) -> None:
         """Send what the socket takes, after its interval, and count what was due."""
         head = len(self._entries)
         new = max(0, head - max(self._counted, self._cursor.next_index))
         self._counted = head
-        self._measures.due.whole += new
+        self._measures.late_share.whole += new
         if self._blocked:
-            self._measures.due.part += new
+            self._measures.late_share.part += new
         else:
             self._send_all()
 

@@ -16,11 +16,11 @@ class DeliveryMeasures:
     __slots__ = (
         "acknowledged",
         "delivered",
-        "due",
         "event_streams",
         "frames",
         "jitter",
         "lagging",
+        "late_share",
         "too_slow",
         "waiting_polls",
     )
@@ -31,7 +31,7 @@ class DeliveryMeasures:
         metrics.gauge(catalogue.EVENT_STREAMS, lambda: self.event_streams)
         metrics.gauge(catalogue.WAITING_POLLS, lambda: self.waiting_polls)
         self.jitter: Distribution = metrics.distribution(catalogue.DELIVERY_JITTER)
-        self.due: Ratio = metrics.ratio(catalogue.BACKPRESSURE_DROPS)
+        self.late_share: Ratio = metrics.ratio(catalogue.LATE_DELTAS)
         self.frames: Counter = metrics.frames_sent
         self.delivered: Counter = metrics.counter(catalogue.DELTAS_DELIVERED)
         self.acknowledged: Counter = metrics.counter(catalogue.DELTAS_ACKNOWLEDGED)
@@ -80,6 +80,6 @@ class Outbox(list[tuple[SendText, bytes]]):
             frames = self.copy()
             self.clear()
             self._measures.frames.value += len(frames)
-            self._measures.due.whole += len(frames)
+            self._measures.late_share.whole += len(frames)
             for send_text, frame in frames:
                 send_text(frame)

@@ -53,7 +53,7 @@ async def test_a_minute_is_one_request_of_the_environment_s_only_dimension() -> 
     recorder = Recorder()
     points = [
         MetricPoint(catalogue.DELIVERY_JITTER, (4.7, 93.0), (900, 100)),
-        MetricPoint(catalogue.BACKPRESSURE_DROPS, (0.25,), (6_000_000,)),
+        MetricPoint(catalogue.LATE_DELTAS, (0.25,), (6_000_000,)),
     ]
     await CloudWatchPublisher(recorder, "prod").publish(points, MINUTE)
     (request,) = recorder.requests

@@ -99,8 +99,8 @@ def test_gauges_are_read_when_someone_looks() -> None:
 
 
 def test_a_ratio_is_the_percent_of_the_last_minute_and_its_counters_are_since_start() -> None:
-    metrics, name = full_metrics(), catalogue.BACKPRESSURE_DROPS.prometheus_name
-    ratio = metrics.ratio(catalogue.BACKPRESSURE_DROPS)
+    metrics, name = full_metrics(), catalogue.LATE_DELTAS.prometheus_name
+    ratio = metrics.ratio(catalogue.LATE_DELTAS)
     metrics.end_minute(0.0)
     ratio.part, ratio.whole = 1, 200
     metrics.end_minute(60.0)

@@ -12,7 +12,7 @@ from evenflow.stream_core.metrics.metric_snapshot import Distribution, MetricPoi
 
 JITTER, RATIO, COUNTER, LEVEL, EVENTS = (
     catalogue.DELIVERY_JITTER,
-    catalogue.BACKPRESSURE_DROPS,
+    catalogue.LATE_DELTAS,
     catalogue.DELTAS_DELIVERED,
     catalogue.ACTIVE_CONNECTIONS,
     catalogue.MESSAGES_PER_SECOND,

@@ -421,7 +421,7 @@ async def test_deltas_that_missed_their_interval_are_counted_once_each() -> None
     for _ in range(31):
         gateway.clock.turn(1.0)
         client.connection.look_at_readers(gateway.clock.now)
-    ratio = gateway.metrics.ratio(catalogue.BACKPRESSURE_DROPS)
+    ratio = gateway.metrics.ratio(catalogue.LATE_DELTAS)
     assert ratio.whole == 4
     assert 0 < ratio.part <= ratio.whole
 

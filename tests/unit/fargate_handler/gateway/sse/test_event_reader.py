@@ -113,8 +113,8 @@ async def test_what_a_blocked_socket_missed_is_one_event() -> None:
     assert b'"delta":"bb"' in here.socket.sent[-1]
     here.pass_seconds(1, token="c")
     assert here.socket.ids == [0, 2, 3]
-    due = here.gateway.context.measures.due
-    assert (due.part, due.whole) == (2, 4)
+    late_share = here.gateway.context.measures.late_share
+    assert (late_share.part, late_share.whole) == (2, 4)
     assert not here.gateway.registry.slow
 
 
