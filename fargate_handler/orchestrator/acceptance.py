@@ -62,7 +62,8 @@ class Stage(Enum):
     TURN = auto()
     """Once, when the messages of its session before it have been accepted or rejected."""
     NEW = auto()
-    """Once, unless the message was accepted before: then its client receives that response."""
+    """Once, unless this node has its response in memory: then its client receives that one. A
+    repeated message that only the store knows is checked and charged again."""
     ATTEMPT = auto()
     """At each attempt to store the message: another node may have been quicker."""
 
@@ -123,10 +124,13 @@ class AcceptanceCheck(ABC):
         """
 
     def commit(self, message: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
-        """The stage has passed: release what was only for the stage, and keep the rest."""
+        """All that ran under the stage has succeeded, also the stages inside it.
+
+        Release what was only for the stage, and keep the rest.
+        """
 
     def rollback(self, message: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
-        """A later check has rejected the message: give everything back."""
+        """A later check, or the block under the stage, has failed: give everything back."""
 
 
 class WaitingMessages(AcceptanceCheck):
@@ -320,7 +324,8 @@ class MemoryForHistory(AcceptanceCheck):
 class ReserveQuotas(AcceptanceCheck):
     """The quotas of the tenant, its key and its user.
 
-    This also makes the response, for which they are reserved.
+    This also makes the response, for which they are reserved. On a full node it ends another
+    sender's waiting answer, which no rollback restores.
     """
 
     stage = Stage.ATTEMPT

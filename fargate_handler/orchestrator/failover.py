@@ -267,8 +267,9 @@ class Failover:
             "the message are kept, send it again as a new one",
             code=OWNERS_EXHAUSTED,
         )
-        # Readers may have more than is stored. The marker tells them so.
-        marker = Restart(stored.next_index - 1, head.epoch, head.epoch)
+        # Readers may have more than is stored. The marker tells them so. This owner makes no
+        # attempt, so the epoch takes its number, as in `given_up_record`.
+        marker = Restart(stored.next_index - 1, attempt=head.epoch, epoch=head.epoch)
         chunk = Chunk(
             head.response_id, head.epoch, stored.next_index, [marker], stored.began_at or now
         )

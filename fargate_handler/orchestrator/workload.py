@@ -112,7 +112,7 @@ class Workload:
         """Charge and count a message that is being accepted.
 
         On a full node, the newest waiting answer of the sender with most waiting is ended for it.
-        `confirm_reservation` or `cancel_reservation` follows.
+        No cancellation restores that answer. `confirm_reservation` or `cancel_reservation` follows.
 
         Raises:
             RateLimited: its tenant, key or user has used what they may.

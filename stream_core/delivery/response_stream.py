@@ -321,7 +321,7 @@ class ResponseStream:
     def adopt_log(self, entries: Sequence[LogEntry], epoch: int, began_at: float | None) -> None:
         """Resume the response of an earlier owner, as its owner of `epoch`.
 
-        The earlier text is current until `restart`.
+        The earlier text is current until `ResponseStream.restart`, at this owner's first token.
 
         Args:
             entries: the log as it is on record.
@@ -335,6 +335,7 @@ class ResponseStream:
             (entry.attempt for entry in entries if isinstance(entry, Restart)), default=1
         )
         self.allowance.replace_text(log.text_bytes, sum(map(size_of, log.read(0).current)))
+        # It replaces nothing: it marks where the entries of this owner begin.
         log.restart(log.next_index - 1, self.attempt, epoch)
 
     def next_attempt(self) -> None:

@@ -153,7 +153,7 @@ class SocketConnection(ABC):
         self._do(self.session.unblock())
 
     def disconnected(self) -> None:
-        """The transport is closed. Responses are not cancelled: they run for their grace period."""
+        """The transport is closed. Responses go on, for `EVENFLOW_GRACE_SECONDS` if set."""
         self._do(self.session.disconnected())
         if self._memory is not None:  # the transport's buffer stays until now
             self._memory.release()

@@ -175,7 +175,7 @@ class SocketSession(ABC):
         return self._end(SessionEvent.TIME_OUT, Disconnect(flush=False))
 
     def disconnected(self) -> list[Output]:
-        """The transport is gone. Responses go on for their grace period."""
+        """The transport is gone. Its responses are not cancelled."""
         return self._end(SessionEvent.DISCONNECT)
 
     # -- events of the node ------------------------------------------------------------------------
