@@ -75,7 +75,7 @@ class PendingMessage:
         came_at: its arrival, in seconds on the monotonic clock.
     """
 
-    __slots__ = ("came_at", "conversation", "demand", "event", "memory", "stream")
+    __slots__ = ("came_at", "conversation", "demand", "memory", "message", "stream")
 
     conversation: Conversation
     """The conversation of its channel. Set by `ConversationMemory`."""
@@ -84,8 +84,8 @@ class PendingMessage:
     demand: TokenDemand
     """The tokens that it asks for."""
 
-    def __init__(self, event: IncomingMessage, came_at: float) -> None:
-        self.event = event
+    def __init__(self, message: IncomingMessage, came_at: float) -> None:
+        self.message = message
         self.came_at = came_at
         self.memory: Reading | None = None
         """Its memory until it is accepted. None: the endpoint that parsed it has reserved it."""
@@ -93,7 +93,7 @@ class PendingMessage:
     @property
     def session(self) -> Channel:
         """The session whose limits the message is under."""
-        return self.event.kind.limited_as or self.event.channel
+        return self.message.kind.limited_as or self.message.channel
 
 
 class AcceptanceParts(NamedTuple):
@@ -116,20 +116,20 @@ class AcceptanceCheck(ABC):
         self._parts = parts
 
     @abstractmethod
-    async def check(self, message: PendingMessage) -> None:
+    async def check(self, pending: PendingMessage) -> None:
         """Check a message, and reserve what it needs.
 
         Raises:
             EvenflowError: the message is rejected. Nothing is reserved then.
         """
 
-    def commit(self, message: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
+    def commit(self, pending: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
         """All that ran under the stage has succeeded, also the stages inside it.
 
         Release what was only for the stage, and keep the rest.
         """
 
-    def rollback(self, message: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
+    def rollback(self, pending: PendingMessage) -> None:  # noqa: B027 - most reserve nothing
         """A later check, or the block under the stage, has failed: give everything back."""
 
 
@@ -145,8 +145,8 @@ class WaitingMessages(AcceptanceCheck):
         super().__init__(parts)
         self._waiting: Counter[Channel] = Counter()
 
-    async def check(self, message: PendingMessage) -> None:
-        session = message.session
+    async def check(self, pending: PendingMessage) -> None:
+        session = pending.session
         limits = self._parts.context.limits
         if self._waiting[session] >= limits.messages_waiting_per_session:
             raise RateLimited(
@@ -157,11 +157,11 @@ class WaitingMessages(AcceptanceCheck):
             )
         self._waiting[session] += 1
 
-    def commit(self, message: PendingMessage) -> None:
-        self.rollback(message)
+    def commit(self, pending: PendingMessage) -> None:
+        self.rollback(pending)
 
-    def rollback(self, message: PendingMessage) -> None:
-        session = message.session
+    def rollback(self, pending: PendingMessage) -> None:
+        session = pending.session
         self._waiting[session] -= 1
         if not self._waiting[session]:
             del self._waiting[session]
@@ -176,20 +176,20 @@ class MemoryForMessage(AcceptanceCheck):
     stage = Stage.ARRIVAL
     rejections = (Rejection("node_memory", 503, "`EVENFLOW_REQUESTS_HELD_BYTES`", "1 s"),)
 
-    async def check(self, message: PendingMessage) -> None:
-        event = message.event
-        if event.kind.brings_conversation:
+    async def check(self, pending: PendingMessage) -> None:
+        message = pending.message
+        if message.kind.brings_conversation:
             return
         memory = Reading(self._parts.workload.request_memory)
-        memory.grow_to(memory_of_text(event.text) + memory_of_terms(event.terms))
-        message.memory = memory
+        memory.grow_to(memory_of_text(message.text) + memory_of_terms(message.terms))
+        pending.memory = memory
 
-    def commit(self, message: PendingMessage) -> None:
-        self.rollback(message)
+    def commit(self, pending: PendingMessage) -> None:
+        self.rollback(pending)
 
-    def rollback(self, message: PendingMessage) -> None:
-        if message.memory is not None:
-            message.memory.release()
+    def rollback(self, pending: PendingMessage) -> None:
+        if pending.memory is not None:
+            pending.memory.release()
 
 
 class SessionNotEnded(AcceptanceCheck):
@@ -198,8 +198,8 @@ class SessionNotEnded(AcceptanceCheck):
     stage = Stage.ARRIVAL
     rejections = (Rejection("session_ended", 410),)
 
-    async def check(self, message: PendingMessage) -> None:
-        session = message.event.kind.limited_as
+    async def check(self, pending: PendingMessage) -> None:
+        session = pending.message.kind.limited_as
         if session is not None:
             await self._parts.ended_sessions.check_in_store(session)
 
@@ -213,10 +213,10 @@ class ConversationMemory(AcceptanceCheck):
         Rejection("node_memory", 503, "`EVENFLOW_CONVERSATIONS_HELD_BYTES`", "1 s"),
     )
 
-    async def check(self, message: PendingMessage) -> None:
-        event, parts = message.event, self._parts
-        message.conversation = parts.workload.conversations.open(
-            event.channel, parts.context.monotonic(), event.kind
+    async def check(self, pending: PendingMessage) -> None:
+        message, parts = pending.message, self._parts
+        pending.conversation = parts.workload.conversations.open(
+            message.channel, parts.context.monotonic(), message.kind
         )
 
 
@@ -230,9 +230,9 @@ class MessageRate(AcceptanceCheck):
         ),
     )
 
-    async def check(self, message: PendingMessage) -> None:
-        event, context = message.event, self._parts.context
-        limiting = self._parts.workload.limiting(event.channel, event.kind)
+    async def check(self, pending: PendingMessage) -> None:
+        message, context = pending.message, self._parts.context
+        limiting = self._parts.workload.limiting(message.channel, message.kind)
         limiting.check_rate(context.monotonic())
 
 
@@ -248,8 +248,8 @@ class NodeCapacity(AcceptanceCheck):
         ),
     )
 
-    async def check(self, message: PendingMessage) -> None:
-        self._parts.workload.check(message.event.line)
+    async def check(self, pending: PendingMessage) -> None:
+        self._parts.workload.check(pending.message.line)
 
 
 class AccessValid(AcceptanceCheck):
@@ -258,9 +258,9 @@ class AccessValid(AcceptanceCheck):
     stage = Stage.ATTEMPT
     rejections = (Rejection("token_revoked", 401), Rejection("tenant_removed", 403))
 
-    async def check(self, message: PendingMessage) -> None:
-        event = message.event
-        self._parts.context.tenants.check_valid(event.channel.tenant, event.terms.key)
+    async def check(self, pending: PendingMessage) -> None:
+        message = pending.message
+        self._parts.context.tenants.check_valid(message.channel.tenant, message.terms.key)
 
 
 class ModelAvailable(AcceptanceCheck):
@@ -278,8 +278,8 @@ class ModelAvailable(AcceptanceCheck):
         Rejection("upstream_unavailable", 503, "", "when the circuit breaker lets a call through"),
     )
 
-    async def check(self, message: PendingMessage) -> None:
-        self._parts.dispatcher.check_model(message.event)
+    async def check(self, pending: PendingMessage) -> None:
+        self._parts.dispatcher.check_model(pending.message)
 
 
 class MessageOrder(AcceptanceCheck):
@@ -288,10 +288,13 @@ class MessageOrder(AcceptanceCheck):
     stage = Stage.ATTEMPT
     rejections = (Rejection("causal_violation", 409), Rejection("invalid_request", 400))
 
-    async def check(self, message: PendingMessage) -> None:
-        event = message.event
-        message.conversation.check(
-            event.message_id, event.previous_message_id, event.replaces, event.parent_message_id
+    async def check(self, pending: PendingMessage) -> None:
+        message = pending.message
+        pending.conversation.check(
+            message.message_id,
+            message.previous_message_id,
+            message.replaces,
+            message.parent_message_id,
         )
 
 
@@ -303,9 +306,9 @@ class AnswersOfSession(AcceptanceCheck):
         Rejection("session_in_flight", 429, "`EVENFLOW_MESSAGES_IN_FLIGHT_PER_SESSION`", "1 s"),
     )
 
-    async def check(self, message: PendingMessage) -> None:
-        event = message.event
-        self._parts.workload.limiting(event.channel, event.kind).check_in_flight()
+    async def check(self, pending: PendingMessage) -> None:
+        message = pending.message
+        self._parts.workload.limiting(message.channel, message.kind).check_in_flight()
 
 
 class MemoryForHistory(AcceptanceCheck):
@@ -314,10 +317,10 @@ class MemoryForHistory(AcceptanceCheck):
     stage = Stage.ATTEMPT
     rejections = (Rejection("node_memory", 503, "`EVENFLOW_CONVERSATIONS_HELD_BYTES`", "1 s"),)
 
-    async def check(self, message: PendingMessage) -> None:
-        event = message.event
-        if not event.kind.brings_conversation:
-            size = len(event.text.encode()) + EXCHANGE_BYTES
+    async def check(self, pending: PendingMessage) -> None:
+        message = pending.message
+        if not message.kind.brings_conversation:
+            size = len(message.text.encode()) + EXCHANGE_BYTES
             self._parts.workload.conversations.make_room(size)
 
 
@@ -339,19 +342,19 @@ class ReserveQuotas(AcceptanceCheck):
         for level in Level
     )
 
-    async def check(self, message: PendingMessage) -> None:
-        dispatcher, event = self._parts.dispatcher, message.event
-        message.demand = dispatcher.demand_of(event, message.conversation)
-        message.stream = dispatcher.new_stream(
-            f"rsp_{secrets.token_hex(16)}", event.message_id, event.channel, event.kind
+    async def check(self, pending: PendingMessage) -> None:
+        dispatcher, message = self._parts.dispatcher, pending.message
+        pending.demand = dispatcher.demand_of(message, pending.conversation)
+        pending.stream = dispatcher.new_stream(
+            f"rsp_{secrets.token_hex(16)}", message.message_id, message.channel, message.kind
         )
-        self._parts.workload.reserve(message.stream, event, message.demand)
+        self._parts.workload.reserve(pending.stream, message, pending.demand)
 
-    def commit(self, message: PendingMessage) -> None:
+    def commit(self, pending: PendingMessage) -> None:
         self._parts.workload.confirm_reservation()
 
-    def rollback(self, message: PendingMessage) -> None:
-        self._parts.workload.cancel_reservation(message.stream)
+    def rollback(self, pending: PendingMessage) -> None:
+        self._parts.workload.cancel_reservation(pending.stream)
 
 
 class StoreTurn(AcceptanceCheck):
@@ -366,13 +369,13 @@ class StoreTurn(AcceptanceCheck):
         super().__init__(parts)
         self._turns = FairSemaphore(_WRITTEN_AT_ONCE)
 
-    async def check(self, message: PendingMessage) -> None:
-        await self._turns.acquire(message.event.line)
+    async def check(self, pending: PendingMessage) -> None:
+        await self._turns.acquire(pending.message.line)
 
-    def commit(self, message: PendingMessage) -> None:
+    def commit(self, pending: PendingMessage) -> None:
         self._turns.release()
 
-    def rollback(self, message: PendingMessage) -> None:
+    def rollback(self, pending: PendingMessage) -> None:
         self._turns.release()
 
 
@@ -391,16 +394,16 @@ class Budgets(AcceptanceCheck):
         Rejection("store_unavailable", 503, "", "2 s"),
     )
 
-    async def check(self, message: PendingMessage) -> None:
-        event, parts = message.event, self._parts
-        expected = parts.dispatcher.expected_cost(event, message.demand)
-        await parts.usage.reserve(message.stream, event.terms, expected)
+    async def check(self, pending: PendingMessage) -> None:
+        message, parts = pending.message, self._parts
+        expected = parts.dispatcher.expected_cost(message, pending.demand)
+        await parts.usage.reserve(pending.stream, message.terms, expected)
 
-    def commit(self, message: PendingMessage) -> None:
-        self._parts.usage.confirm(message.stream)
+    def commit(self, pending: PendingMessage) -> None:
+        self._parts.usage.confirm(pending.stream)
 
-    def rollback(self, message: PendingMessage) -> None:
-        self._parts.usage.release(message.stream)
+    def rollback(self, pending: PendingMessage) -> None:
+        self._parts.usage.release(pending.stream)
 
 
 CHECKS: Sequence[type[AcceptanceCheck]] = (
@@ -442,17 +445,17 @@ class Acceptance:
         made = [check(parts) for check in checks]
         self._checks = {stage: [check for check in made if check.stage is stage] for stage in Stage}
 
-    async def check(self, stage: Stage, message: PendingMessage) -> None:
+    async def check(self, stage: Stage, pending: PendingMessage) -> None:
         """Run the checks of a stage that reserves nothing beyond it.
 
         Raises:
             EvenflowError: a check rejects the message.
         """
-        async with self.passed(stage, message):
+        async with self.passed(stage, pending):
             pass
 
     @asynccontextmanager
-    async def passed(self, stage: Stage, message: PendingMessage) -> AsyncIterator[None]:
+    async def passed(self, stage: Stage, pending: PendingMessage) -> AsyncIterator[None]:
         """Run the checks of a stage before the block, and commit them after it.
 
         If a check or the block fails, the checks that have passed roll back, the last one first.
@@ -463,12 +466,12 @@ class Acceptance:
         passed: list[AcceptanceCheck] = []
         try:
             for check in self._checks[stage]:
-                await check.check(message)
+                await check.check(pending)
                 passed.append(check)
             yield
         except BaseException:
             for check in reversed(passed):
-                check.rollback(message)
+                check.rollback(pending)
             raise
         for check in passed:
-            check.commit(message)
+            check.commit(pending)

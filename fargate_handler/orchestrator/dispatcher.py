@@ -115,7 +115,7 @@ class Dispatcher:
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
 
-    def check_model(self, event: IncomingMessage) -> None:
+    def check_model(self, message: IncomingMessage) -> None:
         """Check that the agent exists, and that its model's server takes calls.
 
         Raises:
@@ -123,9 +123,9 @@ class Dispatcher:
             Overloaded: its model's server has failed too often, and there is no fallback answer.
             RateLimited: that server takes no calls for longer than a message may wait.
         """
-        channel, kind, terms = event.channel, event.kind, event.terms
+        channel, kind, terms = message.channel, message.kind, message.terms
         upstream = self.upstreams.of(self._requests.model(channel, terms, kind))
-        sender = sender_key(event.line, terms.user)
+        sender = sender_key(message.line, terms.user)
         backoff, now = upstream.limiter.backoff, self._monotonic()
         closed_for = backoff.paused_for(now)
         if not kind.is_told_at_once:
@@ -141,35 +141,37 @@ class Dispatcher:
         if seconds > 0 and not self._fallback_of(kind):
             raise upstream_unavailable(seconds, "the message was not accepted, send it again then")
 
-    def demand_of(self, event: IncomingMessage, conversation: Conversation) -> TokenDemand:
+    def demand_of(self, message: IncomingMessage, conversation: Conversation) -> TokenDemand:
         """The tokens of a message: its input, with the conversation for the model, and its output.
 
         Raises:
             NotFound: the channel's agent no longer exists.
         """
-        demand = event.demand
+        demand = message.demand
         if demand is None:
-            turns = (Turn("user", event.text),)
-            demand = self._requests.build(event.channel, turns, event.terms, event.kind).demand
+            turns = (Turn("user", message.text),)
+            request = self._requests.build(message.channel, turns, message.terms, message.kind)
+            demand = request.demand
             history = (
                 []
-                if event.terms.turns
-                else conversation.history_sizes(len(event.text.encode()), event.replaces)
+                if message.terms.turns
+                else conversation.history_sizes(len(message.text.encode()), message.replaces)
             )
             tokens = demand.input_tokens + sum(map(tokens_of_text_turn, history))
-            context = self._requests.context_tokens(event.channel, event.kind) or self._context
+            context = self._requests.context_tokens(message.channel, message.kind) or self._context
             tokens = tokens if context is None else min(tokens, context)
             demand = demand._replace(input_tokens=tokens)
         # A message with a longer limit than the model's would use up its tenant's rate for nothing.
         return demand if demand.longest is None else demand.bounded(self._longest)
 
-    def expected_cost(self, event: IncomingMessage, demand: TokenDemand) -> ExpectedCost:
+    def expected_cost(self, message: IncomingMessage, demand: TokenDemand) -> ExpectedCost:
         """The most that the answer to a message of this demand may cost.
 
         Raises:
             NotFound: the channel's agent no longer exists.
         """
-        model = self._requests.model(event.channel, event.terms, event.kind) or self._model_name
+        channel, terms = message.channel, message.terms
+        model = self._requests.model(channel, terms, message.kind) or self._model_name
         return ExpectedCost.of(demand.bounded(self._longest), model)
 
     def _fallback_of(self, kind: MessageKind) -> str:

@@ -177,7 +177,7 @@ class MessageLedger:
         """Write the rest of a response, whose first `written` entries are stored."""
         self._recorder.record(stream, lease, written, kind)
 
-    async def accept(self, event: IncomingMessage, stream: ResponseStream) -> None:
+    async def accept(self, message: IncomingMessage, stream: ResponseStream) -> None:
         """Store a message, and write its response as it grows.
 
         Raises:
@@ -188,19 +188,19 @@ class MessageLedger:
         if self._recorder.behind:
             raise self._rejection("store_behind", "the response buffer is too far behind")
         entry = LedgerEntry(
-            event.message_id,
-            event.previous_message_id,
-            event.text,
+            message.message_id,
+            message.previous_message_id,
+            message.text,
             stream.response_id,
             self.owner,
-            replaces=event.replaces,
-            terms=event.terms.to_text(),
-            kind=event.kind.to_text(),
-            parent_message_id=event.parent_message_id,
-            sender=_stored_caller(event),
+            replaces=message.replaces,
+            terms=message.terms.to_text(),
+            kind=message.kind.to_text(),
+            parent_message_id=message.parent_message_id,
+            sender=_stored_caller(message),
         )
-        lease = await self._write(event.channel, entry)
-        self._recorder.record(stream, lease, kind=event.kind)
+        lease = await self._write(message.channel, entry)
+        self._recorder.record(stream, lease, kind=message.kind)
 
     async def _write(self, channel: Channel, entry: LedgerEntry) -> Lease:
         with self._reachable():
@@ -233,9 +233,9 @@ class MessageLedger:
         )
 
 
-def _stored_caller(event: IncomingMessage) -> str:
+def _stored_caller(message: IncomingMessage) -> str:
     """The caller of a message as it is stored: digests of its address and its session or user."""
-    address, member = event.line.address, event.line.session or event.terms.user
+    address, member = message.line.address, message.line.session or message.terms.user
     return f"{_digest(address)}:{_digest(member)}" if address else ""
 
 

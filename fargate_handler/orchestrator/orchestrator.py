@@ -131,7 +131,7 @@ class Orchestrator:
         """Accept no messages and take no responses over from now on: this node is leaving."""
         self._workload.draining = True
 
-    async def submit(self, event: IncomingMessage) -> Submission:
+    async def submit(self, message: IncomingMessage) -> Submission:
         """Accept a message. If it was accepted before, return its response.
 
         Raises:
@@ -144,10 +144,10 @@ class Orchestrator:
             NotPermitted: the session's tenant has been removed.
             AuthenticationFailed: the key that opened the session is no longer valid.
         """
-        message = PendingMessage(event, self._monotonic())
+        pending = PendingMessage(message, self._monotonic())
         try:
-            async with self._acceptance.passed(Stage.ARRIVAL, message):
-                return await self._submit(message)
+            async with self._acceptance.passed(Stage.ARRIVAL, pending):
+                return await self._submit(pending)
         except EvenflowError as rejection:
             self._metrics.labelled(catalogue.MESSAGES_REFUSED).count(rejection.code)
             self._rejections.part += is_for_want_of_room(rejection)
@@ -155,39 +155,39 @@ class Orchestrator:
         finally:
             self._rejections.whole += 1
 
-    async def _submit(self, message: PendingMessage) -> Submission:
-        event = message.event
+    async def _submit(self, pending: PendingMessage) -> Submission:
+        message = pending.message
         async with (
-            self._conversations.turn(event.channel),
-            self._acceptance.passed(Stage.TURN, message),
+            self._conversations.turn(message.channel),
+            self._acceptance.passed(Stage.TURN, pending),
         ):
-            conversation = message.conversation
-            known = conversation.known_response(event.message_id)
-            given_up = False
+            conversation = pending.conversation
+            known = conversation.known_response(message.message_id)
+            is_dead_letter = False
             if known is not None and self.responses.remembers(known):
-                stream = await self._answer_to(known, event)
-                given_up = _was_given_up(stream)
-                if not given_up:
+                stream = await self._answer_to(known, message)
+                is_dead_letter = _was_given_up(stream)
+                if not is_dead_letter:
                     return Submission(stream, duplicate=True)
-            await self._acceptance.check(Stage.NEW, message)
+            await self._acceptance.check(Stage.NEW, pending)
             # The channel of a request that can't be repeated is new: no node has stored it.
-            outdated = conversation.is_stale or conversation.needs_ledger(
-                event.behind, event.replaces
+            may_be_outdated = conversation.is_stale or conversation.needs_ledger(
+                message.behind, message.replaces
             )
-            fresh = given_up or (outdated and event.kind.repeatable)
-            if fresh:
-                await self._catch_up(conversation, event)
+            has_read_store = is_dead_letter or (may_be_outdated and message.kind.repeatable)
+            if has_read_store:
+                await self._catch_up(conversation, message)
             for _ in range(_TRIES):
                 try:
-                    return await self._accept(message)
+                    return await self._accept(pending)
                 except Conflict:
-                    if fresh:
+                    if has_read_store:
                         raise
                 except NotAccepted:
                     pass
                 # Another node has accepted messages of this session meanwhile.
-                await self._catch_up(conversation, event)
-                fresh = True
+                await self._catch_up(conversation, message)
+                has_read_store = True
             raise Overloaded(
                 "other tasks are accepting messages of this session at the same time; this one "
                 "was not accepted, send it again",
@@ -195,62 +195,62 @@ class Orchestrator:
                 retry_after_ms=500,
             )
 
-    async def _catch_up(self, conversation: Conversation, event: IncomingMessage) -> None:
+    async def _catch_up(self, conversation: Conversation, message: IncomingMessage) -> None:
         """Bring a conversation up to date with the ledger."""
-        if event.kind.brings_conversation:
-            stored = await self._ledger.ends(event.channel, event.message_id)
+        if message.kind.brings_conversation:
+            stored = await self._ledger.ends(message.channel, message.message_id)
         else:
-            stored = await self._ledger.load(event.channel)
+            stored = await self._ledger.load(message.channel)
         if stored.ended:
             raise session_ended()
-        conversation.catch_up(stored, self._ledger.owner, event.behind, event.replaces)
+        conversation.catch_up(stored, self._ledger.owner, message.behind, message.replaces)
         for entry in stored.entries:
             ours = entry.owner == self._ledger.owner and not entry.ended
             if ours and not self.responses.remembers(entry.response_id):
                 # The store has it although its call failed here, and the client received an error.
                 await self._failover.answer_late(entry.response_id)
 
-    async def _accept(self, message: PendingMessage) -> Submission:
-        event = message.event
-        known = message.conversation.known_response(event.message_id)
+    async def _accept(self, pending: PendingMessage) -> Submission:
+        message = pending.message
+        known = pending.conversation.known_response(message.message_id)
         if known is not None:
-            return Submission(await self._answer_to(known, event), duplicate=True)
+            return Submission(await self._answer_to(known, message), duplicate=True)
         now = self._monotonic()
-        async with self._acceptance.passed(Stage.ATTEMPT, message):
-            await self._ledger.accept(event, message.stream)
-        self._begin(message, now)
-        return Submission(message.stream, duplicate=False)
+        async with self._acceptance.passed(Stage.ATTEMPT, pending):
+            await self._ledger.accept(message, pending.stream)
+        self._begin(pending, now)
+        return Submission(pending.stream, duplicate=False)
 
-    def _begin(self, message: PendingMessage, now: float) -> None:
+    def _begin(self, pending: PendingMessage, now: float) -> None:
         """Begin to answer a message that is stored."""
-        event, stream, conversation = message.event, message.stream, message.conversation
+        message, stream, conversation = pending.message, pending.stream, pending.conversation
         with self._workload.ended_on_failure(stream, conversation):
             turns = conversation.accept(
-                event.message_id,
+                message.message_id,
                 stream.response_id,
-                event.text if event.request is None else None,
+                message.text if message.request is None else None,
                 now,
-                event.replaces,
+                message.replaces,
             )
-            if not (event.kind.brings_conversation or event.terms.turns):
+            if not (message.kind.brings_conversation or message.terms.turns):
                 stream.drop_history(conversation.left_out(turns), "server")
             self._dispatcher.begin(
                 stream,
-                event.kind,
-                event.line,
+                message.kind,
+                message.line,
                 turns,
-                event.terms,
-                demand=message.demand,
-                since=message.came_at,
-                received=event.request,
+                message.terms,
+                demand=pending.demand,
+                since=pending.came_at,
+                received=message.request,
             )
 
-    async def _answer_to(self, response_id: str, event: IncomingMessage) -> ResponseStream:
+    async def _answer_to(self, response_id: str, message: IncomingMessage) -> ResponseStream:
         try:
-            return await self.find(response_id, event.channel)
+            return await self.find(response_id, message.channel)
         except NotFound as error:
             raise Gone(
-                f"message {event.message_id!r} was answered as {response_id}, which is no longer "
+                f"message {message.message_id!r} was answered as {response_id}, which is no longer "
                 "kept; "
                 "ask again with a new message",
                 code="response_expired",

@@ -108,7 +108,9 @@ class Workload:
                 retry_after_ms=2000,
             )
 
-    def reserve(self, stream: ResponseStream, event: IncomingMessage, demand: TokenDemand) -> None:
+    def reserve(
+        self, stream: ResponseStream, message: IncomingMessage, demand: TokenDemand
+    ) -> None:
         """Charge and count a message that is being accepted.
 
         On a full node, the newest waiting answer of the sender with most waiting is ended for it.
@@ -117,10 +119,10 @@ class Workload:
         Raises:
             RateLimited: its tenant, key or user has used what they may.
         """
-        line, charge = event.line, self._quotas.charge(event.payer, demand, self._monotonic())
+        line, charge = message.line, self._quotas.charge(message.payer, demand, self._monotonic())
         if not self.has_room:
             self.generations.displace_for(line)
-        self.count_in_flight(stream, event.kind, line, charge)
+        self.count_in_flight(stream, message.kind, line, charge)
         self._being_accepted += 1
 
     def confirm_reservation(self) -> None:

@@ -202,11 +202,11 @@ async def _submit(client: CommandingClient, message: ChatMessageFrame) -> None:
     if conversation is not None:
         entries = len(conversation.turns) + len(conversation.options.tools)
         context.work.count(line, _ENTRY_BYTES * entries)
-    event = IncomingMessage.of_chat(client.session.claims, message, caller, brought=conversation)
-    stream, duplicate = await context.orchestrator.submit(event)
+    incoming = IncomingMessage.of_chat(client.session.claims, message, caller, brought=conversation)
+    stream, duplicate = await context.orchestrator.submit(incoming)
     if not duplicate:
-        notify_others(context.registry, event, stream.response_id, client)
-        _send_near_limits(client, event.payer)
+        notify_others(context.registry, incoming, stream.response_id, client)
+        _send_near_limits(client, incoming.payer)
     if client.session.over:
         return  # the client disconnected during the acceptance: it may resume the response
     reader = readers.get(stream.response_id)

@@ -72,19 +72,19 @@ class MessageEndpoint:
         context.work.check(line)
         body = await read_body(request, context, context.limits.message_bytes, (GZIP,))
         context.work.count(line, len(body))
-        message, incoming_message = await context.work.read(line, body, _parse)
+        message, whole = await context.work.read(line, body, _parse)
         if message.ticket or message.cookie:
             check_right(Right.READ, claims.may)
         # The message is accepted even if its client disconnects now.
-        event = IncomingMessage.of_chat(
+        incoming = IncomingMessage.of_chat(
             claims,
             message,
             Caller(line.tenant, address=line.address),
             known_traceparent(request.headers.get(TRACEPARENT)),
             first_token_ms(request),
-            incoming_message,
+            whole,
         )
-        stream = await asyncio.shield(context.background.run(self._submit(event)))
+        stream = await asyncio.shield(context.background.run(self._submit(incoming)))
         accepted = MessageAccepted(
             response_id=stream.response_id, message_id=stream.message_id, status=stream.state
         )
@@ -97,10 +97,10 @@ class MessageEndpoint:
             answer.headers.add("Set-Cookie", cookie)
         return answer
 
-    async def _submit(self, event: IncomingMessage) -> ResponseStream:
-        stream, duplicate = await self._context.orchestrator.submit(event)
+    async def _submit(self, incoming: IncomingMessage) -> ResponseStream:
+        stream, duplicate = await self._context.orchestrator.submit(incoming)
         if not duplicate:
-            notify_others(self._context.registry, event, stream.response_id)
+            notify_others(self._context.registry, incoming, stream.response_id)
         return stream
 
     async def cancel(self, request: web.Request) -> web.Response:

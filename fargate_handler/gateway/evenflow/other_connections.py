@@ -12,7 +12,7 @@ from evenflow.stream_core.protocols.evenflow.messages import SessionMessage
 
 def notify_others(
     registry: ConnectionRegistry,
-    event: IncomingMessage,
+    message: IncomingMessage,
     response_id: str,
     sender: OpenConnection | None = None,
 ) -> None:
@@ -21,18 +21,18 @@ def notify_others(
     Args:
         sender: the connection that sent the message. None: it came by HTTP.
     """
-    receivers = [each for each in registry.of(event.channel) if each is not sender]
+    receivers = [each for each in registry.of(message.channel) if each is not sender]
     if not receivers:
         return
     accepted = SessionMessage(
         type="session.message",
-        session_id=event.channel.session,
-        message_id=event.message_id,
-        previous_message_id=event.previous_message_id,
+        session_id=message.channel.session,
+        message_id=message.message_id,
+        previous_message_id=message.previous_message_id,
         response_id=response_id,
-        text=event.text,
-        replaces=event.replaces,
-        parent_message_id=event.parent_message_id,
+        text=message.text,
+        replaces=message.replaces,
+        parent_message_id=message.parent_message_id,
     )
     for connection in receivers:
         connection.notify(accepted)

@@ -19,8 +19,8 @@ from evenflow.fargate_handler.gateway.openai_responses.request import (
 )
 from evenflow.fargate_handler.gateway.requests.known_models import chosen_model
 from evenflow.fargate_handler.gateway.requests.submission import (
-    event_of,
-    submit_event,
+    message_of_request,
+    submit_message,
 )
 from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest
 from evenflow.stream_core.base.channel import (
@@ -70,11 +70,19 @@ async def submit(
     kind = BACKGROUND if call.background else stored_kind if stays else COMPLETION
     channel = channel_of(sender, digest)
     terms = sender.named_in(call.terms)
-    event = await context.work.run(
-        line, earlier.memory_bytes, event_of, context, sender, channel, kind, request, terms
+    message = await context.work.run(
+        line,
+        earlier.memory_bytes,
+        message_of_request,
+        context,
+        sender,
+        channel,
+        kind,
+        request,
+        terms,
     )
-    earlier.check_size(event.text)
-    stream = await submit_event(context, sender, event, stays=stays)
+    earlier.check_size(message.text)
+    stream = await submit_message(context, sender, message, stays=stays)
     response = PublicResponse(stream.response_id, digest)
     return Submitted(KnownResponse(response, stream, request), stays)
 

@@ -54,7 +54,7 @@ async def submit_as_next(
     """
     line = reading_line(context, sender)
     request = await context.work.run(line, size, ReceivedRequest.of, agent_request.whole)
-    event = IncomingMessage.of_request(
+    message = IncomingMessage.of_request(
         channel,
         message_id,
         request,
@@ -62,16 +62,16 @@ async def submit_as_next(
         terms=agent_request.terms.within(sender.traceparent),
         caller=counted_caller(context, sender),
     )
-    submission = await asyncio.shield(context.background.run(_submit(context, event)))
+    submission = await asyncio.shield(context.background.run(_submit(context, message)))
     check_may_repeat(sender, submission)
     return submission
 
 
-async def _submit(context: GatewayContext, event: IncomingMessage) -> Submission:
-    last = context.orchestrator.last_message_id(event.channel)
+async def _submit(context: GatewayContext, message: IncomingMessage) -> Submission:
+    last = context.orchestrator.last_message_id(message.channel)
     for _ in range(_TRIES):
         try:
-            return await context.orchestrator.submit(replace(event, previous_message_id=last))
+            return await context.orchestrator.submit(replace(message, previous_message_id=last))
         except Conflict as behind:
             last = behind.extra["expected"]
     raise Overloaded(

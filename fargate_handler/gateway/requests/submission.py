@@ -99,12 +99,14 @@ async def submit_request(
         Overloaded: this node is leaving, or the ledger can't be written.
     """
     line = reading_line(context, sender)
-    event = await context.work.run(line, size, _event_of, context, sender, key, whole, terms)
-    return await submit_event(context, sender, event, stays=key is not None)
+    message = await context.work.run(
+        line, size, _message_with_key, context, sender, key, whole, terms
+    )
+    return await submit_message(context, sender, message, stays=key is not None)
 
 
-async def submit_event(
-    context: GatewayContext, sender: Sender, event: IncomingMessage, *, stays: bool
+async def submit_message(
+    context: GatewayContext, sender: Sender, message: IncomingMessage, *, stays: bool
 ) -> ResponseStream:
     """Submit a message with a whole request, and return its response.
 
@@ -115,7 +117,7 @@ async def submit_event(
         NotPermitted: it is the response of an earlier request, and the sender may not read.
         EvenflowError: as for `submit_request`.
     """
-    accepting = context.background.run(context.orchestrator.submit(event))
+    accepting = context.background.run(context.orchestrator.submit(message))
     try:
         submission = await asyncio.shield(accepting)
     except asyncio.CancelledError:
@@ -203,7 +205,7 @@ async def _leave_when_accepted(
     leave_response(context, (await accepting).stream)
 
 
-def _event_of(
+def _message_with_key(
     context: GatewayContext,
     sender: Sender,
     key: str | None,
@@ -212,12 +214,12 @@ def _event_of(
 ) -> IncomingMessage:
     if key is None:
         channel = single_channel(sender.tenant, secrets.token_hex(16), sender.session)
-        return event_of(context, sender, channel, COMPLETION, whole, terms)
+        return message_of_request(context, sender, channel, COMPLETION, whole, terms)
     channel = repeatable_channel(sender.tenant, digest_of(key, sender), sender.session)
-    return event_of(context, sender, channel, KEYED_COMPLETION, whole, terms)
+    return message_of_request(context, sender, channel, KEYED_COMPLETION, whole, terms)
 
 
-def event_of(
+def message_of_request(
     context: GatewayContext,
     sender: Sender,
     channel: Channel,

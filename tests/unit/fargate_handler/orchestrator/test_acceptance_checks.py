@@ -50,7 +50,7 @@ def _rejecting(stage: Stage) -> type[AcceptanceCheck]:
     rejected = iter(range(_REJECTED))
 
     class RejectsFirst(AcceptanceCheck):
-        async def check(self, message: PendingMessage) -> None:
+        async def check(self, pending: PendingMessage) -> None:
             if next(rejected, None) is not None:
                 raise RateLimited("not yet", code="later")
 
