@@ -39,7 +39,7 @@ from evenflow.stream_core.metrics.metric_catalogue import (
     Metric,
     Promise,
 )
-from evenflow.stream_core.protocols.evenflow.session_states import SESSION_TRANSITIONS
+from evenflow.stream_core.protocols.evenflow.connection_states import CONNECTION_TRANSITIONS
 
 State = TypeVar("State", bound=StrEnum)
 Event = TypeVar("Event", bound=StrEnum)
@@ -279,7 +279,7 @@ def states_page() -> str:
         "These diagrams are drawn from the transition tables that the code runs.",
         "",
         *_diagram("A response", RESPONSE_TRANSITIONS),
-        *_diagram("A connection", SESSION_TRANSITIONS),
+        *_diagram("A connection", CONNECTION_TRANSITIONS),
         *_diagram("A reader of a response", FLOW_TRANSITIONS),
     ]
     return "\n".join(parts)

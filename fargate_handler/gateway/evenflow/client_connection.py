@@ -17,6 +17,7 @@ from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
+from evenflow.stream_core.protocols.evenflow.connection_states import Command, Output, Received
 from evenflow.stream_core.protocols.evenflow.messages import (
     ResponseSummary,
     ServerMessage,
@@ -24,7 +25,6 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     SessionReady,
 )
 from evenflow.stream_core.protocols.evenflow.session_init import iso_time
-from evenflow.stream_core.protocols.evenflow.session_states import Command, Output, Received
 from evenflow.stream_core.tenants.charges import Caller
 
 

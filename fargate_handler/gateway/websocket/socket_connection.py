@@ -24,9 +24,9 @@ from evenflow.stream_core.protocols.evenflow.close_codes import (
     CloseCode,
     code_label,
 )
-from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
-from evenflow.stream_core.protocols.evenflow.session_states import (
+from evenflow.stream_core.protocols.evenflow.connection_states import (
     Command,
+    ConnectionEvent,
     Disconnect,
     Ended,
     FrameRejected,
@@ -36,10 +36,10 @@ from evenflow.stream_core.protocols.evenflow.session_states import (
     SendPing,
     SendPong,
     SendText,
-    SessionEvent,
     SetTimer,
     StopReading,
 )
+from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
 from evenflow.stream_core.protocols.evenflow.socket_session import SocketSession
 from evenflow.stream_core.records.connection_records import (
     BY_CLIENT,
@@ -50,7 +50,7 @@ from evenflow.stream_core.records.connection_records import (
 from evenflow.stream_core.records.event_record import milliseconds
 from evenflow.stream_core.tenants.charges import NOT_COUNTED, Caller
 
-_OF_CLIENT = (SessionEvent.CLIENT_CLOSE, SessionEvent.DISCONNECT)
+_OF_CLIENT = (ConnectionEvent.CLIENT_CLOSE, ConnectionEvent.DISCONNECT)
 # picows doubles its buffer for a large frame, and keeps it until the connection ends.
 _BUFFER_FACTOR = 2
 # Share of the memory for requests above which idle connections with a large buffer are closed.
@@ -321,7 +321,7 @@ class SocketConnection(ABC):
             self.context.metrics.labelled(catalogue.MESSAGES_REFUSED).count(error.code)
         log_event(RejectionRecord.of(error, self.transport.name, rejection.what, self._tenant))
 
-    def _end(self, event: SessionEvent) -> None:
+    def _end(self, event: ConnectionEvent) -> None:
         _record_end(self.context.metrics, self._close_record(event))
         self.context.registry.remove(self)
         self._counted.close()
@@ -332,7 +332,7 @@ class SocketConnection(ABC):
         """The tenant, for the log."""
         return self.payer.tenant if self.channel is None else self.channel.tenant
 
-    def _close_record(self, event: SessionEvent) -> CloseRecord:
+    def _close_record(self, event: ConnectionEvent) -> CloseRecord:
         channel = self.channel
         return CloseRecord(
             code=self._closed_with,

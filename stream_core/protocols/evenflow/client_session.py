@@ -12,6 +12,11 @@ from evenflow.stream_core.base.errors import (
     Overloaded,
 )
 from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.connection_states import (
+    Command,
+    ConnectionEvent,
+    Output,
+)
 from evenflow.stream_core.protocols.evenflow.dialect import Dialect
 from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.messages import (
@@ -28,7 +33,6 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ServerMessage,
 )
 from evenflow.stream_core.protocols.evenflow.response_frames import ids_of, rejection_frame
-from evenflow.stream_core.protocols.evenflow.session_states import Command, Output, SessionEvent
 from evenflow.stream_core.protocols.evenflow.socket_session import (
     CredentialCheck,
     SocketSession,
@@ -80,7 +84,7 @@ class ClientSession(SocketSession):
 
     def drain(self, reason: str, after_ms: int) -> list[Output]:
         """The node is leaving: reject new messages, and send the client the time to reconnect."""
-        self._fire(SessionEvent.DRAIN)
+        self._fire(ConnectionEvent.DRAIN)
         return self.tell(Reconnect(type="reconnect", reason=reason, after_ms=after_ms))
 
     # -- messages ----------------------------------------------------------------------------------
@@ -99,7 +103,7 @@ class ClientSession(SocketSession):
             return self._reject_lapsed(rejected, now)
         if isinstance(read, Ping):
             return self.tell(Pong(type="pong"))
-        if isinstance(read, ChatMessageFrame) and not self._fire(SessionEvent.MESSAGE):
+        if isinstance(read, ChatMessageFrame) and not self._fire(ConnectionEvent.MESSAGE):
             draining = Overloaded(
                 "this node is leaving; the message was not accepted, send it on a new connection",
                 code="draining",

@@ -12,13 +12,10 @@ from enum import IntEnum
 from evenflow.stream_core.base.errors import EvenflowError, NotPermitted
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode, answer_to_close
-from evenflow.stream_core.protocols.evenflow.message_intake import (
-    MessageIntake,
-    RejectedMessage,
-    Violation,
-)
-from evenflow.stream_core.protocols.evenflow.session_states import (
-    SESSION_TRANSITIONS,
+from evenflow.stream_core.protocols.evenflow.connection_states import (
+    CONNECTION_TRANSITIONS,
+    ConnectionEvent,
+    ConnectionState,
     Disconnect,
     Ended,
     FrameRejected,
@@ -27,10 +24,13 @@ from evenflow.stream_core.protocols.evenflow.session_states import (
     SendPing,
     SendPong,
     SendText,
-    SessionEvent,
-    SessionState,
     SetTimer,
     StopReading,
+)
+from evenflow.stream_core.protocols.evenflow.message_intake import (
+    MessageIntake,
+    RejectedMessage,
+    Violation,
 )
 
 CLOSE_SECONDS = 5.0
@@ -86,7 +86,7 @@ class SocketSession(ABC):
     def __init__(
         self, limits: Limits, most_bytes: int, now: float, check: CredentialCheck = always_valid
     ) -> None:
-        self.state = SessionState.CONNECTING
+        self.state = ConnectionState.CONNECTING
         self.blocked = False
         """Whether the transport takes no more. Cursors wait then."""
         self._limits = limits
@@ -102,7 +102,7 @@ class SocketSession(ABC):
     @property
     def over(self) -> bool:
         """Whether the connection is closing or closed."""
-        return self.state is SessionState.CLOSING or self.state is SessionState.CLOSED
+        return self.state is ConnectionState.CLOSING or self.state is ConnectionState.CLOSED
 
     @property
     def waiting_bytes(self) -> int:
@@ -116,7 +116,7 @@ class SocketSession(ABC):
 
         `share` (0–1) spreads the heartbeats of connections over the interval.
         """
-        if not self._fire(SessionEvent.CONNECT):
+        if not self._fire(ConnectionEvent.CONNECT):
             return []
         first_ping_in = self._limits.heartbeat_seconds * max(share, 0.05)
         self._ping_at = self._look_at = now + first_ping_in
@@ -131,7 +131,7 @@ class SocketSession(ABC):
             return self._answer_close(payload, now)
         if self._intake.too_many_frames(now):
             return self._flooded(now)
-        if not self._fire(SessionEvent.RECEIVE):
+        if not self._fire(ConnectionEvent.RECEIVE):
             return []
         if reserved:
             reason = "reserved bits are set, but no extension was agreed"
@@ -158,7 +158,7 @@ class SocketSession(ABC):
         self.blocked = False
         self._waiting = 0
         payload, self._unanswered = self._unanswered, None
-        if payload is None or not self._fire(SessionEvent.SEND):
+        if payload is None or not self._fire(ConnectionEvent.SEND):
             return []
         return [SendPong(payload)]
 
@@ -168,26 +168,26 @@ class SocketSession(ABC):
 
     def timer(self, now: float) -> list[Output]:
         """A timer has ended: ping, or give up a client that is silent or doesn't close."""
-        if self._fire(SessionEvent.BEAT):
+        if self._fire(ConnectionEvent.BEAT):
             return self._heartbeat(now)
-        if self.state is SessionState.CLOSING and now < self._close_by:
+        if self.state is ConnectionState.CLOSING and now < self._close_by:
             return [SetTimer(self._close_by - now)]
-        return self._end(SessionEvent.TIME_OUT, Disconnect(flush=False))
+        return self._end(ConnectionEvent.TIME_OUT, Disconnect(flush=False))
 
     def disconnected(self) -> list[Output]:
         """The transport is gone. Its responses are not cancelled."""
-        return self._end(SessionEvent.DISCONNECT)
+        return self._end(ConnectionEvent.DISCONNECT)
 
     # -- events of the node ------------------------------------------------------------------------
 
     def send(self, data: bytes) -> list[Output]:
         """Send a frame, other than a delta."""
-        if not self._fire(SessionEvent.SEND):
+        if not self._fire(ConnectionEvent.SEND):
             return []
         self._waiting += self.blocked
         if self._waiting > _MOST_WAITING:
             close = SendClose(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume")
-            return self._end(SessionEvent.OVERFLOW, close, Disconnect(flush=False))
+            return self._end(ConnectionEvent.OVERFLOW, close, Disconnect(flush=False))
         return [SendText(data)]
 
     def reject(self, rejected: RejectedMessage, now: float) -> list[Output]:
@@ -207,7 +207,7 @@ class SocketSession(ABC):
 
     def close(self, code: int, reason: str, now: float) -> list[Output]:
         """Send a close frame, and wait for the client's answer."""
-        return self._begin_close(SessionEvent.CLOSE, code, reason, now)
+        return self._begin_close(ConnectionEvent.CLOSE, code, reason, now)
 
     # -- messages ----------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class SocketSession(ABC):
         if now >= lost_at:
             silent = f"nothing was heard for {now - self._heard_at:.0f} s; reconnect and resume"
             close = SendClose(CloseCode.HEARTBEAT_LOST, silent)
-            return self._end(SessionEvent.LOSE, close, Disconnect(flush=False))
+            return self._end(ConnectionEvent.LOSE, close, Disconnect(flush=False))
         outputs: list[Output] = []
         if now >= self._ping_at:
             self._ping_at = now + self._limits.heartbeat_seconds
@@ -272,17 +272,19 @@ class SocketSession(ABC):
         return [*self._violate(Violation(CloseCode.POLICY, reason), now), StopReading()]
 
     def _violate(self, violation: Violation, now: float) -> list[Output]:
-        return self._begin_close(SessionEvent.VIOLATE, violation.code, violation.reason, now)
+        return self._begin_close(ConnectionEvent.VIOLATE, violation.code, violation.reason, now)
 
-    def _begin_close(self, event: SessionEvent, code: int, reason: str, now: float) -> list[Output]:
+    def _begin_close(
+        self, event: ConnectionEvent, code: int, reason: str, now: float
+    ) -> list[Output]:
         outputs = self._end(event, SendClose(code, reason), SetTimer(CLOSE_SECONDS))
         if outputs:
             self._close_by = now + CLOSE_SECONDS
         return outputs
 
     def _answer_close(self, payload: bytes, now: float) -> list[Output]:
-        if self.state is SessionState.CLOSING:
-            return self._end(SessionEvent.CLIENT_CLOSE, Disconnect(flush=True))
+        if self.state is ConnectionState.CLOSING:
+            return self._end(ConnectionEvent.CLIENT_CLOSE, Disconnect(flush=True))
         # A client that doesn't read would never take the answer.
         self._close_by = now + CLOSE_SECONDS
         outputs = (
@@ -290,18 +292,18 @@ class SocketSession(ABC):
             Disconnect(flush=True),
             SetTimer(CLOSE_SECONDS),
         )
-        return self._end(SessionEvent.CLIENT_CLOSE, *outputs)
+        return self._end(ConnectionEvent.CLIENT_CLOSE, *outputs)
 
-    def _end(self, event: SessionEvent, *outputs: Output) -> list[Output]:
+    def _end(self, event: ConnectionEvent, *outputs: Output) -> list[Output]:
         """Fire an event that ends the service, or the connection after that."""
         served = not self.over
         if not self._fire(event):
             return []
         return [*outputs, Ended(event)] if served else list(outputs)
 
-    def _fire(self, event: SessionEvent) -> bool:
+    def _fire(self, event: ConnectionEvent) -> bool:
         """Take the event's transition. Returns whether there is one."""
-        to = SESSION_TRANSITIONS.get((self.state, event))
+        to = CONNECTION_TRANSITIONS.get((self.state, event))
         if to is None:
             return False
         self.state = to

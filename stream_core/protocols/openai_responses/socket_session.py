@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from evenflow.stream_core.base.errors import InvalidRequest, Overloaded
 from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.protocols.evenflow.connection_states import (
+    ConnectionEvent,
+    Output,
+    Received,
+)
 from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
-from evenflow.stream_core.protocols.evenflow.session_states import Output, Received, SessionEvent
 from evenflow.stream_core.protocols.evenflow.socket_session import CredentialCheck, SocketSession
 from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, error_event
 
@@ -23,7 +27,7 @@ class ResponsesSession(SocketSession):
 
     def drain(self) -> list[Output]:
         """The node is draining: reject new messages."""
-        self._fire(SessionEvent.DRAIN)
+        self._fire(ConnectionEvent.DRAIN)
         return []
 
     def _receive_message(self, data: bytes, now: float) -> list[Output]:
@@ -31,7 +35,7 @@ class ResponsesSession(SocketSession):
             return self.reject(RejectedMessage(too_fast, CREATE), now)
         if (lapsed := self._lapsed(now)) is not None:
             return self._reject_lapsed(RejectedMessage(lapsed, CREATE, is_violation=False), now)
-        if not self._fire(SessionEvent.MESSAGE):
+        if not self._fire(ConnectionEvent.MESSAGE):
             draining = Overloaded(
                 "this node is leaving; nothing was generated, send it on a new connection",
                 code="draining",

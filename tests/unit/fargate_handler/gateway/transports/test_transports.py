@@ -19,7 +19,7 @@ from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientCo
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.protocols.evenflow.session_states import SessionState
+from evenflow.stream_core.protocols.evenflow.connection_states import ConnectionState
 from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.transports.contract import (
@@ -359,7 +359,7 @@ async def test_who_is_sent_away_hears_why_and_answers(node: Node) -> None:
     connection.close(1001, "this node is leaving")
     closed = await reader.closed()
     assert (closed.code, closed.reason) == (1001, "this node is leaving")
-    await until(lambda: connection.session.state is SessionState.CLOSED)
+    await until(lambda: connection.session.state is ConnectionState.CLOSED)
 
 
 async def test_who_does_not_answer_a_close_is_cut_off(node: Node) -> None:
@@ -371,7 +371,7 @@ async def test_who_does_not_answer_a_close_is_cut_off(node: Node) -> None:
     for seconds in (int(CLOSE_SECONDS) - 1, 2):
         node.pass_seconds(seconds)
         states.append(connection.session.state)
-    assert states == [SessionState.CLOSING, SessionState.CLOSED]
+    assert states == [ConnectionState.CLOSING, ConnectionState.CLOSED]
     reader.client.go_on_reading()
     await reader.closed()
 

@@ -22,16 +22,10 @@ from evenflow.stream_core.base.errors import (
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
-from evenflow.stream_core.protocols.evenflow.dialect import CompactDialect, Dialect
-from evenflow.stream_core.protocols.evenflow.messages import (
-    ChatMessageFrame,
-    ClientMessage,
-    ErrorFrame,
-    ResponseAck,
-)
-from evenflow.stream_core.protocols.evenflow.response_frames import rejection_frame
-from evenflow.stream_core.protocols.evenflow.session_states import (
+from evenflow.stream_core.protocols.evenflow.connection_states import (
     Command,
+    ConnectionEvent,
+    ConnectionState,
     Disconnect,
     Ended,
     FrameRejected,
@@ -40,11 +34,17 @@ from evenflow.stream_core.protocols.evenflow.session_states import (
     SendPing,
     SendPong,
     SendText,
-    SessionEvent,
-    SessionState,
     SetTimer,
     StopReading,
 )
+from evenflow.stream_core.protocols.evenflow.dialect import CompactDialect, Dialect
+from evenflow.stream_core.protocols.evenflow.messages import (
+    ChatMessageFrame,
+    ClientMessage,
+    ErrorFrame,
+    ResponseAck,
+)
+from evenflow.stream_core.protocols.evenflow.response_frames import rejection_frame
 from evenflow.stream_core.protocols.evenflow.socket_session import CLOSE_SECONDS, Opcode
 from evenflow.stream_core.protocols.realtime.dialect import RealtimeDialect
 
@@ -166,7 +166,7 @@ def test_a_message_as_large_as_may_be_is_taken_and_one_byte_more_closes_1009() -
     assert received.close is not None
     assert received.close.code == CloseCode.TOO_LARGE
     assert "1000" in received.close.reason
-    assert session.state is SessionState.CLOSING
+    assert session.state is ConnectionState.CLOSING
 
 
 def test_fragments_that_add_up_to_too_much_close_1009_before_the_last_one() -> None:
@@ -204,7 +204,7 @@ def test_fragments_out_of_order_close_1002(frames: list[tuple[bool, bool]]) -> N
     )
     assert received.close is not None
     assert received.close.code == CloseCode.PROTOCOL == 1002
-    assert session.state is SessionState.CLOSING
+    assert session.state is ConnectionState.CLOSING
 
 
 @pytest.mark.parametrize("body", [b"\xff\xfe", MESSAGE.replace(b"hi", b"\xc3"), b'"\xed\xa0\x80"'])
@@ -213,7 +213,7 @@ def test_text_that_is_not_utf8_closes_1007(body: bytes) -> None:
     received = receive(session, body, 1.0)
     assert received.close is not None
     assert received.close.code == CloseCode.INVALID_TEXT
-    assert session.state is SessionState.CLOSING
+    assert session.state is ConnectionState.CLOSING
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_a_frame_that_is_not_understood_is_answered_and_the_connection_stays(
     received = receive(session, body, 1.0)
     assert only_frame(received)["type"] == "error"
     assert refusal_code(received) == code
-    assert (received.event, received.close, session.state) == (None, None, SessionState.OPEN)
+    assert (received.event, received.close, session.state) == (None, None, ConnectionState.OPEN)
     assert receive(session, MESSAGE, 1.0).event is not None
 
 
@@ -410,7 +410,7 @@ def test_while_draining_messages_are_refused_and_everything_else_goes_on() -> No
     assert only_frame(refused)["retry_after_ms"] > 0
     assert receive(session, ACK, 1.0).event is not None
     session.drain("leaving", 0)
-    assert session.state is SessionState.DRAINING
+    assert session.state is ConnectionState.DRAINING
 
 
 # -- the closing handshake -------------------------------------------------------------------------
@@ -421,12 +421,12 @@ def test_what_the_node_closes_the_client_answers() -> None:
     assert session.close(1001, "leaving", 5.0) == [
         SendClose(1001, "leaving"),
         SetTimer(CLOSE_SECONDS),
-        Ended(SessionEvent.CLOSE),
+        Ended(ConnectionEvent.CLOSE),
     ]
-    assert (session.state, session.over) == (SessionState.CLOSING, True)
+    assert (session.state, session.over) == (ConnectionState.CLOSING, True)
     assert session.receive_frame(Opcode.CLOSE, b"\x03\xe9", 6.0) == [Disconnect(flush=True)]
     assert session.disconnected() == [], "its service had ended"
-    assert session.state is SessionState.CLOSED
+    assert session.state is ConnectionState.CLOSED
 
 
 def test_a_close_frame_that_is_not_answered_is_waited_for_so_long_and_not_longer() -> None:
@@ -454,7 +454,7 @@ def test_what_the_client_closes_is_answered_with_its_code(payload: bytes, code: 
         SendClose(code),
         Disconnect(flush=True),
         SetTimer(CLOSE_SECONDS),
-        Ended(SessionEvent.CLIENT_CLOSE),
+        Ended(ConnectionEvent.CLIENT_CLOSE),
     ]
     assert session.receive_frame(Opcode.CLOSE, payload, 1.0) == [Disconnect(flush=True)]
 
@@ -478,7 +478,7 @@ def test_bytes_that_are_no_frames_end_the_service_at_once_and_the_socket_in_time
     assert session.malformed(CloseCode.TOO_LARGE, 3.0) == [
         SendClose(CloseCode.TOO_LARGE, "this is no frame of the protocol"),
         SetTimer(CLOSE_SECONDS),
-        Ended(SessionEvent.VIOLATE),
+        Ended(ConnectionEvent.VIOLATE),
     ]
     assert session.malformed(CloseCode.PROTOCOL, 3.0) == []
     assert session.timer(3.0 + CLOSE_SECONDS) == [Disconnect(flush=False)]
@@ -486,19 +486,19 @@ def test_bytes_that_are_no_frames_end_the_service_at_once_and_the_socket_in_time
 
 def test_a_transport_that_is_gone_ends_the_service_once() -> None:
     session = new_session()
-    assert session.disconnected() == [Ended(SessionEvent.DISCONNECT)]
+    assert session.disconnected() == [Ended(ConnectionEvent.DISCONNECT)]
     assert session.disconnected() == []
     closing = new_session()
     closing.close(1001, "leaving", 5.0)
     assert closing.disconnected() == [], "its service had ended"
-    assert closing.state is SessionState.CLOSED
+    assert closing.state is ConnectionState.CLOSED
 
 
-@pytest.mark.parametrize("state", [SessionState.CLOSING, SessionState.CLOSED])
-def test_a_connection_that_is_over_says_nothing_whatever_comes(state: SessionState) -> None:
+@pytest.mark.parametrize("state", [ConnectionState.CLOSING, ConnectionState.CLOSED])
+def test_a_connection_that_is_over_says_nothing_whatever_comes(state: ConnectionState) -> None:
     session = new_session()
     session.close(1001, "leaving", 0.0)
-    if state is SessionState.CLOSED:
+    if state is ConnectionState.CLOSED:
         session.disconnected()
     for kind in (Opcode.TEXT, Opcode.CONTINUATION, Opcode.BINARY, Opcode.PING, Opcode.PONG):
         assert session.receive_frame(kind, MESSAGE, 1.0) == []
@@ -521,8 +521,8 @@ def test_a_frame_of_another_protocol_closes_with_its_code_and_reason(
     assert received.close is not None
     assert received.close.code == code
     assert received.close.reason
-    assert received.outputs[-1] == Ended(SessionEvent.VIOLATE)
-    assert session.state is SessionState.CLOSING
+    assert received.outputs[-1] == Ended(ConnectionEvent.VIOLATE)
+    assert session.state is ConnectionState.CLOSING
 
 
 # -- a client that doesn't read --------------------------------------------------------------------
@@ -576,7 +576,7 @@ def test_so_many_frames_wait_for_a_client_and_with_one_more_it_is_let_go() -> No
     assert session.tell(READY) == [
         SendClose(CloseCode.TOO_SLOW, "asks without reading; reconnect and resume"),
         Disconnect(flush=False),
-        Ended(SessionEvent.OVERFLOW),
+        Ended(ConnectionEvent.OVERFLOW),
     ]
     assert session.tell(READY) == []
 
@@ -614,7 +614,7 @@ def test_a_flood_of_frames_that_are_no_messages_is_closed_and_not_read(
             "a connection may send 50 frames a second; slow down and connect again",
         ),
         SetTimer(CLOSE_SECONDS),
-        Ended(SessionEvent.VIOLATE),
+        Ended(ConnectionEvent.VIOLATE),
         StopReading(),
     ]
     assert session.timer(1.0 + CLOSE_SECONDS) == [Disconnect(flush=False)]
@@ -752,7 +752,7 @@ def test_a_client_last_heard_at_t_is_given_up_between_60_and_75_seconds_later(
     assert run.close is not None
     assert 60.0 - 1e-6 <= run.closed_at - heard_at <= 75.0
     assert run.close.code == CloseCode.HEARTBEAT_LOST
-    assert run.session.state is SessionState.CLOSED
+    assert run.session.state is ConnectionState.CLOSED
 
 
 @given(st.floats(0, 1), st.floats(0, 0.02), st.floats(0, 29))
@@ -832,5 +832,5 @@ def test_whatever_comes_from_the_client_shows_that_it_lives(kind: Opcode) -> Non
     assert session.timer(110.0) == [
         SendClose(CloseCode.HEARTBEAT_LOST, "nothing was heard for 60 s; reconnect and resume"),
         Disconnect(flush=False),
-        Ended(SessionEvent.LOSE),
+        Ended(ConnectionEvent.LOSE),
     ]

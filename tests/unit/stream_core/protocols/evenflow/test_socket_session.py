@@ -17,18 +17,18 @@ from evenflow.stream_core.base.errors import (
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
-from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
-from evenflow.stream_core.protocols.evenflow.session_states import (
+from evenflow.stream_core.protocols.evenflow.connection_states import (
     Command,
+    ConnectionEvent,
     Ended,
     FrameRejected,
     Output,
     Received,
     SendClose,
     SendPong,
-    SessionEvent,
     StopReading,
 )
+from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.socket_session import (
     CredentialCheck,
     Opcode,
@@ -91,7 +91,7 @@ def test_a_flood_of_frames_closes_1008_and_nothing_more_is_read(make: Make, opco
         told += session.receive_frame(kind, payload, 1.0, final=final)
     assert _close(told) == CloseCode.POLICY
     assert StopReading() in told
-    assert Ended(SessionEvent.VIOLATE) in told
+    assert Ended(ConnectionEvent.VIOLATE) in told
     assert session.over
 
 

@@ -24,10 +24,10 @@ from evenflow.stream_core.log.response_log import (
     next_response_state,
 )
 from evenflow.stream_core.protocols.evenflow.client_session import ClientSession
-from evenflow.stream_core.protocols.evenflow.session_states import (
-    SESSION_TRANSITIONS,
-    SessionEvent,
-    SessionState,
+from evenflow.stream_core.protocols.evenflow.connection_states import (
+    CONNECTION_TRANSITIONS,
+    ConnectionEvent,
+    ConnectionState,
     SetTimer,
 )
 from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
@@ -42,11 +42,11 @@ TABLES: list[tuple[type[StrEnum], type[StrEnum], StrEnum, set[StrEnum], dict[Any
         RESPONSE_TRANSITIONS,
     ),
     (
-        SessionState,
-        SessionEvent,
-        SessionState.CONNECTING,
-        {SessionState.CLOSED},
-        SESSION_TRANSITIONS,
+        ConnectionState,
+        ConnectionEvent,
+        ConnectionState.CONNECTING,
+        {ConnectionState.CLOSED},
+        CONNECTION_TRANSITIONS,
     ),
     (FlowState, FlowEvent, FlowState.CURRENT, {FlowState.TOO_SLOW}, FLOW_TRANSITIONS),
 ]
@@ -130,15 +130,15 @@ def test_a_response_takes_the_rows_of_its_table_and_refuses_all_others(
 # -- connections: every pair, through what fires the event -----------------------------------------
 
 
-def session_in(state: SessionState) -> ClientSession:
+def session_in(state: ConnectionState) -> ClientSession:
     session = ClientSession(CLAIMS, Limits(), expires_in=1e9, now=0.0)
-    if state is not SessionState.CONNECTING:
+    if state is not ConnectionState.CONNECTING:
         session.connected(READY, 0.5, 0.0)
-    if state is SessionState.DRAINING:
+    if state is ConnectionState.DRAINING:
         session.drain("leaving", 0)
-    elif state is SessionState.CLOSING:
+    elif state is ConnectionState.CLOSING:
         session.close(1001, "leaving", 0.0)
-    elif state is SessionState.CLOSED:
+    elif state is ConnectionState.CLOSED:
         session.disconnected()
     assert session.state is state
     return session
@@ -161,34 +161,37 @@ def fall_silent(session: ClientSession) -> None:
         again_in = again[0]
 
 
-FIRE_IN_SESSION: dict[SessionEvent, Callable[[ClientSession], object]] = {
-    SessionEvent.CONNECT: lambda session: session.connected(READY, 0.5, 0.0),
-    SessionEvent.RECEIVE: lambda session: session.receive_frame(Opcode.PONG, b"", 0.0),
-    SessionEvent.MESSAGE: lambda session: session.receive_frame(Opcode.TEXT, MESSAGE, 0.0),
-    SessionEvent.SEND: lambda session: session.tell(READY),
-    SessionEvent.BEAT: lambda session: session.timer(0.0),
-    SessionEvent.DRAIN: lambda session: session.drain("leaving", 0),
-    SessionEvent.VIOLATE: lambda session: session.receive_frame(Opcode.BINARY, b"", 0.0),
-    SessionEvent.CLOSE: lambda session: session.close(1001, "leaving", 0.0),
-    SessionEvent.LOSE: fall_silent,
-    SessionEvent.OVERFLOW: overflow,
-    SessionEvent.CLIENT_CLOSE: lambda session: session.receive_frame(Opcode.CLOSE, b"", 0.0),
-    SessionEvent.TIME_OUT: fall_silent,
-    SessionEvent.DISCONNECT: lambda session: session.disconnected(),
+FIRE_IN_SESSION: dict[ConnectionEvent, Callable[[ClientSession], object]] = {
+    ConnectionEvent.CONNECT: lambda session: session.connected(READY, 0.5, 0.0),
+    ConnectionEvent.RECEIVE: lambda session: session.receive_frame(Opcode.PONG, b"", 0.0),
+    ConnectionEvent.MESSAGE: lambda session: session.receive_frame(Opcode.TEXT, MESSAGE, 0.0),
+    ConnectionEvent.SEND: lambda session: session.tell(READY),
+    ConnectionEvent.BEAT: lambda session: session.timer(0.0),
+    ConnectionEvent.DRAIN: lambda session: session.drain("leaving", 0),
+    ConnectionEvent.VIOLATE: lambda session: session.receive_frame(Opcode.BINARY, b"", 0.0),
+    ConnectionEvent.CLOSE: lambda session: session.close(1001, "leaving", 0.0),
+    ConnectionEvent.LOSE: fall_silent,
+    ConnectionEvent.OVERFLOW: overflow,
+    ConnectionEvent.CLIENT_CLOSE: lambda session: session.receive_frame(Opcode.CLOSE, b"", 0.0),
+    ConnectionEvent.TIME_OUT: fall_silent,
+    ConnectionEvent.DISCONNECT: lambda session: session.disconnected(),
 }
 # One timer is for the heartbeat and for a close that isn't answered: which of the two it is, the
 # state says.
-_SAME_TIMER = {SessionEvent.LOSE: SessionEvent.TIME_OUT, SessionEvent.TIME_OUT: SessionEvent.LOSE}
+_SAME_TIMER = {
+    ConnectionEvent.LOSE: ConnectionEvent.TIME_OUT,
+    ConnectionEvent.TIME_OUT: ConnectionEvent.LOSE,
+}
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(SessionState, SessionEvent)))
+@pytest.mark.parametrize(("state", "event"), list(product(ConnectionState, ConnectionEvent)))
 def test_a_connection_takes_the_rows_of_its_table_and_refuses_all_others(
-    state: SessionState, event: SessionEvent
+    state: ConnectionState, event: ConnectionEvent
 ) -> None:
     session = session_in(state)
-    other = SESSION_TRANSITIONS.get((state, _SAME_TIMER.get(event, event)), state)
+    other = CONNECTION_TRANSITIONS.get((state, _SAME_TIMER.get(event, event)), state)
     FIRE_IN_SESSION[event](session)
-    assert session.state is SESSION_TRANSITIONS.get((state, event), other)
+    assert session.state is CONNECTION_TRANSITIONS.get((state, event), other)
 
 
 # -- readers: every pair; what the table has no row for changes nothing ----------------------------

@@ -9,7 +9,7 @@ from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.protocols.evenflow.messages import ClientMessage
 
 
-class SessionState(StrEnum):
+class ConnectionState(StrEnum):
     """The state of a connection."""
 
     CONNECTING = "connecting"  # the client was admitted, and not greeted yet
@@ -19,7 +19,7 @@ class SessionState(StrEnum):
     CLOSED = "closed"
 
 
-class SessionEvent(StrEnum):
+class ConnectionEvent(StrEnum):
     """What happens to a connection."""
 
     CONNECT = "connect"  # the transport is ready
@@ -37,9 +37,9 @@ class SessionEvent(StrEnum):
     DISCONNECT = "disconnect"  # the transport is gone
 
 
-_S, _E = SessionState, SessionEvent
+_S, _E = ConnectionState, ConnectionEvent
 
-SESSION_TRANSITIONS: dict[tuple[SessionState, SessionEvent], SessionState] = {
+CONNECTION_TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
     (_S.CONNECTING, _E.CONNECT): _S.OPEN,
     (_S.CONNECTING, _E.DISCONNECT): _S.CLOSED,
     (_S.OPEN, _E.RECEIVE): _S.OPEN,
@@ -147,7 +147,7 @@ class FrameRejected:
 class Ended:
     """The connection no longer reads or requests. Comes once. `event` is the reason."""
 
-    event: SessionEvent
+    event: ConnectionEvent
 
 
 Output = (
