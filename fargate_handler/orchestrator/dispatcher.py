@@ -333,7 +333,7 @@ class Dispatcher:
         if self._ledger.writes(taken.lease):
             return False  # it was never lost: perhaps its end is not stored yet
         if (stale := workload.generations.of(response_id)) is not None:
-            stale.abandon()  # it ran under a lease that was lost without notice
+            stale.hand_over()  # it ran under a lease that was lost without notice
         if not workload.has_room:
             raise RateLimited("no room to take this response over now", code="queue_full")
         kind = MessageKind.from_text(taken.message.kind)

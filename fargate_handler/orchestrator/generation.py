@@ -61,7 +61,7 @@ class Generation:
         wait_for_tools: releases the slot while the client runs tools.
         on_retry: called at the beginning of each attempt after the first.
         on_failure: called with the error of each attempt that failed.
-        on_end: called once, after the response has ended or was abandoned and the model is closed.
+        on_end: called once, when the response has ended or was handed over and its model is closed.
         reserve_call: reserves the cost of one more call of the model, by its input tokens. Returns
             whether it fits into the budget.
         repeatable: whether the model may be called again for an answer that broke off.
@@ -118,7 +118,7 @@ class Generation:
         """The sender of the question (`sender_key`)."""
         self._task: asyncio.Task[None] | None = None
         self._run_entered = False
-        self._abandoned = False
+        self._is_handed_over = False
         self._calls = AnswerCalls(
             stream=stream,
             kind=kind,
@@ -153,9 +153,9 @@ class Generation:
         return self._task is not None
 
     @property
-    def abandoned(self) -> bool:
+    def is_handed_over(self) -> bool:
         """Whether it was left to another node."""
-        return self._abandoned
+        return self._is_handed_over
 
     @property
     def not_before(self) -> float:
@@ -210,11 +210,11 @@ class Generation:
         self.stream.fail(error.to_object())
         self._stop()
 
-    def abandon(self) -> None:
+    def hand_over(self) -> None:
         """Stop the model, and leave the response to another node."""
         if self._is_over:
             return
-        self._abandoned = True
+        self._is_handed_over = True
         self._stop()
 
     def _stop(self) -> None:
@@ -242,7 +242,7 @@ class Generation:
             if not self._is_over and await self._resume_steps():
                 await self._run_attempts()
         except asyncio.CancelledError:
-            # After cancel(), fail() and abandon() nothing is left to do. Otherwise the process
+            # After cancel(), fail() and hand_over() nothing is left to do. Otherwise the process
             # ends.
             if not self._is_over:
                 self.stream.cancel()
@@ -376,7 +376,7 @@ class Generation:
 
     @property
     def _is_over(self) -> bool:
-        return self._abandoned or self.stream.state.terminal
+        return self._is_handed_over or self.stream.state.terminal
 
     def _give_up(self, error: EvenflowError) -> None:
         is_explained = isinstance(error, ModelRefused | UpstreamExplained)

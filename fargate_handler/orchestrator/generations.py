@@ -33,7 +33,7 @@ class Generations:
     can be preempted: it releases its slot to an interactive one, and is queued again.
 
     Args:
-        on_end: called with each generation that has ended or was abandoned.
+        on_end: called with each generation that has ended or was handed over.
     """
 
     def __init__(self, context: NodeContext, on_end: Callable[[Generation], None]) -> None:
@@ -98,13 +98,13 @@ class Generations:
         yield from [generation for group in self._by_state for generation in group.values()]
 
     def of(self, response_id: str) -> Generation | None:
-        """The generation of a response here. None if there is none, or it was abandoned."""
-        # One that was abandoned and is still closing its model doesn't hide the next one.
+        """The generation of a response here. None if there is none, or it was handed over."""
+        # One that was handed over and is still closing its model doesn't hide the next one.
         return next(
             (
                 generation
                 for generation in (group.get(response_id) for group in self._by_state)
-                if generation is not None and not generation.abandoned
+                if generation is not None and not generation.is_handed_over
             ),
             None,
         )
@@ -145,7 +145,7 @@ class Generations:
         if self._ended_with is not None:
             generation.fail(self._ended_with)
         elif self._handed_over:
-            generation.abandon()
+            generation.hand_over()
 
     def requeue(self, generation: Generation) -> None:
         """Release the slot of a generation, and queue it again.
@@ -176,7 +176,7 @@ class Generations:
         self._positions.publish(self._queue.in_order(), now)
 
     def remove(self, generation: Generation) -> None:
-        """Remove a generation that has ended or was abandoned, and start the next one."""
+        """Remove a generation that has ended or was handed over, and start the next one."""
         stream = generation.stream
         if self._waiting.get(stream.response_id) is generation:
             self._remove_from_queue(generation)
@@ -203,7 +203,7 @@ class Generations:
         self._handed_over = True
         for generation in tuple(self):
             generation.stream.flush()
-            generation.abandon()
+            generation.hand_over()
 
     async def aclose(self) -> None:
         """Stop all generations and hand them over. Returns when their models are closed."""
@@ -263,7 +263,7 @@ class Generations:
         from_queue = self._waiting.pop(stream.response_id, None) is not None
         self._preempted.discard(stream.response_id)
         if (closing := self._running.get(stream.response_id)) is not None:
-            self._release_slot(closing)  # it was abandoned, and its model is not closed yet
+            self._release_slot(closing)  # it was handed over, and its model is not closed yet
         self._running[stream.response_id] = generation
         self._slots.add(generation.line.sender)
         self._starts.note(self._monotonic(), waited=from_queue)

@@ -197,7 +197,7 @@ class Workload:
         """Drop a response that another node owns now. Its readers continue there."""
         generation = self.generations.of(stream.response_id)
         if generation is not None and generation.stream is stream:
-            generation.abandon()
+            generation.hand_over()
         conversation = self.conversations.get(stream.channel)
         if conversation is not None:
             conversation.is_stale = True
@@ -228,7 +228,7 @@ class Workload:
         intervals.divide(readers, over)
 
     def _release(self, generation: Generation) -> None:
-        """Release what a generation counts for, once it has ended or was abandoned."""
+        """Release what a generation counts for, once it has ended or was handed over."""
         stream, kind = generation.stream, generation.kind
         self.stop_counting(stream)
         self.request_memory.end(stream)

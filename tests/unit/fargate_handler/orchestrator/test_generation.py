@@ -142,7 +142,7 @@ class Bench:
     def _on_end(self, generation: Generation) -> None:
         assert generation is self.generation
         assert self.source.open_calls == 0, "the model is closed by then"
-        assert self.stream.log.closed or generation.abandoned, (
+        assert self.stream.log.closed or generation.is_handed_over, (
             "the response has ended by then, or goes on elsewhere"
         )
         self.ended.append(self.stream.state)

@@ -106,33 +106,33 @@ async def test_every_attempt_of_every_owner_has_a_key_of_its_own() -> None:
     assert len(keys) == 4
 
 
-# -- abandoned -------------------------------------------------------------------------------------
+# -- handed over -----------------------------------------------------------------------------------
 
 
-async def test_abandoned_in_the_queue_it_never_asks_the_model() -> None:
+async def test_handed_over_in_the_queue_it_never_asks_the_model() -> None:
     bench = Bench()
-    bench.generation.abandon()
+    bench.generation.hand_over()
     assert bench.ended == [ResponseState.QUEUED]
     await bench.pass_time(60.0)
     assert bench.source.calls == []
     assert not bench.stream.log.closed
 
 
-async def test_abandoned_before_its_task_has_begun_it_ends_without_asking_the_model() -> None:
+async def test_handed_over_before_its_task_has_begun_it_ends_without_asking_the_model() -> None:
     bench = Bench()
     bench.generation.start(bench.background)
-    bench.generation.abandon()
+    bench.generation.hand_over()
     await settle()
     assert bench.source.calls == []
     assert bench.ended == [ResponseState.STREAMING]
 
 
-async def test_abandoned_in_the_middle_the_model_stops_and_the_response_stays_open() -> None:
+async def test_handed_over_in_the_middle_the_model_stops_and_the_response_stays_open() -> None:
     bench = Bench(source=ControlledSource(close_steps=3))
     call = await bench.start()
     call.push("a")
-    bench.generation.abandon()
-    assert bench.generation.abandoned
+    bench.generation.hand_over()
+    assert bench.generation.is_handed_over
     assert bench.ended == []
     await settle()
     assert call.closed == 1
@@ -141,7 +141,7 @@ async def test_abandoned_in_the_middle_the_model_stops_and_the_response_stays_op
     assert bench.reader in bench.stream.readers
 
 
-async def test_abandoned_in_the_pause_before_a_retry_there_is_none(
+async def test_handed_over_in_the_pause_before_a_retry_there_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
@@ -153,7 +153,7 @@ async def test_abandoned_in_the_pause_before_a_retry_there_is_none(
     call.push("a")
     call.fail(BROKEN)
     await bench.clock.pass_time(0.5)
-    bench.generation.abandon()
+    bench.generation.hand_over()
     await bench.clock.pass_time(5.0)
     assert len(bench.source.calls) == 1
     assert bench.retries == 0
@@ -164,14 +164,14 @@ async def test_abandoned_in_the_pause_before_a_retry_there_is_none(
 @given(
     moment=st.integers(0, 5),
     loop_steps=st.integers(0, 6),
-    then=st.sampled_from(["cancel", "interrupt", "abandon", "nothing"]),
+    then=st.sampled_from(["cancel", "interrupt", "hand_over", "nothing"]),
     on_cancel=st.sampled_from(
         [None, BROKEN, RuntimeError("while closing"), ModelFinish("stop", None)]
     ),
     close_steps=st.integers(0, 3),
 )
 @settings(max_examples=2 * settings().max_examples)
-async def test_whenever_it_is_abandoned_the_model_is_closed_once_and_no_end_is_told(
+async def test_whenever_it_is_handed_over_the_model_is_closed_once_and_no_end_is_told(
     moment: int,
     loop_steps: int,
     then: str,
@@ -198,14 +198,14 @@ async def test_whenever_it_is_abandoned_the_model_is_closed_once_and_no_end_is_t
     for _ in range(loop_steps):
         await asyncio.sleep(0)
     entries, retries = list(bench.stream.log.entries), bench.retries
-    bench.generation.abandon()
+    bench.generation.hand_over()
     match then:
         case "cancel":
             bench.generation.cancel()
         case "interrupt":
             bench.generation.fail(Overloaded("leaving", code="draining"))
-        case "abandon":
-            bench.generation.abandon()
+        case "hand_over":
+            bench.generation.hand_over()
     await bench.pass_time(35.0)
     assert not bench.stream.log.closed
     assert bench.stream.log.entries[: len(entries)] == entries
@@ -218,13 +218,13 @@ async def test_whenever_it_is_abandoned_the_model_is_closed_once_and_no_end_is_t
     )
 
 
-async def test_what_has_ended_is_not_abandoned_any_more() -> None:
+async def test_what_has_ended_is_not_handed_over_any_more() -> None:
     bench = Bench()
     call = await bench.start()
     call.finish()
     await settle()
-    bench.generation.abandon()
-    assert not bench.generation.abandoned
+    bench.generation.hand_over()
+    assert not bench.generation.is_handed_over
     assert bench.ended == [ResponseState.COMPLETED]
 
 
@@ -272,14 +272,14 @@ async def test_no_attempt_is_replaced_while_another_task_may_go_on_with_it() -> 
     assert bench.stream.log.entries == ["a", Restart(-1, 2), "b"]
 
 
-async def test_abandoned_while_its_end_waits_it_tells_none() -> None:
+async def test_handed_over_while_its_end_waits_it_tells_none() -> None:
     bench = Bench(in_force=False)
     bench.clock.drive_timers()
     call = await bench.start()
     call.push("a")
     call.finish()
     await bench.clock.pass_time(1.0)
-    bench.generation.abandon()
+    bench.generation.hand_over()
     bench.in_force = True
     await bench.clock.pass_time(1.0)
     assert bench.ended == [ResponseState.STREAMING]
