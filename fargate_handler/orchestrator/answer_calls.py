@@ -122,11 +122,11 @@ class AnswerCalls:
         return bool(self._stream.log.read(0).contents)
 
     @property
-    def is_late(self) -> bool:
+    def is_past_deadline(self) -> bool:
         """Whether the deadline of the whole response has passed."""
-        return self.is_late_at(self._monotonic())
+        return self.is_past_deadline_at(self._monotonic())
 
-    def is_late_at(self, moment: float) -> bool:
+    def is_past_deadline_at(self, moment: float) -> bool:
         """Whether that deadline has passed at `moment`, in seconds."""
         return self._watch.is_over(moment)
 
@@ -140,7 +140,7 @@ class AnswerCalls:
         self._watch = ModelWatch(self._stream, self._limits, self._monotonic())
 
     def look(self, now: float) -> None:
-        """End the running call if it is late, and record whether it answers."""
+        """End the running call if it is overdue, and record whether it answers."""
         if self._call is not None and self.gave_tokens:
             self._call.record_answering()
         if self._running is not None and self._overdue is None:
@@ -198,7 +198,7 @@ class AnswerCalls:
 
         Args:
             is_over: whether the response has ended, or another node continues it.
-            on_begin: called when the call has begun. From now on it may be late.
+            on_begin: called when the call has begun. From now on it may be overdue.
         """
         upstream = self._upstream
         try:
@@ -210,11 +210,11 @@ class AnswerCalls:
         try:
             outcome = await self._outcome(is_over, on_begin)
             # After a cancel it is the source's answer to that. A deadline is the request's.
-            if not is_over() and (isinstance(outcome, ModelFinish) or not self.is_late):
+            if not is_over() and (isinstance(outcome, ModelFinish) or not self.is_past_deadline):
                 report_outcome(call, outcome, self._monotonic(), gave_tokens=self.gave_tokens)
             if isinstance(outcome, ModelFinish):
                 upstream.limiter.backoff.record_acceptance(self._began_at)
-            elif not (is_over() or (self.is_late and self.delivered)):
+            elif not (is_over() or (self.is_past_deadline and self.delivered)):
                 # Cut off by its own time, an answer with text is complete.
                 self._failed(outcome)
             return outcome

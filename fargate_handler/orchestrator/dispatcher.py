@@ -339,9 +339,9 @@ class Dispatcher:
         kind = MessageKind.from_text(taken.message.kind)
         conversation = workload.conversations.open(channel, self._monotonic(), kind)
         if conversation.known_response(taken.message.message_id) != response_id:
-            conversation.catch_up(taken.conversation, self._ledger.owner)
+            conversation.catch_up(taken.stored_conversation, self._ledger.owner)
         stream = self.new_stream(response_id, taken.message.message_id, channel, kind)
-        entries = taken.stored.entries
+        entries = taken.stored_log.entries
         if entries or taken.lease.epoch > 1:
             stream.adopt_log(entries, taken.lease.epoch, taken.began_at)
         replica = workload.responses.of_any_session(response_id)
@@ -356,8 +356,10 @@ class Dispatcher:
                 self._ledger.resume(stream, taken.lease, len(entries), kind)
                 text = taken.message.text
                 received = ReceivedRequest.from_text(text) if kind.brings_conversation else None
-                turns = conversation.begin_late(
-                    taken.message.message_id, text if received is None else None, taken.conversation
+                turns = conversation.begin_accepted(
+                    taken.message.message_id,
+                    text if received is None else None,
+                    taken.stored_conversation,
                 )
                 self.begin(stream, kind, line, turns, terms, since=taken.since, received=received)
         finally:

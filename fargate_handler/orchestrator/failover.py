@@ -64,8 +64,8 @@ class TakenOverResponse:
     head: ResponseHead
     lease: Lease
     channel: Channel
-    stored: StoredEntries
-    conversation: StoredConversation
+    stored_log: StoredEntries
+    stored_conversation: StoredConversation
     message: LedgerEntry
     began_at: float | None
     since: float
@@ -148,7 +148,7 @@ class Failover:
             taking.add_done_callback(lambda _: self._taking.pop(response_id))
         return await asyncio.shield(taking)
 
-    async def answer_late(self, response_id: str) -> None:
+    async def answer_accepted(self, response_id: str) -> None:
         """Answer a message that this node has stored and not begun: now, or when there is room."""
         self._claimed.add(response_id)
         await self._try_take_over(response_id)
@@ -210,25 +210,26 @@ class Failover:
         # Before the call: its answer may be lost, and then no node would look for it.
         self._claimed.add(response_id)
         since = self._monotonic()
-        stored = await self._responses.take_over(response_id, self._keeper.owner, self._wall_time())
-        if stored is None or stored.head is None:
+        stored_log = await self._responses.take_over(
+            response_id, self._keeper.owner, self._wall_time()
+        )
+        if stored_log is None or stored_log.head is None:
             self._claimed.discard(response_id)
             return False
-        head = stored.head
+        head = stored_log.head
         channel = Channel(*head.channel.split(":"))
-        conversation = await self._sessions.load(channel, self._wall_time())
-        message = next(
-            (entry for entry in conversation.entries if entry.response_id == response_id), None
-        )
+        stored_conversation = await self._sessions.load(channel, self._wall_time())
+        entries = stored_conversation.entries
+        message = next((entry for entry in entries if entry.response_id == response_id), None)
         message = await self._texts.whole(message) if message is not None else None
         if head.losses >= self._limits.owners_per_response or message is None:
             terms = MessageTerms.from_text("" if message is None else message.terms)
-            await self._give_up(head, channel, stored, terms)
+            await self._give_up(head, channel, stored_log, terms)
         else:
             began_at = (
                 None
-                if stored.began_at is None
-                else self._monotonic() - (self._wall_time() - stored.began_at)
+                if stored_log.began_at is None
+                else self._monotonic() - (self._wall_time() - stored_log.began_at)
             )
             if head.owner != self._keeper.owner:
                 self._claimed.discard(response_id)
@@ -236,7 +237,14 @@ class Failover:
             try:
                 self._taken.value += self._resume(
                     TakenOverResponse(
-                        head, head.lease, channel, stored, conversation, message, began_at, since
+                        head,
+                        head.lease,
+                        channel,
+                        stored_log,
+                        stored_conversation,
+                        message,
+                        began_at,
+                        since,
                     )
                 )
             except RateLimited:
@@ -245,7 +253,7 @@ class Failover:
         return True
 
     async def _give_up(
-        self, head: ResponseHead, channel: Channel, stored: StoredEntries, terms: MessageTerms
+        self, head: ResponseHead, channel: Channel, stored_log: StoredEntries, terms: MessageTerms
     ) -> None:
         """End a response that lost too many owners, perhaps by its own fault, or expired."""
         now, losses = self._wall_time(), head.losses
@@ -269,18 +277,22 @@ class Failover:
         )
         # Readers may have more than is stored. The marker tells them so. This owner makes no
         # attempt, so the epoch takes its number, as in `given_up_record`.
-        marker = Restart(stored.next_index - 1, attempt=head.epoch, epoch=head.epoch)
+        marker = Restart(stored_log.next_index - 1, attempt=head.epoch, epoch=head.epoch)
         chunk = Chunk(
-            head.response_id, head.epoch, stored.next_index, [marker], stored.began_at or now
+            head.response_id,
+            head.epoch,
+            stored_log.next_index,
+            [marker],
+            stored_log.began_at or now,
         )
         if await self._responses.append([chunk]):
             raise StoreUnavailable("the last entry of a response was not stored")
         ending = Ending(ResponseState.ERROR, chunk.last_index + 1, now, error=exhausted.to_object())
         # In this order: a response that has ended is not looked at again.
-        contents = contents_of(stored.entries)
+        contents = contents_of(stored_log.entries)
         outcome = Outcome(ending.state, contents, error=ending.error).to_text(None)
         await self._sessions.record_answer(channel, head.message_id, None, outcome)
-        tokens = tokens_of(sum(map(size_of, stored.entries)))
+        tokens = tokens_of(sum(map(size_of, stored_log.entries)))
         await self._settle(given_up_usage(head, terms, now, tokens, OWNERS_EXHAUSTED))
         try:
             await self._responses.finish(

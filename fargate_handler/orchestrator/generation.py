@@ -261,7 +261,7 @@ class Generation:
             if self._shorten_request(outcome):
                 continue
             await self._until_in_force()
-            outcome = self._accept_late_text(outcome)
+            outcome = self._accept_text_at_deadline(outcome)
             if isinstance(outcome, ModelFinish):
                 if await self._complete_unless_tools(outcome):
                     return
@@ -281,14 +281,14 @@ class Generation:
         while not self._in_force():  # noqa: ASYNC110 - rare, and takes seconds
             await asyncio.sleep(_LEASE_LOOK_SECONDS)
 
-    def _accept_late_text(
+    def _accept_text_at_deadline(
         self, outcome: ModelFinish | EvenflowError
     ) -> ModelFinish | EvenflowError:
-        """The outcome, or the end of an answer that is late and has text: it is complete."""
+        """The outcome. Past the deadline, an answer with text is complete instead of failed."""
         if isinstance(outcome, ModelFinish):
             return outcome
         self.stream.flush()
-        is_complete = self._calls.is_late and self._calls.delivered
+        is_complete = self._calls.is_past_deadline and self._calls.delivered
         return ModelFinish("length", None) if is_complete else outcome
 
     async def _complete_unless_tools(self, finish: ModelFinish) -> bool:
@@ -401,7 +401,7 @@ class Generation:
         if now >= self._slot_deadline and self._in_force():
             self.fail(self._waited_too_long())
             return
-        if self._calls.is_late_at(now):
+        if self._calls.is_past_deadline_at(now):
             self._tools.give_up()
         self._calls.look(now)
         self._look_later()

@@ -208,7 +208,7 @@ class Orchestrator:
             ours = entry.owner == self._ledger.owner and not entry.ended
             if ours and not self.responses.remembers(entry.response_id):
                 # The store has it although its call failed here, and the client received an error.
-                await self._failover.answer_late(entry.response_id)
+                await self._failover.answer_accepted(entry.response_id)
 
     async def _accept(self, pending: PendingMessage) -> Submission:
         message = pending.message

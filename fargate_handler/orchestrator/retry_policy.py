@@ -102,7 +102,7 @@ class RetryPolicy:
             return False
         pause = (error.retry_after_ms or 0) / 1000
         # An attempt after the deadline would only cost money.
-        return pause <= _LONGEST_RETRY_PAUSE_SECONDS and not self._calls.is_late_at(
+        return pause <= _LONGEST_RETRY_PAUSE_SECONDS and not self._calls.is_past_deadline_at(
             self._monotonic() + pause
         )
 
@@ -140,7 +140,7 @@ class RetryPolicy:
             and self._throttled_calls < most_calls
             and pause <= _LONGEST_RETRY_PAUSE_SECONDS
             and now + pause < self.quota_deadline(self.throttled_since, 1, service_class)
-            and not self._calls.is_late_at(now + pause)
+            and not self._calls.is_past_deadline_at(now + pause)
         )
 
     def quota_deadline(self, since: float, own_calls: int, service_class: ServiceClass) -> float:

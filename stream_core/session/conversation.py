@@ -292,7 +292,7 @@ class Conversation:
         self.is_stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
         self._count()
 
-    def begin_late(
+    def begin_accepted(
         self, message_id: str, text: str | None, stored: StoredConversation
     ) -> tuple[Turn, ...]:
         """Begin the answer to a message that was accepted before.
@@ -310,7 +310,7 @@ class Conversation:
         if message_id in self._other_versions:
             version = Conversation(self._limits, self.used_at, MemoryPart(0))
             version.catch_up(stored, "", message_id)
-            return version.begin_late(message_id, text, stored)
+            return version.begin_accepted(message_id, text, stored)
         turns = tuple(self._turns(until=message_id)) if message_id in self._exchanges else ()
         return turns or (Turn("user", text),)
 

@@ -194,7 +194,7 @@ class LiveReader(ABC):
         self._send_all()
         self._measures.late_share.whole += max(0, self._cursor.next_index - index)
 
-    def _send_late(self) -> None:
+    def _send_at_interval(self) -> None:
         """Send what the socket takes, after its interval, and count what was due."""
         head = len(self._entries)
         new = max(0, head - max(self._counted, self._cursor.next_index))

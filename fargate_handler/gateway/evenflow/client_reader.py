@@ -268,7 +268,7 @@ class ClientReader(LiveReader):
         if self._lost or not self._flow.may_send:
             self._finish_without_credit()
             return
-        self._send_late()
+        self._send_at_interval()
         if self._paced.starved and not self._paced.at_end:
             self._pause_delivery(now)
             return

@@ -265,7 +265,7 @@ class EventReader(LiveReader):
         if not self._socket.open:
             self._call.set()
             return
-        self._send_late()
+        self._send_at_interval()
         if self.error is None:
             self._update_flow(now)
 

@@ -364,10 +364,10 @@ def test_only_the_last_message_of_a_version_is_gone_on_with(
 def test_a_message_of_another_version_is_answered_late_with_its_own_history() -> None:
     conversation = Conversation(Limits(), 0.0, MemoryPart(2**40))
     conversation.catch_up(edited(), "task", "m2")
-    turns = conversation.begin_late("m4", "m4?", edited())
+    turns = conversation.begin_accepted("m4", "m4?", edited())
     assert [turn.text for turn in turns] == ["m3?", "3.", "m4?"]
     assert conversation.is_in_version("m2"), "what the next message goes on with stays"
-    turns = conversation.begin_late("m2", "m2?", edited())
+    turns = conversation.begin_accepted("m2", "m2?", edited())
     assert [turn.text for turn in turns] == ["m1?", "1.", "m2?"]
 
 
@@ -491,7 +491,7 @@ def test_without_a_history_it_keeps_none_of_what_the_store_has_and_begins_what_i
     stored = StoredConversation("m1", [entry("m1", None, None, ended=False)])
     conversation.catch_up(stored, "this task")
     assert conversation.known_response("m1") == "rsp_m1"
-    assert conversation.begin_late("m1", "m1?", stored) == (Turn("user", "m1?"),)
+    assert conversation.begin_accepted("m1", "m1?", stored) == (Turn("user", "m1?"),)
     conversation.response_ended("m1", (b"m1.",), 1.0)
     assert (conversation.in_flight, say(conversation, "m2", "m2?")) == (0, (Turn("user", "m2?"),))
 
