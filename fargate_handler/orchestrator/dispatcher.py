@@ -260,7 +260,7 @@ class Dispatcher:
             on_retry=self._count_retry,
             on_failure=self._count_failure,
             on_end=workload.generations.remove,
-            repeatable=self._repeats_broken,
+            may_call_again=self._repeats_broken,
             filters=self._filters,
             reserve_call=partial(self._usage.reserve_call, stream),
         )

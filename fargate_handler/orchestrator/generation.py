@@ -64,7 +64,7 @@ class Generation:
         on_end: called once, when the response has ended or was handed over and its model is closed.
         reserve_call: reserves the cost of one more call of the model, by its input tokens. Returns
             whether it fits into the budget.
-        repeatable: whether the model may be called again for an answer that broke off.
+        may_call_again: whether the model may be called again for an answer that broke off.
         filters: filter what goes into the response's log. None: there are none.
     """
 
@@ -90,7 +90,7 @@ class Generation:
         on_end: Callable[[Generation], None],
         first_token_deadline: float | None = None,
         input_tokens: int = 1,
-        repeatable: bool = True,
+        may_call_again: bool = True,
         filters: ContentFilters | None = None,
         reserve_call: Callable[[int], Awaitable[bool]] = _without_budget,
     ) -> None:
@@ -140,7 +140,7 @@ class Generation:
             upstream,
             sender=self.sender,
             limits=limits,
-            repeatable=repeatable,
+            may_call_again=may_call_again,
             monotonic=monotonic,
         )
         self._slot_granted: asyncio.Future[None] | None = None

@@ -44,7 +44,7 @@ class RetryPolicy:
     Args:
         calls: the calls so far.
         sender: of the question, as the circuit breaker knows it.
-        repeatable: whether the model may be called again for an answer that broke off.
+        may_call_again: whether the model may be called again for an answer that broke off.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RetryPolicy:
         *,
         sender: SenderKey,
         limits: Limits,
-        repeatable: bool,
+        may_call_again: bool,
         monotonic: Callable[[], float],
     ) -> None:
         self._stream = stream
@@ -65,7 +65,7 @@ class RetryPolicy:
         self._upstream = upstream
         self._sender = sender
         self._limits = limits
-        self._repeatable = repeatable
+        self._may_call_again = may_call_again
         self._monotonic = monotonic
         self._last_attempt = stream.attempt + limits.model_retries
         self.throttled: EvenflowError | None = None
@@ -89,7 +89,7 @@ class RetryPolicy:
             isinstance(error, ModelRefused | UpstreamRejected | FilterFailed)
             or self._stream.attempt >= self._last_attempt
             # An agent must not do its work twice.
-            or (self._calls.gave_tokens and not self._repeatable)
+            or (self._calls.gave_tokens and not self._may_call_again)
             or self.throttled is not None  # its longest wait for quota is over
             or self._upstream.breaker.open_for(self._sender, self._monotonic()) > 0
         ):

@@ -70,7 +70,7 @@ class Bench:
     in_force: bool = True
     can_go_on: bool = True
     kind: MessageKind = CHAT
-    repeatable: bool = True
+    may_call_again: bool = True
     filters: ContentFilters | None = None
     request: WholeRequest = field(default_factory=lambda: WholeRequest(TURNS))
     clock: HandTurnedClock = field(default_factory=HandTurnedClock)
@@ -116,7 +116,7 @@ class Bench:
             on_retry=self._on_retry,
             on_failure=lambda _: None,
             on_end=self._on_end,
-            repeatable=self.repeatable,
+            may_call_again=self.may_call_again,
             filters=self.filters,
         )
         self.reader = RecordingReader(self.stream, self.clock, AssembledText())
@@ -1043,7 +1043,7 @@ _GIVEN = ["I book it.", Part(PartKind.REASONING, "Hm"), Part(PartKind.CALL, id="
 
 @pytest.mark.parametrize("said", _GIVEN, ids=["text", "reasoning", "a call"])
 async def test_an_agent_that_has_given_anything_is_not_run_again(said: Content) -> None:
-    bench = Bench(repeatable=False, fallback_text="Please ask again.")
+    bench = Bench(may_call_again=False, fallback_text="Please ask again.")
     call = await bench.start()
     call.push(said)
     call.fail(BROKEN)
@@ -1054,14 +1054,14 @@ async def test_an_agent_that_has_given_anything_is_not_run_again(said: Content) 
 
 
 async def test_nor_if_it_fell_silent() -> None:
-    bench = Bench(repeatable=False, limits=Limits(model_silence_seconds=1))
+    bench = Bench(may_call_again=False, limits=Limits(model_silence_seconds=1))
     (await bench.start()).push("I book it.")
     await bench.pass_time(10)
     assert (len(bench.source.calls), error_code(bench.stream)) == (1, "model_timeout")
 
 
 async def test_one_that_has_given_nothing_is_run_again() -> None:
-    bench = Bench(repeatable=False)
+    bench = Bench(may_call_again=False)
     call = await bench.start()
     call.sink.alive()
     call.fail(BROKEN)
