@@ -1,4 +1,4 @@
-"""The response buffer in DynamoDB."""
+"""The response store in DynamoDB."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MOST_RECORDED_FORMS = 10_000
 
 
 class DynamoDBResponseStore:
-    """The response buffer in DynamoDB (`ResponseStore`).
+    """The response store in DynamoDB (`ResponseStore`).
 
     Chunks are written without a condition, 25 of any responses in one request. Their epoch fences
     them: readers compare it with the head. Only writes that happen once a response have conditions.

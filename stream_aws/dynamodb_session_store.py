@@ -1,4 +1,4 @@
-"""The ledger in DynamoDB."""
+"""The session store in DynamoDB."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _ITEM_BYTES = 1_024
 
 
 class DynamoDBSessionStore:
-    """The ledger in DynamoDB (`SessionStore`).
+    """The session store in DynamoDB (`SessionStore`).
 
     The causal order is a write's condition: only the message that names the session's last one can
     replace it. So two tasks that know a session can't both accept its next message.

@@ -1,4 +1,4 @@
-"""The response buffer in SQLite."""
+"""The response store in SQLite."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FROM json_each(?) JOIN responses ON response_id = value ->> 0
 
 
 class SQLiteResponseStore:
-    """The response buffer in SQLite (`ResponseStore`).
+    """The response store in SQLite (`ResponseStore`).
 
     Accepting, taking over and ending survive a power cut. Chunks survive the end of the process,
     but a power cut may take the last ones.

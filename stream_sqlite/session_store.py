@@ -1,4 +1,4 @@
-"""The ledger in SQLite."""
+"""The session store in SQLite."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _READ = f"{ENTRY}, packed"
 
 
 class SQLiteSessionStore:
-    """The ledger in SQLite (`SessionStore`). Long texts are compressed, those of requests apart.
+    """The session store in SQLite. Long texts are compressed, those of requests apart.
 
     Args:
         room: the room for messages in the file.

@@ -89,7 +89,9 @@ _CALLER_DIGITS = 12
 
 
 class MessageLedger:
-    """Stores accepted messages, and their responses as they grow.
+    """Stores accepted messages, and begins the recording of their responses.
+
+    Of the two stores it writes the session store. `ResponseRecorder` writes the response store.
 
     Args:
         keeper: knows the name of this node.
@@ -186,7 +188,7 @@ class MessageLedger:
             Overloaded: the store can't be written, is full, or is too far behind.
         """
         if self._recorder.behind:
-            raise self._rejection("store_behind", "the response buffer is too far behind")
+            raise self._rejection("store_behind", "the response store is too far behind")
         entry = LedgerEntry(
             message.message_id,
             message.previous_message_id,

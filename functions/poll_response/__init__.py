@@ -1,1 +1,1 @@
-"""`GET /chat/message/{response_id}`: the long poll of the response buffer."""
+"""`GET /chat/message/{response_id}`: the long poll of the response store."""

@@ -1,4 +1,4 @@
-"""One long poll: read the buffer until it is time to answer."""
+"""One long poll: read the response store until it is time to answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from evenflow.stream_core.stores.response_store import (
 # The interval of reads before the first news, and while a poll lingers: news waits half of it on
 # average. Each read costs a read unit.
 _LOOK_SECONDS, _LINGERING_LOOK_SECONDS = 0.08, 0.2
-# A task may have sent its reader entries that the buffer doesn't have yet.
+# A task may have sent its reader entries that the store doesn't have yet.
 _MOST_UNRECORDED_ENTRIES = 10_000
 _RETRY_AFTER_MS = 3_000
 
@@ -77,7 +77,7 @@ class LongPoll:
         shared: whether it came with a share token.
         most_waiting: the limit of waiting polls of the response: one for share tokens, and the
             same for session tokens.
-        wall_time: seconds since the epoch, like the times in the buffer.
+        wall_time: seconds since the epoch, like the times in the store.
         sleep: waits for a number of seconds.
     """
 

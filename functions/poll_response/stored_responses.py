@@ -1,4 +1,4 @@
-"""Reads the response buffer with a blocking client."""
+"""Reads the response store with a blocking client."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _failures_as_overloaded() -> Iterator[None]:
         ):
             raise
         raise Overloaded(
-            "the response buffer cannot be read at the moment; nothing is lost, poll again from "
+            "the response store cannot be read at the moment; nothing is lost, poll again from "
             "the same index",
             code="store_unavailable",
             retry_after_ms=1_000,

@@ -128,7 +128,7 @@ def _table_writes(settings: EnvironmentSettings, traffic: Traffic) -> Quota:
 
 
 def most_writes_per_second(settings: EnvironmentSettings, traffic: Traffic) -> float:
-    """The writes of the response buffer if every answer is polled."""
+    """The writes of the response store if every answer is polled."""
     return traffic.streams * 1_000 / settings.limits.polled_store_interval_ms
 
 

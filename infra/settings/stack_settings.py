@@ -56,11 +56,11 @@ class DataSettings(Settings):
             key has encrypted existing data and must stay.
         recovery_days: how far back conversations (the tables of sessions and of the ledger) can be
             restored. So long a deleted one is still in the backup: a day is what tables keep. The
-            response buffer is never backed up. 0: conversations are not.
+            response store is never backed up. 0: conversations are not.
         tenant_recovery_days: how far back the table of tenants can be restored: their records, the
             digests of their keys, budgets and usage. It costs the same for any number of days. 0:
             it is not backed up.
-        warm_writes_per_second: what the buffer of responses takes at once, from its first minute. A
+        warm_writes_per_second: what the response store takes at once, from its first minute. A
             new table takes 4,000, and more as it is used more. What is above that is paid once.
             `make deploy` says what the load needs. It can be raised, never lowered.
         signing_key_rotation_days: a key signs for one such period, and verifies for three.

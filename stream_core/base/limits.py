@@ -452,7 +452,7 @@ class Limits(BaseModel):
         1_000,
         10,
         10_000,
-        "new text is written to the response buffer (the end at once); text that a crash loses is "
+        "new text is written to the response store (the end at once); text that a crash loses is "
         "generated again, or replaced",
     )
     polled_store_interval_ms: int = _limit(
@@ -466,7 +466,7 @@ class Limits(BaseModel):
         67_108_864,
         1_024,
         2**40,
-        "503 store_behind: text waiting for the response buffer; running answers continue",
+        "503 store_behind: text waiting for the response store; running answers continue",
     )
     store_bytes: int = _limit(
         8_589_934_592,

@@ -614,7 +614,7 @@ STORE_WRITE_DELAY = Metric(
     "store.write_delay_ms",
     _D,
     "ms",
-    "from the moment a delta was due to be written to the response buffer until the buffer had it",
+    "from the moment a delta was due to be written to the response store until that had it",
     "p95 < 500 ms",
     Alarm(Statistic.P95, 2_000, " ms", silence="nothing is streaming"),
 )
@@ -622,7 +622,7 @@ STORE_BACKLOG = Metric(
     "store.backlog_bytes",
     _G,
     "bytes",
-    "text in the logs of this node that the response buffer does not have yet",
+    "text in the logs of this node that the response store does not have yet",
 )
 STORE_RETRIES = Metric(
     "store.retries", _C, "writes", "writes repeated because the store throttled or failed"

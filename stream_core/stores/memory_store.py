@@ -57,7 +57,7 @@ class _Expiries(Generic[Key]):
 
 
 class MemoryResponseStore:
-    """The response buffer in memory (`ResponseStore`)."""
+    """The response store in memory (`ResponseStore`)."""
 
     chunks_per_write = 1_000
     chunks_per_second = 1_000
@@ -225,7 +225,7 @@ class _StoredSession:
 
 
 class MemorySessionStore:
-    """The ledger in memory (`SessionStore`).
+    """The session store in memory (`SessionStore`).
 
     Args:
         responses: gets the empty response of each accepted message.

@@ -1,4 +1,4 @@
-"""The port of the response buffer, by which processes share responses.
+"""The port of the response store, by which processes share responses.
 
 What every implementation must guarantee (tests/integration/stores checks it):
 

@@ -1,4 +1,7 @@
-"""The port of the ledger: accepted messages, and texts that are too large for it."""
+"""The port of the session store: accepted messages, the ledger, and texts too large for that.
+
+Their answers are in the response store (`response_store`).
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,7 @@ class StoredConversation:
 
 
 class SessionStore(Protocol):
-    """The sessions of all tasks. `now` is in seconds since the epoch.
+    """The session store: the messages of all nodes' sessions. `now` is in seconds since the epoch.
 
     A message of a chat is kept for the lifetime of sessions, which is a setting; one that brings
     its conversation for `LIFETIME_SECONDS`.

@@ -1,4 +1,4 @@
-"""What the port of the response buffer promises about owners and taking over, held against each
+"""What the port of the response store promises about owners and taking over, held against each
 implementation.
 """
 

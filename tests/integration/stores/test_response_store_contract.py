@@ -1,4 +1,4 @@
-"""What the port of the response buffer promises, held against each implementation."""
+"""What the port of the response store promises, held against each implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the port of the response buffer promises about the responses that a task has not
+"""What the port of the response store promises about the responses that a task has not
 finished.
 """
 
