@@ -84,7 +84,7 @@ class Accepting(NamedTuple):
     @property
     def holder(self) -> Holder:
         """Its sender."""
-        return Holder.of(self.channel, self.entry.sender)
+        return Holder.of(self.channel, self.entry.sender_digest)
 
     @property
     def size(self) -> int:
@@ -189,7 +189,7 @@ def _message(message: Accepting) -> tuple[object, ...]:
     return (
         message.channel,
         message.expires_at,
-        entry.sender,
+        entry.sender_digest,
         message.size,
         None if entry.text_name else message.packed,
         entry.message_id,

@@ -199,7 +199,7 @@ class MessageLedger:
             terms=message.terms.to_text(),
             kind=message.kind.to_text(),
             parent_message_id=message.parent_message_id,
-            sender=_stored_caller(message),
+            sender_digest=_stored_caller(message),
         )
         lease = await self._write(message.channel, entry)
         self._recorder.record(stream, lease, kind=message.kind)

@@ -51,8 +51,9 @@ class LedgerEntry:
         outcome: the text of the `Outcome` of its response. Empty before the end, and for a message
             that brings its conversation.
         parent_message_id: the last message of the older version that it continues.
-        sender, text_bytes: the sender within its tenant to which its bytes count, and the size of
-            its text in `LargeTexts`. Stores that count bytes use them, and do not return them.
+        sender_digest, text_bytes: a digest of the sender within its tenant to which its bytes
+            count, and the size of its text in `LargeTexts`. Stores that count bytes use them, and
+            do not return them.
     """
 
     message_id: str
@@ -68,7 +69,7 @@ class LedgerEntry:
     text_name: str | None = None
     outcome: str = ""
     parent_message_id: str | None = None
-    sender: str = field(default="", compare=False)
+    sender_digest: str = field(default="", compare=False)
     text_bytes: int = field(default=0, compare=False)
 
     @property

@@ -48,6 +48,9 @@ _RETRYING_AGENTS = ("ai-sdk/", "codex_")
 class Sender(NamedTuple):
     """The sender of a request: a tenant, and what its verified credential says of it.
 
+    `payer` is its `Caller`: the accounts that pay, of tenant, key and user. Its `Line` is the place
+    in the queue, by tenant, address and session.
+
     `session`: the session of its token. None: it has no session's token.
     `known`: whether it has a key or a token. Otherwise its address alone is known.
     `traceparent`: the trace of its request. Empty: none.

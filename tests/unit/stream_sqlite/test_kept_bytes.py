@@ -84,7 +84,7 @@ def opened(file: File) -> Iterator[SQLiteStores]:
 
 
 def request(text: str, kind: MessageKind, previous: LedgerEntry | None = None) -> LedgerEntry:
-    return replace(new_message(previous, text), kind=kind.to_text(), sender="5e4de7")
+    return replace(new_message(previous, text), kind=kind.to_text(), sender_digest="5e4de7")
 
 
 async def text_of(opened: SQLiteStores, channel: Channel, message: LedgerEntry) -> str | None:
@@ -95,7 +95,7 @@ async def text_of(opened: SQLiteStores, channel: Channel, message: LedgerEntry) 
 
 
 async def test_what_is_counted_is_what_is_kept(file: File, opened: SQLiteStores) -> None:
-    channel, chat = new_channel(), replace(new_message(None), sender="5e4de7")
+    channel, chat = new_channel(), replace(new_message(None), sender_digest="5e4de7")
     await opened.sessions.accept(channel, chat, NOW)
     before = file.check_counts()
     assert before["tenant"] == before["tenant:5e4de7"] > 1_024

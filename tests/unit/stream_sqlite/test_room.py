@@ -46,7 +46,8 @@ async def send(
 ) -> None:
     """One message of a new session."""
     channel = Channel(tenant, "agent", new_name("session"))
-    await stores.sessions.accept(channel, replace(new_message(None, text), sender=sender), NOW)
+    message = replace(new_message(None, text), sender_digest=sender)
+    await stores.sessions.accept(channel, message, NOW)
 
 
 async def fill(stores: SQLiteStores, sender: str, tenant: str = "tenant") -> int:
@@ -149,7 +150,7 @@ async def test_a_refused_message_leaves_nothing(file: File, opened: SQLiteStores
     before = [file.rows(f"SELECT count(*) FROM {table}") for table in tables]  # noqa: S608
     long = replace(new_message(None, Random(7).randbytes(100_000).hex()), kind=RESPONSE.to_text())
     with pytest.raises(StoreFull):
-        await opened.sessions.accept(new_channel(), replace(long, sender="greedy"), NOW)
+        await opened.sessions.accept(new_channel(), replace(long, sender_digest="greedy"), NOW)
     assert [file.rows(f"SELECT count(*) FROM {table}") for table in tables] == before  # noqa: S608
 
 

@@ -193,7 +193,7 @@ async def test_its_sender_is_kept_with_a_message_and_can_not_be_read_there() -> 
     senders = list[str]()
 
     async def accept(_: Channel, entry: LedgerEntry, _now: float) -> Lease:
-        senders.append(entry.sender)
+        senders.append(entry.sender_digest)
         return Lease(entry.response_id, entry.owner, 1)
 
     node.sessions.accept = accept  # type: ignore[method-assign, assignment]
