@@ -58,8 +58,8 @@ class Stage(Enum):
     """When a check runs."""
 
     ARRIVAL = auto()
-    """Once, before the message waits for its turn in its session."""
-    TURN = auto()
+    """Once, before the message waits for those of its session before it."""
+    IN_ORDER = auto()
     """Once, when the messages of its session before it have been accepted or rejected."""
     NEW = auto()
     """Once, unless this node has its response in memory: then its client receives that one. A
@@ -207,7 +207,7 @@ class SessionNotEnded(AcceptanceCheck):
 class ConversationMemory(AcceptanceCheck):
     """Memory of this node for one more conversation. Idle conversations make room."""
 
-    stage = Stage.TURN
+    stage = Stage.IN_ORDER
     rejections = (
         Rejection("sessions_full", 429, "`EVENFLOW_SESSIONS_PER_NODE`", "5 s"),
         Rejection("node_memory", 503, "`EVENFLOW_CONVERSATIONS_HELD_BYTES`", "1 s"),
@@ -357,8 +357,10 @@ class ReserveQuotas(AcceptanceCheck):
         self._parts.workload.cancel_reservation(pending.stream)
 
 
-class StoreTurn(AcceptanceCheck):
-    """A turn at the store, fair among tenants, addresses and sessions. It waits, and never rejects.
+class StoreConcurrency(AcceptanceCheck):
+    """Writes to the store at the same time, fair among tenants, addresses and sessions.
+
+    It waits, and never rejects.
 
     Earlier checks of this stage never wait, so that what they found holds when quotas are reserved.
     """
@@ -367,16 +369,16 @@ class StoreTurn(AcceptanceCheck):
 
     def __init__(self, parts: AcceptanceParts) -> None:
         super().__init__(parts)
-        self._turns = FairSemaphore(_WRITTEN_AT_ONCE)
+        self._writes = FairSemaphore(_WRITTEN_AT_ONCE)
 
     async def check(self, pending: PendingMessage) -> None:
-        await self._turns.acquire(pending.message.line)
+        await self._writes.acquire(pending.message.line)
 
     def commit(self, pending: PendingMessage) -> None:
-        self._turns.release()
+        self._writes.release()
 
     def rollback(self, pending: PendingMessage) -> None:
-        self._turns.release()
+        self._writes.release()
 
 
 class Budgets(AcceptanceCheck):
@@ -411,7 +413,7 @@ CHECKS: Sequence[type[AcceptanceCheck]] = (
     WaitingMessages,
     MemoryForMessage,
     SessionNotEnded,
-    # Stage.TURN
+    # Stage.IN_ORDER
     ConversationMemory,
     # Stage.NEW
     MessageRate,
@@ -423,7 +425,7 @@ CHECKS: Sequence[type[AcceptanceCheck]] = (
     AnswersOfSession,
     MemoryForHistory,
     ReserveQuotas,
-    StoreTurn,
+    StoreConcurrency,
     Budgets,
 )
 """All checks, in their order. Then the ledger stores the message."""

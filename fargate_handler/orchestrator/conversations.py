@@ -30,13 +30,13 @@ class Conversations:
         self._memory = memory
         self._on_forgotten = on_forgotten
         self._known: OrderedDict[Channel, Conversation] = OrderedDict()
-        self._turns: WeakValueDictionary[Channel, asyncio.Lock] = WeakValueDictionary()
+        self._acceptance_locks: WeakValueDictionary[Channel, asyncio.Lock] = WeakValueDictionary()
 
-    def turn(self, channel: Channel) -> asyncio.Lock:
+    def acceptance_lock(self, channel: Channel) -> asyncio.Lock:
         """The lock under which messages of the channel are accepted, one after the other."""
-        lock = self._turns.get(channel)
+        lock = self._acceptance_locks.get(channel)
         if lock is None:
-            self._turns[channel] = lock = asyncio.Lock()
+            self._acceptance_locks[channel] = lock = asyncio.Lock()
         return lock
 
     def get(self, channel: Channel) -> Conversation | None:
@@ -114,4 +114,4 @@ class Conversations:
         return False
 
     def _is_busy(self, channel: Channel, conversation: Conversation) -> bool:
-        return bool(conversation.in_flight) or channel in self._turns
+        return bool(conversation.in_flight) or channel in self._acceptance_locks

@@ -158,8 +158,8 @@ class Orchestrator:
     async def _submit(self, pending: PendingMessage) -> Submission:
         message = pending.message
         async with (
-            self._conversations.turn(message.channel),
-            self._acceptance.passed(Stage.TURN, pending),
+            self._conversations.acceptance_lock(message.channel),
+            self._acceptance.passed(Stage.IN_ORDER, pending),
         ):
             conversation = pending.conversation
             known = conversation.known_response(message.message_id)
@@ -366,7 +366,7 @@ class Orchestrator:
         Raises:
             Overloaded: the store cannot be reached. Another call continues with the rest.
         """
-        async with self._conversations.turn(channel):
+        async with self._conversations.acceptance_lock(channel):
             messages = await self.messages.end(channel)
             self._conversations.forget(channel)
         self.ended_sessions.note_end(channel)
