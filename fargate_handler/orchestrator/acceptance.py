@@ -360,9 +360,8 @@ class ReserveQuotas(AcceptanceCheck):
 class StoreConcurrency(AcceptanceCheck):
     """Writes to the store at the same time, fair among tenants, addresses and sessions.
 
-    It waits, and never rejects.
-
-    Earlier checks of this stage never wait, so that what they found holds when quotas are reserved.
+    It waits, and never rejects. Earlier checks of this stage never wait, so that what they found
+    holds when quotas are reserved.
     """
 
     stage = Stage.ATTEMPT
