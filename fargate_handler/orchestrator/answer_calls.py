@@ -10,16 +10,6 @@ from math import inf
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered
-from evenflow.fargate_handler.orchestrator.attempt import (
-    CountingSink,
-    FirstTokenSink,
-    ModelWatch,
-    ReplacingSink,
-    SpokenRefusals,
-    ToolCallNumbering,
-    report_outcome,
-    upstream_unavailable,
-)
 from evenflow.fargate_handler.orchestrator.incoming_message import WholeRequest, caller_info
 from evenflow.fargate_handler.orchestrator.model_context import (
     is_too_long,
@@ -27,7 +17,19 @@ from evenflow.fargate_handler.orchestrator.model_context import (
     stated_context,
     without_oldest,
 )
-from evenflow.fargate_handler.orchestrator.upstream import Upstream
+from evenflow.fargate_handler.orchestrator.model_watch import ModelWatch
+from evenflow.fargate_handler.orchestrator.token_sinks import (
+    CountingSink,
+    FirstTokenSink,
+    ReplacingSink,
+    SpokenRefusals,
+    ToolCallNumbering,
+)
+from evenflow.fargate_handler.orchestrator.upstream import (
+    Upstream,
+    report_outcome,
+    upstream_unavailable,
+)
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
 from evenflow.stream_core.base.channel import MessageKind
 from evenflow.stream_core.base.errors import (

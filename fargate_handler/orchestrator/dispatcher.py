@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
-from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
 from evenflow.fargate_handler.orchestrator.failover import TakenOverResponse
 from evenflow.fargate_handler.orchestrator.generation import Generation, sender_key
 from evenflow.fargate_handler.orchestrator.incoming_message import (
@@ -22,7 +21,11 @@ from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.tenant_usage import ExpectedCost, TenantUsage
-from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
+from evenflow.fargate_handler.orchestrator.upstream import (
+    Upstream,
+    Upstreams,
+    upstream_unavailable,
+)
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.base.agents import MessageTerms

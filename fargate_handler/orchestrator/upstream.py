@@ -1,13 +1,20 @@
-"""A model at its server, as this node knows it."""
+"""A model at its server, as this node knows it. Its circuit breaker receives each outcome."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from evenflow.fargate_handler.orchestrator.model_context import StatedContext
-from evenflow.fargate_handler.token_sources.port import TokenSource
+from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSource
+from evenflow.stream_core.base.errors import (
+    EvenflowError,
+    InternalError,
+    Overloaded,
+    UpstreamUnreadable,
+    is_upstreams_fault,
+)
 from evenflow.stream_core.base.limits import Limits
-from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker
+from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker, UpstreamCall
 from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
 
 
@@ -61,3 +68,35 @@ class Upstreams:
                 ConcurrencyLimiter(limits.prefill_delay_ms / 1000),
             )
         return upstream
+
+
+def report_outcome(
+    call: UpstreamCall, outcome: ModelFinish | EvenflowError, now: float, *, gave_tokens: bool
+) -> None:
+    """Report the outcome of an attempt to the upstream's circuit breaker.
+
+    A broken-off answer counts neither way: a restarting server breaks off all of them. Their next
+    attempts decide. An unreadable answer counts neither way: its message may be the cause.
+    """
+    failed = isinstance(outcome, EvenflowError) and is_upstreams_fault(outcome)
+    unclear = gave_tokens or isinstance(outcome, UpstreamUnreadable)
+    if isinstance(outcome, InternalError) or (failed and unclear):
+        call.record_withdrawal(now)
+    elif failed:
+        call.record_failure(now)
+    else:
+        call.record_success()
+
+
+def upstream_unavailable(seconds: float, kept: str) -> Overloaded:
+    """The error while the circuit breaker is open.
+
+    Args:
+        seconds: until it lets a call through.
+        kept: what became of the message.
+    """
+    return Overloaded(
+        f"the model's server has failed many times in a row and is not asked for now; {kept}",
+        code="upstream_unavailable",
+        retry_after_ms=max(1, round(seconds * 1000)),
+    )

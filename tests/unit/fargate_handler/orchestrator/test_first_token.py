@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow.fargate_handler.orchestrator.attempt import FirstTokenSink
+from evenflow.fargate_handler.orchestrator.token_sinks import FirstTokenSink
 from evenflow.stream_core.log.entries import Part, PartKind
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 

@@ -1,4 +1,4 @@
-"""One attempt at an answer: its deadlines, and the sinks of its tokens."""
+"""The sinks between a model and its response. They replace, count and number what it gives."""
 
 from __future__ import annotations
 
@@ -6,20 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
-from evenflow.stream_core.base.errors import (
-    EvenflowError,
-    InternalError,
-    Overloaded,
-    UpstreamTimeout,
-    UpstreamUnreadable,
-    is_upstreams_fault,
-)
-from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseFull, ResponseStream
 from evenflow.stream_core.delivery.token_allowance import tokens_in
 from evenflow.stream_core.log.entries import JOINING, OF_TOKENS, Part, PartKind, is_of_call
 from evenflow.stream_core.session.tool_steps import ToolSteps
-from evenflow.stream_core.upstream.circuit_breaker import UpstreamCall
 
 
 class ReplacingSink:
@@ -230,105 +220,3 @@ class SpokenRefusals:
     def finish(self, finish: ModelFinish) -> ModelFinish:
         """How the answer ended."""
         return replace(finish, finish_reason="content_filter") if self._is_refused else finish
-
-
-def report_outcome(
-    call: UpstreamCall, outcome: ModelFinish | EvenflowError, now: float, *, gave_tokens: bool
-) -> None:
-    """Report the outcome of an attempt to the upstream's circuit breaker.
-
-    A broken-off answer counts neither way: a restarting server breaks off all of them. Their next
-    attempts decide. An unreadable answer counts neither way: its message may be the cause.
-    """
-    failed = isinstance(outcome, EvenflowError) and is_upstreams_fault(outcome)
-    unclear = gave_tokens or isinstance(outcome, UpstreamUnreadable)
-    if isinstance(outcome, InternalError) or (failed and unclear):
-        call.record_withdrawal(now)
-    elif failed:
-        call.record_failure(now)
-    else:
-        call.record_success()
-
-
-def upstream_unavailable(seconds: float, kept: str) -> Overloaded:
-    """The error while the circuit breaker is open.
-
-    Args:
-        seconds: until it lets a call through.
-        kept: what became of the message.
-    """
-    return Overloaded(
-        f"the model's server has failed many times in a row and is not asked for now; {kept}",
-        code="upstream_unavailable",
-        retry_after_ms=max(1, round(seconds * 1000)),
-    )
-
-
-class ModelWatch:
-    """Checks that a model gives signs of life in time. While it is paused, the time stops.
-
-    Args:
-        now: seconds. The deadline of the whole response counts from here, over all attempts.
-    """
-
-    def __init__(self, stream: ResponseStream, limits: Limits, now: float) -> None:
-        self._stream = stream
-        self._limits = limits
-        self._finish_by = now + limits.model_deadline_seconds
-        self.begin(now)
-
-    def begin(self, now: float) -> None:
-        """Begin an attempt."""
-        self._looked_at = self._alive_at = now
-        self._known_signs = self._signs
-        self._silent_at_first = True
-
-    @property
-    def due(self) -> float:
-        """When to look again at the latest, in seconds."""
-        return min(self._finish_by, self._alive_at + self._patience)
-
-    def look(self, now: float) -> UpstreamTimeout | None:
-        """The error for a deadline that has passed. None if none has."""
-        if self._stream.paused:
-            # A paused model is not late. Another limit bounds the pauses of readers.
-            self._finish_by += now - self._looked_at
-            self._alive_at += now - self._looked_at
-        self._looked_at = now
-        if self._known_signs != self._signs:
-            self._known_signs, self._alive_at, self._silent_at_first = self._signs, now, False
-        if self.is_over(now):
-            most = self._limits.model_deadline_seconds
-            return UpstreamTimeout(
-                f"the model did not finish within {most:g} s; ask for less", code="model_timeout"
-            )
-        if now < self._alive_at + self._patience:
-            return None
-        if self._silent_at_first:
-            return UpstreamTimeout(
-                f"the model gave no sign of life for {self._patience:g} s; nothing was generated, "
-                "ask again",
-                code="first_token_timeout",
-            )
-        return UpstreamTimeout(
-            f"the model fell silent for {self._patience:g} s; what was delivered was kept, ask "
-            "again",
-            code="model_timeout",
-        )
-
-    def is_over(self, now: float) -> bool:
-        """Whether the deadline of the whole response has passed."""
-        return now >= self._finish_by
-
-    @property
-    def _patience(self) -> float:
-        limits = self._limits
-        return (
-            limits.model_first_sign_seconds
-            if self._silent_at_first
-            else limits.model_silence_seconds
-        )
-
-    @property
-    def _signs(self) -> int:
-        return self._stream.tokens + self._stream.signs_of_life
