@@ -35,7 +35,7 @@ from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoint
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.fargate_handler.key_rotation import KeyRotation
 from evenflow.fargate_handler.model_source import make_token_source
-from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.agent_settings import AgentSettings
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.peers import Peers, own_address
@@ -171,7 +171,7 @@ class Node:
         self._filters = chosen_filters(settings, self._tenants, self._metrics, self._monotonic)
         self._model = ServedModel(
             self._source,
-            AgentRequests(self._agents, settings.served_models),
+            AgentSettings(self._agents, settings.served_models),
             settings.fallback_text,
             name=settings.own_model_name,
             prices=settings.prices,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.agent_settings import AgentSettings
 from evenflow.fargate_handler.orchestrator.failover import TakenOverResponse
 from evenflow.fargate_handler.orchestrator.generation import Generation, sender_key
 from evenflow.fargate_handler.orchestrator.incoming_message import (
@@ -68,7 +68,7 @@ class ServedModel:
     """
 
     source: TokenSource
-    requests: AgentRequests
+    requests: AgentSettings
     fallback_text: str
     name: str = ""
     prices: ModelPrices = field(default_factory=ModelPrices)

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from evenflow.fargate_handler.orchestrator.admission import Admission, AdmissionGroup
 from evenflow.fargate_handler.orchestrator.answer_metrics import AnswerMetrics
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.queue_positions import QueuePositions
 from evenflow.fargate_handler.orchestrator.service_charges import ServiceCharges
+from evenflow.fargate_handler.orchestrator.slot_admission import Admission, AdmissionGroup
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded

@@ -132,7 +132,7 @@ def line_of(channel: Channel, kind: MessageKind) -> Line:
 
 _DIGEST_DIGITS = 40
 REQUEST_AGENT = "openai/chat"
-"""The pseudo-agent in the channels of all whole requests."""
+"""The pseudo-agent in the channels of whole requests, whatever their API. The name is stored."""
 # Parameters that are not part of a prompt. Any other may be: a schema, documents, a template.
 _NOT_IN_PROMPT = ("metadata", "user", "logit_bias", "stream_options")
 # A text of at most this many characters is a setting, and not part of a prompt.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
-from evenflow.fargate_handler.orchestrator.admission import Admission
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
+from evenflow.fargate_handler.orchestrator.slot_admission import Admission
 from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.queue.output_length_estimator import OutputLengthEstimator

@@ -8,7 +8,7 @@ from evenflow.fargate_handler.adapters import Adapters, Stores, memory_stores
 from evenflow.fargate_handler.cluster import ClusterMember
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.fargate_handler.node import Node
-from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.agent_settings import AgentSettings
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
@@ -49,7 +49,7 @@ class MessageNode:
         self._cluster = ClusterMember(
             NodeContext(limits, self.clock.delivery, self.task.metrics, monotonic, monotonic),
             stores or memory_stores(),
-            ServedModel(source, AgentRequests(), ""),
+            ServedModel(source, AgentSettings(), ""),
             name="task",
             address=None,
             peers=PeerNetwork(),

@@ -14,7 +14,7 @@ import pytest
 
 from evenflow.fargate_handler.adapters import memory_stores
 from evenflow.fargate_handler.cluster import ClusterMember
-from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.agent_settings import AgentSettings
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
@@ -399,7 +399,7 @@ async def _minute_of_answers(
     cluster = ClusterMember(
         NodeContext(Limits(), clock.delivery, task.metrics, clock.monotonic, clock.monotonic),
         memory_stores(),
-        ServedModel(source, AgentRequests(), fallback_text),
+        ServedModel(source, AgentSettings(), fallback_text),
         name="task",
         address=None,
         peers=PeerNetwork(),

@@ -53,7 +53,7 @@ from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 from evenflow.stream_core.protocols.evenflow.connection_states import Command, Output, Received
-from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
+from evenflow.stream_core.protocols.evenflow.frame_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.messages import ServerMessage
 from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, ResponseEvents
 from evenflow.stream_core.protocols.openai_responses.socket_session import CREATE, ResponsesSession

@@ -18,7 +18,7 @@ from evenflow.stream_core.protocols.evenflow.connection_states import (
     Output,
 )
 from evenflow.stream_core.protocols.evenflow.dialect import Dialect
-from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
+from evenflow.stream_core.protocols.evenflow.frame_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.messages import (
     CLIENT_TYPES,
     LONGEST_IDENTIFIER,

@@ -27,8 +27,8 @@ from evenflow.stream_core.protocols.evenflow.connection_states import (
     SetTimer,
     StopReading,
 )
-from evenflow.stream_core.protocols.evenflow.message_intake import (
-    MessageIntake,
+from evenflow.stream_core.protocols.evenflow.frame_intake import (
+    FrameIntake,
     RejectedMessage,
     Violation,
 )
@@ -90,7 +90,7 @@ class SocketSession(ABC):
         self.blocked = False
         """Whether the transport takes no more. Cursors wait then."""
         self._limits = limits
-        self._intake = MessageIntake(limits, most_bytes)
+        self._intake = FrameIntake(limits, most_bytes)
         self._check = check
         self._waiting = 0  # frames that were sent while the transport took no more
         self._unanswered: bytes | None = None  # the last ping that came meanwhile

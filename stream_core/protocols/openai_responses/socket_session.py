@@ -9,7 +9,7 @@ from evenflow.stream_core.protocols.evenflow.connection_states import (
     Output,
     Received,
 )
-from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
+from evenflow.stream_core.protocols.evenflow.frame_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.socket_session import CredentialCheck, SocketSession
 from evenflow.stream_core.protocols.openai_responses.encoder import JsonLines, error_event
 

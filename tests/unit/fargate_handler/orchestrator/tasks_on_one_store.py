@@ -9,7 +9,7 @@ import pytest
 
 from evenflow.fargate_handler.adapters import Stores
 from evenflow.fargate_handler.cluster import ClusterMember
-from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.agent_settings import AgentSettings
 from evenflow.fargate_handler.orchestrator.dispatcher import ServedModel
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage, ReceivedRequest
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
@@ -123,7 +123,7 @@ class Task:
                 node_reports=self._node_reports,
             ),
             ServedModel(
-                source or self.source, AgentRequests(), fallback_text, repeats_lost=repeats_lost
+                source or self.source, AgentSettings(), fallback_text, repeats_lost=repeats_lost
             ),
             name=name,
             address=self.address,

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.agent_settings import AgentSettings
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Overloaded
 from evenflow.stream_core.base.limits import Limits
@@ -111,7 +111,7 @@ async def test_a_message_that_could_not_be_begun_is_in_flight_nowhere_and_has_an
     one = {"messages_in_flight_per_session": 1, "messages_in_flight_per_tenant": 1}
     task = await Task.join(limits=Limits(**one))
     with monkeypatch.context() as patch:
-        patch.setattr(AgentRequests, "limits", _out_of_memory)
+        patch.setattr(AgentSettings, "limits", _out_of_memory)
         with pytest.raises(MemoryError):
             await task.send("m1")
         with pytest.raises(MemoryError):

@@ -28,7 +28,7 @@ from evenflow.stream_core.protocols.evenflow.connection_states import (
     SendPong,
     StopReading,
 )
-from evenflow.stream_core.protocols.evenflow.message_intake import RejectedMessage
+from evenflow.stream_core.protocols.evenflow.frame_intake import RejectedMessage
 from evenflow.stream_core.protocols.evenflow.socket_session import (
     CredentialCheck,
     Opcode,

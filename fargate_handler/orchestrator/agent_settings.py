@@ -1,4 +1,4 @@
-"""The request to the model for a message, with what the session's agent adds."""
+"""What the agent of a session adds to the requests to its model: instructions and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.session.conversation import Turn
 
 
-class AgentRequests:
+class AgentSettings:
     """Adds the agent's instructions and settings to requests, and looks public model names up.
 
     Args:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
+from evenflow.fargate_handler.orchestrator.agent_settings import AgentSettings
 from evenflow.fargate_handler.orchestrator.incoming_message import (
     IncomingMessage,
     WholeRequest,
@@ -27,7 +27,7 @@ AGENT = Agent(
     silence_seconds=5,
     deadline_seconds=40,
 )
-REQUESTS = AgentRequests(Agents({"a": AGENT}), {"fast": "org/small", "own": ""})
+REQUESTS = AgentSettings(Agents({"a": AGENT}), {"fast": "org/small", "own": ""})
 SESSION = Channel("t", "a", "s")
 
 
@@ -78,7 +78,7 @@ def test_the_shorter_deadline_is_in_force() -> None:
         == 40
     )
     own = Limits()
-    assert AgentRequests().limits(SESSION, MessageTerms(), own) is own
+    assert AgentSettings().limits(SESSION, MessageTerms(), own) is own
 
 
 def test_an_agent_that_is_gone_answers_nothing() -> None:

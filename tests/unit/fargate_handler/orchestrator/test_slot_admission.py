@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from evenflow.fargate_handler.orchestrator.admission import Admission
+from evenflow.fargate_handler.orchestrator.slot_admission import Admission
 from evenflow.fargate_handler.orchestrator.upstream import Upstreams
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes

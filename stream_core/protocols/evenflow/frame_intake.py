@@ -43,7 +43,7 @@ class Violation:
     reason: str
 
 
-class MessageIntake:
+class FrameIntake:
     """Counts the frames, messages and errors of one connection, and joins fragments.
 
     Args:
