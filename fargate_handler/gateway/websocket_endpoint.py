@@ -32,16 +32,16 @@ from evenflow.fargate_handler.gateway.realtime.openai_clients import (
     is_openai_handshake,
     reject_openai_client,
 )
-from evenflow.fargate_handler.gateway.websocket.websocket_connection import (
-    WEBSOCKET as OVER_WEBSOCKET,
-)
-from evenflow.fargate_handler.gateway.websocket.websocket_connection import (
-    WebSocketClient,
-    WebSocketConnection,
-)
 from evenflow.fargate_handler.gateway.websocket.websocket_protocol import (
     ParserLog,
     WebSocketProtocol,
+)
+from evenflow.fargate_handler.gateway.websocket.websocket_transport import (
+    WEBSOCKET as OVER_WEBSOCKET,
+)
+from evenflow.fargate_handler.gateway.websocket.websocket_transport import (
+    WebSocketClient,
+    WebSocketTransport,
 )
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.auth.rights import Right, check_right
@@ -248,7 +248,7 @@ class WebSocketEndpoint:
     ) -> WSUpgradeResponseWithListener:
         headers["Set-Cookie"] = sticky_cookie(self._context.site, self._context.wall_time())
         return WSUpgradeResponseWithListener(
-            WSUpgradeResponse.create_101_response(headers), WebSocketConnection(connection)
+            WSUpgradeResponse.create_101_response(headers), WebSocketTransport(connection)
         )
 
     def _check_credential(self, tenant: str, may: Collection[Right], handshake: _Handshake) -> None:

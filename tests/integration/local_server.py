@@ -18,7 +18,7 @@ from evenflow.fargate_handler import __main__ as program
 from evenflow.fargate_handler.adapters import Stores
 from evenflow.fargate_handler.chosen_adapters import open_adapters
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
-from evenflow.fargate_handler.gateway.websocket.websocket_connection import WebSocketConnection
+from evenflow.fargate_handler.gateway.websocket.websocket_transport import WebSocketTransport
 from evenflow.fargate_handler.node import Node
 from evenflow.fargate_handler.runtime.leave import Leave
 from evenflow.fargate_handler.runtime.log_formats import TEXT_FORMAT, LineFormatter
@@ -216,7 +216,7 @@ class LocalServer(Server):
             request.transport for request in (server.connections if server is not None else ())
         ]
         websockets = [
-            cast("WebSocketConnection", cast("ClientConnection", each).transport)
+            cast("WebSocketTransport", cast("ClientConnection", each).transport)
             for each in self.handler._registry
         ]
         transports = [

@@ -34,7 +34,7 @@ from evenflow.fargate_handler.gateway.requests.submission import (
     leave_response,
 )
 from evenflow.fargate_handler.gateway.websocket.socket_connection import SocketConnection
-from evenflow.fargate_handler.gateway.websocket.websocket_connection import WEBSOCKET
+from evenflow.fargate_handler.gateway.websocket.websocket_transport import WEBSOCKET
 from evenflow.fargate_handler.orchestrator.request_memory import Reading
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.channel import Channel

@@ -9,7 +9,7 @@ from typing import Any
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
-from evenflow.fargate_handler.gateway.websocket.websocket_connection import WebSocketConnection
+from evenflow.fargate_handler.gateway.websocket.websocket_transport import WebSocketTransport
 from evenflow.fargate_handler.runtime.metrics import Counter
 
 _logger = logging.getLogger(__name__)
@@ -69,16 +69,16 @@ class WebSocketProtocol(WSProtocol):  # type: ignore[misc]
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` bytes have come. Where there may be more, they come in the loop's next turn."""
         super().buffer_updated(nbytes)
-        if isinstance(self.listener, WebSocketConnection):
+        if isinstance(self.listener, WebSocketTransport):
             self._note_arrival(self.listener, nbytes)
         # picows calls its listener only once the socket is closed, which may take long.
-        if self.transport.is_close_frame_sent and isinstance(self.listener, WebSocketConnection):
+        if self.transport.is_close_frame_sent and isinstance(self.listener, WebSocketTransport):
             self.listener.client.malformed(self.transport.close_handshake.sent.code)
         if nbytes == self._room:
             self.transport.underlying_transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._read_on)
 
-    def _note_arrival(self, connection: WebSocketConnection, nbytes: int) -> None:
+    def _note_arrival(self, connection: WebSocketTransport, nbytes: int) -> None:
         """Report the size of a large frame, since picows' buffer for it only grows."""
         connection.arrived += nbytes
         if connection.arrived > READ_BYTES:

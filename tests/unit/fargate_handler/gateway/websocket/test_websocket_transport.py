@@ -9,7 +9,7 @@ import pytest
 from picows import WSFrame, WSMsgType, WSTransport
 
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
-from evenflow.fargate_handler.gateway.websocket.websocket_connection import WebSocketConnection
+from evenflow.fargate_handler.gateway.websocket.websocket_transport import WebSocketTransport
 from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 
 
@@ -105,7 +105,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.client, self.picows = Client(), Picows()
-        self.websocket = WebSocketConnection(cast("ClientConnection", self.client))
+        self.websocket = WebSocketTransport(cast("ClientConnection", self.client))
         self.websocket.on_ws_connected(cast("WSTransport", self.picows))
         self.client.told.clear()
 

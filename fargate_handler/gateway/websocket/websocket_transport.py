@@ -48,7 +48,7 @@ class WebSocketClient(Protocol):
         """Handle a frame larger than one read. `size` bytes of it have arrived."""
 
 
-class WebSocketConnection(WSListener):
+class WebSocketTransport(WSListener):
     """One WebSocket: the transport of its client."""
 
     __slots__ = ("_transport", "arrived", "client", "stopped")
