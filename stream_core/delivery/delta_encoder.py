@@ -1,4 +1,7 @@
-"""The port of delta encoders, and one that many readers share."""
+"""The port of encoders that a delivery gives each delta or entry, and one that many readers share.
+
+`LogEncoder` (`encoding/port.py`) is the other port: it takes entries from the log itself, for SSE.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,11 @@ _EVENT_ID = re.compile(EVENT_ID_PATTERN, re.ASCII)
 
 
 class LogEncoder(Protocol):
-    """Encodes for one reader the entries that it has not received. It never waits."""
+    """Encodes for one reader the entries that it has not received. It never waits.
+
+    It reads the log itself. A WebSocket's `EntryEncoder` (`delivery/delta_encoder.py`) is given
+    each entry.
+    """
 
     @property
     def opening(self) -> bytes:

@@ -18,7 +18,7 @@ from evenflow.stream_core.encoding.port import EventId, queued_comment
 from evenflow.stream_core.log.entries import Part
 from evenflow.stream_core.log.response_log import ResumePoint
 from evenflow.stream_core.protocols.durable_streams.offsets import offset_of, offsets_of
-from evenflow.stream_core.protocols.evenflow.dialect import V1Encoder
+from evenflow.stream_core.protocols.evenflow.entry_encoders import V1Encoder
 from evenflow.stream_core.protocols.evenflow.frames import FrameEncoder, FrameEvents
 
 MOST_MESSAGES = 1_024

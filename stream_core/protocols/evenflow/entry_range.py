@@ -8,7 +8,7 @@ from evenflow.stream_core.base.errors import InvalidRequest, NotFound
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part
 from evenflow.stream_core.log.response_log import Cursor
-from evenflow.stream_core.protocols.evenflow.dialect import V1Encoder
+from evenflow.stream_core.protocols.evenflow.entry_encoders import V1Encoder
 from evenflow.stream_core.protocols.evenflow.response_frames import restart_frame
 
 MOST_ENTRIES = 1_024

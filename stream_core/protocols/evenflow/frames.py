@@ -11,7 +11,7 @@ from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
 from evenflow.stream_core.log.entries import Part, Restart
 from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResumePoint
-from evenflow.stream_core.protocols.evenflow.dialect import V1Encoder
+from evenflow.stream_core.protocols.evenflow.entry_encoders import V1Encoder
 from evenflow.stream_core.protocols.evenflow.messages import ErrorFrame
 from evenflow.stream_core.protocols.evenflow.response_frames import (
     queued_frame,

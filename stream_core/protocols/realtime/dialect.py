@@ -12,7 +12,8 @@ from evenflow.stream_core.base.trace_context import Traceparent
 from evenflow.stream_core.delivery.delta_encoder import EntryEncoder
 from evenflow.stream_core.http.http_contract import ErrorFields
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.protocols.evenflow.dialect import REALTIME, Dialect, TokenEncoder
+from evenflow.stream_core.protocols.evenflow.dialect import REALTIME, Dialect
+from evenflow.stream_core.protocols.evenflow.entry_encoders import TokenEncoder
 from evenflow.stream_core.protocols.evenflow.messages import (
     ChatMessageFrame,
     ClientMessage,

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from evenflow.stream_core.delivery.readers import MAX_DIRECT_READERS
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.protocols.evenflow.dialect import V1Encoder
+from evenflow.stream_core.protocols.evenflow.entry_encoders import V1Encoder
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.recording_reader import AssembledText, RecordingReader
 from tests.unit.stream_core.delivery.test_response_stream import new_stream

@@ -14,7 +14,7 @@ from evenflow.stream_core.delivery.delta_encoder import SharedEncoder
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, joined, joins
 from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
-from evenflow.stream_core.protocols.evenflow.dialect import V1Encoder
+from evenflow.stream_core.protocols.evenflow.entry_encoders import V1Encoder
 from evenflow.stream_core.protocols.evenflow.entry_range import MOST_ENTRIES, entry_range
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
 from tests.unit.hand_turned_clock import HandTurnedClock

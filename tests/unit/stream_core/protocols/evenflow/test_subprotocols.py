@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from orjson import dumps
 
 from evenflow.stream_core.log.entries import Part
-from evenflow.stream_core.protocols.evenflow.dialect import (
-    COMPACT,
-    REALTIME,
-    V1,
+from evenflow.stream_core.protocols.evenflow.dialect import COMPACT, REALTIME, V1
+from evenflow.stream_core.protocols.evenflow.entry_encoders import (
     CompactEncoder,
     TokenEncoder,
     V1Encoder,
