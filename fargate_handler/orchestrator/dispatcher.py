@@ -205,15 +205,16 @@ class Dispatcher:
         since: float,
         demand: TokenDemand | None = None,
         received: ReceivedRequest | None = None,
+        is_taken_over: bool = False,
     ) -> None:
         """Begin to generate the response to the last one of `turns`.
 
         Args:
             received: the message's request, if that brings its own conversation.
             since: the arrival of the message, or the begin of its take-over, in seconds.
-            demand: the tokens that it was charged for. None: another node has charged it.
+            demand: the tokens that it was charged for. None: those of its request.
+            is_taken_over: whether another node accepted the message, and charged it.
         """
-        is_taken_over = demand is None
         workload = self._workload
         workload.responses.add(stream)
         if not stream.readers:
@@ -364,7 +365,16 @@ class Dispatcher:
                     text if received is None else None,
                     taken.stored_conversation,
                 )
-                self.begin(stream, kind, line, turns, terms, since=taken.since, received=received)
+                self.begin(
+                    stream,
+                    kind,
+                    line,
+                    turns,
+                    terms,
+                    since=taken.since,
+                    received=received,
+                    is_taken_over=True,
+                )
         finally:
             if replica is not None:
                 replica.lose()

@@ -178,7 +178,7 @@ class ReplicatedResponses:
         stream = self._new_stream(
             head.response_id, head.message_id, Channel(*head.channel.split(":"))
         )
-        stream.read_from("store")
+        stream.set_source("store")
         return ResponseReplication(
             self._context,
             self._ownership,

@@ -171,7 +171,7 @@ class ResponseReplication:
         try:
             async with aclosing(self._peers.events(there, log.next_index - 1)) as stream:
                 async for events in stream:
-                    self.stream.read_from("peer")
+                    self.stream.set_source("peer")
                     self._cut_off = False
                     self._add(events)
                     self.filled.set()
@@ -275,7 +275,7 @@ class ResponseReplication:
         if any(start < log.next_index for epoch, start in head.starts.items() if epoch > known):
             raise Diverged
         self._head = head
-        self.stream.read_from("store")
+        self.stream.set_source("store")
         self.stream.follow(read.entries)
         if head.ending is not None and log.next_index >= head.ending.next_index:
             self._end_as(head.ending)

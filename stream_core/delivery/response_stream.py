@@ -463,7 +463,7 @@ class ResponseStream:
 
     # -- what follows another copy -----------------------------------------------------------------
 
-    def read_from(self, via: Via) -> None:
+    def set_source(self, via: Via) -> None:
         """Record where this copy has its entries from."""
         self.via = via
 

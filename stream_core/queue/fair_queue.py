@@ -132,22 +132,22 @@ class FairQueue(Generic[T]):
 
     def take(
         self,
-        but: tuple[str, str] | None = None,
+        excluded: tuple[str, str] | None = None,
         admits: Callable[[T], bool] = _anything,
         closed: Callable[[str, Any], bool] = _nothing,
     ) -> T | None:
         """Remove and return the next item. None if none is admitted.
 
         Args:
-            but: a sender to pass over. While its tenant waits, tenants that were served more than
-                that one are passed over, too.
+            excluded: a sender to pass over. While its tenant waits, tenants that were served more
+                than that one are passed over, too.
             admits: whether an item may be taken now. If not, those behind it wait, too.
             closed: whether no item of this tenant and group may be taken now. An address with only
                 closed groups is passed over.
         """
         waiting = [bool(self._classes[name].tenants) for name in _CLASSES]
         for level in self._turns.order(waiting):
-            taken = self._take_of(_CLASSES[level], but, admits, closed)
+            taken = self._take_of(_CLASSES[level], excluded, admits, closed)
             if taken is not None:
                 self._turns.record_turn(level, waiting)
                 return taken
@@ -191,14 +191,16 @@ class FairQueue(Generic[T]):
     def _take_of(
         self,
         service_class: ServiceClass,
-        but: tuple[str, str] | None,
+        excluded: tuple[str, str] | None,
         admits: Callable[[T], bool],
         closed: Callable[[str, Any], bool],
     ) -> T | None:
         tenants = self._classes[service_class].tenants
-        for tenant in self._by_counter(tenants, None if but is None else but[0]):
+        for tenant in self._by_counter(tenants, None if excluded is None else excluded[0]):
             for address, of_address in tenants[tenant].items():
-                if (tenant, address) == but or all(closed(tenant, it) for it in of_address.groups):
+                if (tenant, address) == excluded or all(
+                    closed(tenant, it) for it in of_address.groups
+                ):
                     continue
                 if (taken := of_address.take(admits)) is not None:
                     self._classes[service_class].move_to_end(tenant, address)

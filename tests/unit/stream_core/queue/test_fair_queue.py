@@ -159,7 +159,7 @@ def test_a_sender_is_passed_over_and_the_others_keep_their_turns() -> None:
     queue: FairQueue[str] = FairQueue(100)
     for line in (Line("t", "a", "s"), Line("t", "b", "s"), Line("u", "a", "s")):
         queue.put(line, f"{line.tenant}{line.address}")
-    assert [queue.take(but=("t", "a")) for _ in range(3)] == ["tb", "ua", None]
+    assert [queue.take(excluded=("t", "a")) for _ in range(3)] == ["tb", "ua", None]
     assert (queue.take(), len(queue)) == ("ta", 0)
 
 

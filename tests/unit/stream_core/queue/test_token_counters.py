@@ -66,6 +66,6 @@ def test_places_for_others_are_for_those_whose_turn_comes_before_the_greedy_one_
     for tenant in ("heavy", "light"):
         queue.put(Line(tenant), tenant)
         counters.charge(tenant, 100)
-    assert queue.take(but=("heavy", "")) is None, "it was given more, for its weight"
+    assert queue.take(excluded=("heavy", "")) is None, "it was given more, for its weight"
     counters.charge("heavy", 400)
-    assert queue.take(but=("heavy", "")) == "light"
+    assert queue.take(excluded=("heavy", "")) == "light"
