@@ -222,7 +222,7 @@ class Dispatcher:
             # can't be repeated is already there: it reads once there is something, and stops the
             # model if it leaves.
             is_there = not kind.repeatable and not is_taken_over
-            stream.readers.count_unread_from(None if is_there else self._monotonic())
+            stream.readers.begin_grace_at(None if is_there else self._monotonic())
         workload.request_memory.begin(
             stream,
             turns,

@@ -393,8 +393,8 @@ class Generation:
         stream = self.stream
         if slot != self._look_slot or self._is_over:
             return
-        now, unread_since = self._monotonic(), stream.readers.unread_since
-        if unread_since is not None and now - unread_since >= self._grace:
+        now, grace_begins_at = self._monotonic(), stream.readers.grace_begins_at
+        if grace_begins_at is not None and now - grace_begins_at >= self._grace:
             # A client with a request that can't be repeated cancels it by hanging up.
             self.cancel("abandoned" if self.kind.repeatable else "cancelled")
             return
@@ -442,8 +442,8 @@ class Generation:
             now + _LOOK_SECONDS,
             self._calls.due if self.waits_since is None else self._slot_deadline,
         ]
-        if self.stream.readers.unread_since is not None:
-            times.append(self.stream.readers.unread_since + self._grace)
+        if self.stream.readers.grace_begins_at is not None:
+            times.append(self.stream.readers.grace_begins_at + self._grace)
         return max(0.0, min(time for time in times if time > now) - now)
 
 

@@ -94,7 +94,7 @@ class Recording:
     @property
     def is_unread(self) -> bool:
         """Whether it is still generated, and has no reader here."""
-        return self.stream.readers.unread_since is not None and not self.stream.state.terminal
+        return self.stream.readers.grace_begins_at is not None and not self.stream.state.terminal
 
     @property
     def missing(self) -> int:

@@ -135,7 +135,7 @@ class ReplicatedResponses:
     def sweep(self, now: float, wanted: Container[ResponseStream] = ()) -> None:
         """Drop the replicas without readers, except those that are `wanted`."""
         for stream, run in tuple(self._runs.items()):
-            since = stream.readers.unread_since
+            since = stream.readers.grace_begins_at
             is_unread = since is not None and now - since > _UNREAD_SECONDS
             unwanted = is_unread and stream not in wanted
             if unwanted or self._responses.of_any_session(stream.response_id) is not stream:

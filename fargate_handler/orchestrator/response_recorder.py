@@ -444,7 +444,7 @@ class ResponseRecorder:
             return
         if head.polls > recording.polls:
             recording.polls = head.polls
-            if stream.readers.unread_since is not None:
+            if stream.readers.grace_begins_at is not None:
                 # A poll counts when it begins, and waits at most `patience`: the grace begins then.
                 patience = self._limits.poll_timeout_max_ms / 1000
-                stream.readers.count_unread_from(self._monotonic() + patience)
+                stream.readers.begin_grace_at(self._monotonic() + patience)

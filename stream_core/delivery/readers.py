@@ -39,8 +39,8 @@ class ResponseReaders(dict[Reader, float]):
         "_max_readers",
         "_monotonic",
         "_on_unread",
+        "grace_begins_at",
         "presence",
-        "unread_since",
     )
 
     def __init__(
@@ -49,8 +49,11 @@ class ResponseReaders(dict[Reader, float]):
         super().__init__()
         self.presence: Presence | None = None
         """Publishes the readers. None: there was no listener yet."""
-        self.unread_since: float | None = monotonic()
-        """Since when there is no reader, in seconds. None: there is one, or one is due."""
+        self.grace_begins_at: float | None = monotonic()
+        """When the grace without a reader begins. None: there is a reader, or one is due.
+
+        In seconds. It may be later than now, while a poll waits at another node.
+        """
         self._max_readers = max_readers
         self._clock = clock
         self._monotonic = monotonic
@@ -81,7 +84,7 @@ class ResponseReaders(dict[Reader, float]):
     def add(self, reader: Reader) -> float:
         """Add a reader. Returns when that was, in seconds."""
         now = self[reader] = self._monotonic()
-        self.unread_since = None
+        self.grace_begins_at = None
         if self.presence is not None:
             self.presence.changed()
         return now
@@ -95,7 +98,7 @@ class ResponseReaders(dict[Reader, float]):
     def end_reading(self) -> None:
         """Begin the time without a reader: the last one has left."""
         self.clear()  # gives its memory back
-        self.unread_since = self._monotonic()
+        self.grace_begins_at = self._monotonic()
         if self._on_unread is not None:
             self._on_unread()
 
@@ -103,9 +106,9 @@ class ResponseReaders(dict[Reader, float]):
         """Set what is called when the last reader leaves. None: nothing."""
         self._on_unread = callback
 
-    def count_unread_from(self, since: float | None) -> None:
-        """Set `unread_since`, for readers that this task doesn't see."""
-        self.unread_since = since
+    def begin_grace_at(self, moment: float | None) -> None:
+        """Set `grace_begins_at`, for readers that this node doesn't see. None: one is due."""
+        self.grace_begins_at = moment
 
     def encoder(self, key: Hashable, make: Callable[[], Encoder]) -> Encoder:
         """The encoder for one more reader. Readers with the same key share one.

@@ -100,7 +100,7 @@ async def test_no_task_waits_for_a_store_that_does_not_answer(
     waiting = ("append", "head", "renew", sweep_waits_for)
     responses.network.hold(*waiting)
     responses.network.calls.clear()
-    stream.readers.count_unread_from(clock.now - 1.0)
+    stream.readers.begin_grace_at(clock.now - 1.0)
     finding = asyncio.create_task(node.handler._orchestrator.find("rsp_elsewhere", CHANNEL))
     await clock.pass_time(5.0)
     assert all(responses.network.calls[name] for name in waiting)

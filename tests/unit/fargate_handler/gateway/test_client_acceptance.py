@@ -89,7 +89,7 @@ async def test_a_client_that_left_meanwhile_has_sent_its_message_all_the_same() 
     await settle()
     assert len(client.frames) == frames
     (stream,) = gateway.orchestrator.responses.of(CHANNEL)
-    assert stream.readers.unread_since is not None
+    assert stream.readers.grace_begins_at is not None
     await gateway.task.leave()
 
 

@@ -88,10 +88,10 @@ def test_the_last_of_many_to_leave_begins_the_grace() -> None:
     readers = crowd(stream, clock, MANY)
     for reader in readers[1:]:
         reader.leave()
-    assert stream.readers.unread_since is None
+    assert stream.readers.grace_begins_at is None
     clock.turn(3.0)
     readers[0].leave()
-    assert stream.readers.unread_since == clock.now
+    assert stream.readers.grace_begins_at == clock.now
 
 
 def test_the_model_is_held_only_once_everybody_pauses() -> None:

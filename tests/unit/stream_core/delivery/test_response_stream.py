@@ -475,18 +475,18 @@ def test_a_restart_replaces_what_was_delivered_and_drops_what_waited() -> None:
 def test_it_is_unread_from_the_beginning_until_the_first_reader_and_from_the_last_one_on() -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock)
-    assert stream.readers.unread_since == clock.now
+    assert stream.readers.grace_begins_at == clock.now
     clock.turn(1.0)
     first, second = reading(stream, clock), reading(stream, clock)
-    assert stream.readers.unread_since is None
+    assert stream.readers.grace_begins_at is None
     stream.detach(first)
-    assert stream.readers.unread_since is None
+    assert stream.readers.grace_begins_at is None
     clock.turn(1.0)
     stream.detach(second)
-    assert stream.readers.unread_since == clock.now
+    assert stream.readers.grace_begins_at == clock.now
     clock.turn(1.0)
     stream.detach(second)
-    assert stream.readers.unread_since == clock.now - 1.0, "leaving twice is leaving once"
+    assert stream.readers.grace_begins_at == clock.now - 1.0, "leaving twice is leaving once"
 
 
 def test_a_reader_that_comes_late_is_given_at_once_what_is_there() -> None:
