@@ -18,7 +18,7 @@ from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.node_exchange import NodeExchange
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
 from evenflow.fargate_handler.orchestrator.orphaned_reservations import OrphanedReservations
-from evenflow.fargate_handler.orchestrator.replicated_responses import ReplicatedResponses
+from evenflow.fargate_handler.orchestrator.replicas import Replicas
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
@@ -83,7 +83,7 @@ class ClusterMember:
             generations=self.workload.generations,
         )
         self.failover = self._failover(dispatcher)
-        self.replicas = ReplicatedResponses(
+        self.replicas = Replicas(
             context,
             self._ownership,
             self.workload.responses,

@@ -21,7 +21,7 @@ from evenflow.fargate_handler.orchestrator.failover import OWNERS_EXHAUSTED, Fai
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.replicated_responses import ReplicatedResponses
+from evenflow.fargate_handler.orchestrator.replicas import Replicas
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
 from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.workload import Workload
@@ -74,7 +74,7 @@ class Orchestrator:
         ledger: MessageLedger,
         dispatcher: Dispatcher,
         failover: Failover,
-        replicas: ReplicatedResponses,
+        replicas: Replicas,
         presence: ClusterPresence,
         messages: SessionMessages,
         ended_sessions: EndedSessions,

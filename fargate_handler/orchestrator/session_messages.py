@@ -11,7 +11,7 @@ from typing import NamedTuple
 from evenflow.fargate_handler.orchestrator.ended_sessions import session_ended
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageTexts
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.replicated_responses import store_reached
+from evenflow.fargate_handler.orchestrator.replicas import store_reached
 from evenflow.fargate_handler.orchestrator.responses import Responses
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Gone, NotFound

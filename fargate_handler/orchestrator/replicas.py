@@ -33,7 +33,7 @@ _RETRY_AFTER_MS = 1_000
 NewStream = Callable[[str, str, Channel], ResponseStream]
 
 
-class ReplicatedResponses:
+class Replicas:
     """Finds responses of other nodes, and keeps replicas of them up to date.
 
     Args:
