@@ -26,11 +26,7 @@ from evenflow.fargate_handler.gateway.evenflow.message_endpoint import MessageEn
 from evenflow.fargate_handler.gateway.evenflow.presence_endpoint import PresenceEndpoint
 from evenflow.fargate_handler.gateway.evenflow.session_endpoint import SessionEndpoint
 from evenflow.fargate_handler.gateway.evenflow.usage_endpoint import UsageEndpoint
-from evenflow.fargate_handler.gateway.http.answers import (
-    RequestHandler,
-    address_of,
-    credentials_of,
-)
+from evenflow.fargate_handler.gateway.http.answers import RequestHandler
 from evenflow.fargate_handler.gateway.http.call_intake import CallIntake
 from evenflow.fargate_handler.gateway.http.called_url import public_urls_of
 from evenflow.fargate_handler.gateway.http.connection import HttpConnection
@@ -43,6 +39,7 @@ from evenflow.fargate_handler.gateway.http.error_shapes import (
 )
 from evenflow.fargate_handler.gateway.http.rate_answers import RateAnswers
 from evenflow.fargate_handler.gateway.http.request_body import node_full
+from evenflow.fargate_handler.gateway.http.verified_request import address_of, credentials_of
 from evenflow.fargate_handler.gateway.openai_chat.endpoint import (
     ChatCompletionsEndpoint,
 )

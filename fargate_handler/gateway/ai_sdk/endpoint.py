@@ -14,11 +14,7 @@ from evenflow.fargate_handler.gateway.bodies.json_values import check_json
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.resumption import Progress, resume
 from evenflow.fargate_handler.gateway.evenflow.events_endpoint import check_stays
-from evenflow.fargate_handler.gateway.http.answers import (
-    check_room,
-    json_answer,
-    number_of_query,
-)
+from evenflow.fargate_handler.gateway.http.answers import check_room, json_answer
 from evenflow.fargate_handler.gateway.http.request_body import read_body
 from evenflow.fargate_handler.gateway.http.senders import (
     Sender,
@@ -26,6 +22,7 @@ from evenflow.fargate_handler.gateway.http.senders import (
     reading_line,
     sender_of,
 )
+from evenflow.fargate_handler.gateway.http.verified_request import number_of_query
 from evenflow.fargate_handler.gateway.requests.agent_request import agent_request_of, submit_as_next
 from evenflow.fargate_handler.gateway.requests.resuming import last_event
 from evenflow.fargate_handler.gateway.requests.submission import (

@@ -14,14 +14,16 @@ from evenflow.fargate_handler.gateway.connections.resumption import Progress, Re
 from evenflow.fargate_handler.gateway.http.answers import (
     VIA_HEADER,
     check_room,
-    claims_of,
     error_answer,
     kept_by_caches,
+)
+from evenflow.fargate_handler.gateway.http.connection import when_half_closed
+from evenflow.fargate_handler.gateway.http.verified_request import (
+    claims_of,
     payer_of,
     requested_resumption,
     user_of,
 )
-from evenflow.fargate_handler.gateway.http.connection import when_half_closed
 from evenflow.fargate_handler.gateway.sse.event_reader import PROBE_SECONDS
 from evenflow.fargate_handler.gateway.sse.event_stream import EventStream
 from evenflow.fargate_handler.runtime.event_log import log_event

@@ -5,7 +5,8 @@ from __future__ import annotations
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
-from evenflow.fargate_handler.gateway.http.answers import claims_of, kept_by_caches
+from evenflow.fargate_handler.gateway.http.answers import kept_by_caches
+from evenflow.fargate_handler.gateway.http.verified_request import claims_of
 from evenflow.stream_core.http.http_contract import whole_number
 from evenflow.stream_core.protocols.evenflow.entry_range import entry_range
 

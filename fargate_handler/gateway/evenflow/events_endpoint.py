@@ -7,7 +7,7 @@ from aiohttp import web
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.resumption import Progress
 from evenflow.fargate_handler.gateway.evenflow.client_reader import start_frame
-from evenflow.fargate_handler.gateway.http.answers import (
+from evenflow.fargate_handler.gateway.http.verified_request import (
     epoch_of_query,
     number_of_query,
     payer_of,

@@ -12,21 +12,23 @@ from evenflow.fargate_handler.gateway.connections.resumption import Progress, re
 from evenflow.fargate_handler.gateway.evenflow.other_connections import notify_others
 from evenflow.fargate_handler.gateway.http.answers import (
     VIA_HEADER,
-    address_of,
     check_room_for_text,
-    claims_of,
-    epoch_of_query,
     json_answer,
-    number_of_query,
-    requested_resumption,
-    requested_stream,
-    user_of,
 )
 from evenflow.fargate_handler.gateway.http.called_url import path_prefix_of
 from evenflow.fargate_handler.gateway.http.connection import when_half_closed
 from evenflow.fargate_handler.gateway.http.cookies import events_cookie, ticket_of
 from evenflow.fargate_handler.gateway.http.request_body import read_body
 from evenflow.fargate_handler.gateway.http.senders import first_token_ms
+from evenflow.fargate_handler.gateway.http.verified_request import (
+    address_of,
+    claims_of,
+    epoch_of_query,
+    number_of_query,
+    requested_resumption,
+    requested_stream,
+    user_of,
+)
 from evenflow.fargate_handler.gateway.requests.payload_conversation import conversation_in
 from evenflow.fargate_handler.gateway.sse.event_reader import PROBE_SECONDS
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage, WholeRequest

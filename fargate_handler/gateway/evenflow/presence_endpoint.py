@@ -10,8 +10,8 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.evenflow.presence_notice import presence_notice
-from evenflow.fargate_handler.gateway.http.answers import GRANT, claims_of
 from evenflow.fargate_handler.gateway.http.call_intake import READERS_OF_TASK
+from evenflow.fargate_handler.gateway.http.verified_request import GRANT, claims_of
 from evenflow.fargate_handler.gateway.sse.event_reader import STILL_HERE
 from evenflow.fargate_handler.gateway.sse.event_stream import EVENT_STREAM_HEADERS
 from evenflow.stream_core.base.errors import EvenflowError, Overloaded

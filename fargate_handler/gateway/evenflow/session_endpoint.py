@@ -8,16 +8,15 @@ from typing import Any
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
-from evenflow.fargate_handler.gateway.http.answers import (
-    check_room,
+from evenflow.fargate_handler.gateway.http.answers import check_room, json_answer
+from evenflow.fargate_handler.gateway.http.called_url import public_urls_of
+from evenflow.fargate_handler.gateway.http.request_body import read_body
+from evenflow.fargate_handler.gateway.http.verified_request import (
     claims_of,
     client_of,
     host_of,
-    json_answer,
     number_of_query,
 )
-from evenflow.fargate_handler.gateway.http.called_url import public_urls_of
-from evenflow.fargate_handler.gateway.http.request_body import read_body
 from evenflow.fargate_handler.orchestrator.session_messages import AnsweredMessage
 from evenflow.stream_core.auth.rights import TO_READ, Right, check_right
 from evenflow.stream_core.auth.session_token import SessionClaims

@@ -15,22 +15,22 @@ from evenflow.fargate_handler.gateway.connections.rate_keys import (
     throttle,
     token_rate_keys,
 )
-from evenflow.fargate_handler.gateway.http.answers import (
-    API_KEY,
-    CLAIMS,
-    PROTOCOL,
-    RequestHandler,
-    address_of,
-    number_of_query,
-    peer_claims,
-    reader_claims,
-    verified_claims,
-)
+from evenflow.fargate_handler.gateway.http.answers import RequestHandler
 from evenflow.fargate_handler.gateway.http.cookies import EVENTS_COOKIE
 from evenflow.fargate_handler.gateway.http.senders import (
     SENDER,
     rate_keys_of,
     verified_sender,
+)
+from evenflow.fargate_handler.gateway.http.verified_request import (
+    API_KEY,
+    CLAIMS,
+    PROTOCOL,
+    address_of,
+    number_of_query,
+    peer_claims,
+    reader_claims,
+    verified_claims,
 )
 from evenflow.fargate_handler.orchestrator.acceptance import Rejection
 from evenflow.stream_core.base.errors import EvenflowError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import HttpVersion11, web
 
 from evenflow.fargate_handler.gateway.connections.site import Site
-from evenflow.fargate_handler.gateway.http.answers import client_of, host_of
+from evenflow.fargate_handler.gateway.http.verified_request import client_of, host_of
 from evenflow.stream_core.base.client_address import CalledUrl, authority
 
 _SCHEMES = ("http", "https")

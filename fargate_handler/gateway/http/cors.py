@@ -7,8 +7,9 @@ from collections.abc import Collection
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.site import Site
-from evenflow.fargate_handler.gateway.http.answers import RequestHandler, host_of
+from evenflow.fargate_handler.gateway.http.answers import RequestHandler
 from evenflow.fargate_handler.gateway.http.call_intake import CallIntake
+from evenflow.fargate_handler.gateway.http.verified_request import host_of
 
 _ALLOW = "Access-Control-Allow-Origin"
 

@@ -10,14 +10,13 @@ from typing import cast
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.http.answers import (
-    CLIENT,
     ERROR_CODE,
-    TENANT,
     RequestHandler,
     error_answer,
     json_answer,
     retry_headers,
 )
+from evenflow.fargate_handler.gateway.http.verified_request import CLIENT, TENANT
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.errors import EvenflowError, InvalidRequest, RequestTimeout
 from evenflow.stream_core.http.http_contract import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
-from evenflow.fargate_handler.gateway.http.answers import payer_of
+from evenflow.fargate_handler.gateway.http.verified_request import payer_of
 from evenflow.stream_core.http.routes import protocol_at
 from evenflow.stream_core.tenants.rate_headers import anthropic_rate_headers, openai_rate_headers
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
-from evenflow.fargate_handler.gateway.http.answers import address_of, credentials_of
+from evenflow.fargate_handler.gateway.http.verified_request import address_of, credentials_of
 from evenflow.stream_core.base.errors import Overloaded, RequestTimeout
 from evenflow.stream_core.http.content_encoding import ContentDecoder
 from evenflow.stream_core.http.http_contract import body_too_large

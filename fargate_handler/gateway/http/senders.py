@@ -15,7 +15,7 @@ from evenflow.fargate_handler.gateway.connections.rate_keys import (
     anonymous_rate_keys,
     token_rate_keys,
 )
-from evenflow.fargate_handler.gateway.http.answers import (
+from evenflow.fargate_handler.gateway.http.verified_request import (
     API_KEY,
     GRANT,
     PAYER,

@@ -13,13 +13,8 @@ from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.deadline import ClockTimer, Deadline
 from evenflow.fargate_handler.gateway.connections.rate_keys import charge_answer
 from evenflow.fargate_handler.gateway.connections.resumption import Progress, resume
-from evenflow.fargate_handler.gateway.http.answers import (
-    GRANT,
-    VIA_HEADER,
-    heartbeat_bytes,
-    protocol_of,
-    user_of,
-)
+from evenflow.fargate_handler.gateway.http.answers import VIA_HEADER, heartbeat_bytes
+from evenflow.fargate_handler.gateway.http.verified_request import GRANT, protocol_of, user_of
 from evenflow.fargate_handler.gateway.sse.event_reader import (
     STILL_HERE,
     EncodeStart,

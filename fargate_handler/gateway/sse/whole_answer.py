@@ -17,10 +17,9 @@ from evenflow.fargate_handler.gateway.http.answers import (
     check_room_for_text,
     heartbeat_bytes,
     json_answer,
-    protocol_of,
-    user_of,
 )
 from evenflow.fargate_handler.gateway.http.connection import when_half_closed
+from evenflow.fargate_handler.gateway.http.verified_request import protocol_of, user_of
 from evenflow.fargate_handler.gateway.sse.event_reader import PROBE_SECONDS
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.errors import EvenflowError

@@ -6,7 +6,7 @@ import orjson
 from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
-from evenflow.fargate_handler.gateway.http.answers import claims_of
+from evenflow.fargate_handler.gateway.http.verified_request import claims_of
 from evenflow.fargate_handler.gateway.sse.event_stream import EventStream
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
 from evenflow.stream_core.base.errors import EvenflowError
