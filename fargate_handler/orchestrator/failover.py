@@ -219,8 +219,8 @@ class Failover:
         head = stored_log.head
         channel = Channel(*head.channel.split(":"))
         stored_conversation = await self._sessions.load(channel, self._wall_time())
-        entries = stored_conversation.entries
-        message = next((entry for entry in entries if entry.response_id == response_id), None)
+        messages = stored_conversation.messages
+        message = next((each for each in messages if each.response_id == response_id), None)
         message = await self._texts.whole(message) if message is not None else None
         if head.losses >= self._limits.owners_per_response or message is None:
             terms = MessageTerms.from_text("" if message is None else message.terms)

@@ -129,7 +129,7 @@ class MessageLedger:
             Overloaded: the store can't be read.
         """
         stored = await self.load(channel)
-        entry = next((each for each in stored.entries if each.response_id == response_id), None)
+        entry = next((each for each in stored.messages if each.response_id == response_id), None)
         with self._reachable():
             whole = await self._texts.whole(entry) if entry is not None else None
         return whole.text or None if whole is not None else None
@@ -159,7 +159,7 @@ class MessageLedger:
                 return head
             wanted = dict.fromkeys(filter(None, (message_id, head.last_message_id)))
             found = [await self._sessions.message(channel, name, now) for name in wanted]
-        return replace(head, entries=[entry for entry in found if entry is not None])
+        return replace(head, messages=[entry for entry in found if entry is not None])
 
     @property
     def owner(self) -> str:

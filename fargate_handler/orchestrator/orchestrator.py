@@ -204,7 +204,7 @@ class Orchestrator:
         if stored.ended:
             raise session_ended()
         conversation.catch_up(stored, self._ledger.owner, message.behind, message.replaces)
-        for entry in stored.entries:
+        for entry in stored.messages:
             ours = entry.owner == self._ledger.owner and not entry.ended
             if ours and not self.responses.remembers(entry.response_id):
                 # The store has it although its call failed here, and the client received an error.
@@ -305,9 +305,9 @@ class Orchestrator:
         Raises:
             Overloaded: the store can't be read, or the response is changing owners.
         """
-        entries = (await self._ledger.ends(channel)).entries
+        messages = (await self._ledger.ends(channel)).messages
         try:
-            return await self.find(entries[-1].response_id, channel) if entries else None
+            return await self.find(messages[-1].response_id, channel) if messages else None
         except (Gone, NotFound):
             return None
 

@@ -267,11 +267,11 @@ class Conversation:
         """
         known, self._exchanges = self._exchanges, OrderedDict()
         self._exchanges_bytes = 0
-        tree = ConversationTree(entry.link for entry in stored.entries)
+        tree = ConversationTree(entry.link for entry in stored.messages)
         version = set(tree.path_through(through) or tree.path_through(stored.last_message_id))
-        in_version = [entry for entry in stored.entries if entry.message_id in version]
+        in_version = [entry for entry in stored.messages if entry.message_id in version]
         self._version_length = len(in_version)
-        for entry in stored.entries:
+        for entry in stored.messages:
             self._know(entry.message_id, entry.response_id)
             if entry.message_id not in version:
                 self._other_versions.add(entry.message_id)
@@ -289,7 +289,7 @@ class Conversation:
             answer = (entry.answer.encode(),) if entry.answer else (ours.answer if ours else ())
             self._remember(entry.message_id, _Exchange(entry.text.encode(), answer))
         self.last_message_id = stored.last_message_id
-        self.is_stale = any(not entry.ended and entry.owner != owner for entry in stored.entries)
+        self.is_stale = any(not entry.ended and entry.owner != owner for entry in stored.messages)
         self._count()
 
     def begin_accepted(

@@ -89,7 +89,7 @@ class StoredConversation:
     """
 
     last_message_id: str | None
-    entries: Sequence[LedgerEntry]
+    messages: Sequence[LedgerEntry]
     ended: bool = False
     has_versions: bool = False
 

@@ -43,11 +43,11 @@ async def test_an_expired_message_is_forgotten_though_its_session_lives(
     second = new_message(first)
     await stores.sessions.accept(channel, first, NOW)
     await stores.sessions.accept(channel, second, NOW + LIFETIME - 10)
-    assert list((await stores.sessions.load(channel, NOW + LIFETIME - 5)).entries) == [
+    assert list((await stores.sessions.load(channel, NOW + LIFETIME - 5)).messages) == [
         first,
         second,
     ]
-    assert list((await stores.sessions.load(channel, NOW + LIFETIME + 5)).entries) == [second]
+    assert list((await stores.sessions.load(channel, NOW + LIFETIME + 5)).messages) == [second]
 
 
 async def test_an_expired_response_is_still_in_the_table(dynamodb_stores: DynamoDBStores) -> None:

@@ -295,7 +295,7 @@ async def test_answers_while_a_third_of_all_requests_is_throttled(
         await stores.responses.finish(new, completed(8), NOW + 300)
         await stores.sessions.record_answer(channel, message.message_id, "answer")
         assert await stores.read(lease.response_id) == [f"{index} " for index in range(8)]
-        assert (await stores.sessions.load(channel, NOW)).entries[0].answer == "answer"
+        assert (await stores.sessions.load(channel, NOW)).messages[0].answer == "answer"
 
     for _ in range(8):  # one after the other: so the same requests are struck every time
         await answer()
@@ -478,7 +478,7 @@ async def test_an_acceptance_whose_answer_is_lost_counts_once(
     assert await stores.sessions.accept(channel, message, NOW) == Lease(
         message.response_id, message.owner, 1
     )
-    assert list((await stores.sessions.load(channel, NOW)).entries) == [message]
+    assert list((await stores.sessions.load(channel, NOW)).messages) == [message]
 
 
 @pytest.mark.usefixtures("short_pauses")
@@ -494,7 +494,7 @@ async def test_an_acceptance_that_nobody_could_confirm_may_be_repeated(
     assert await stores.sessions.accept(channel, message, NOW + 3) == Lease(
         message.response_id, message.owner, 1
     )
-    assert list((await stores.sessions.load(channel, NOW)).entries) == [message]
+    assert list((await stores.sessions.load(channel, NOW)).messages) == [message]
     with pytest.raises(NotAccepted):
         await stores.sessions.accept(channel, new_message(None), NOW + 3)
 

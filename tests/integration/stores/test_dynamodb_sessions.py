@@ -31,4 +31,4 @@ async def test_messages_accepted_between_two_pages_are_found(
     await accept("z")  # on the page that will be
     second.released.set()
     stored = await loading
-    assert (stored.last_message_id, list(stored.entries)) == ("z", messages)
+    assert (stored.last_message_id, list(stored.messages)) == ("z", messages)

@@ -78,7 +78,7 @@ class DeadLetterOffice:
 
     async def known(self, channel: Channel) -> LedgerEntry:
         """The one message of a session, as any task reads it."""
-        (entry,) = (await self.stores.sessions.load(channel, LATER)).entries
+        (entry,) = (await self.stores.sessions.load(channel, LATER)).messages
         return entry
 
     async def left_to_take_over(self) -> set[str]:

@@ -52,13 +52,13 @@ async def loaded(
 ) -> tuple[str | None, list[LedgerEntry]]:
     """What is known of a session."""
     stored = await stores.sessions.load(channel, now)
-    return stored.last_message_id, list(stored.entries)
+    return stored.last_message_id, list(stored.messages)
 
 
 async def test_of_an_unknown_session_nothing_is_known(stores: Stores) -> None:
     stored = await stores.sessions.load(new_channel(), NOW)
-    assert stored == StoredConversation(None, stored.entries)
-    assert list(stored.entries) == []
+    assert stored == StoredConversation(None, stored.messages)
+    assert list(stored.messages) == []
 
 
 async def test_the_first_message(stores: Stores) -> None:
@@ -308,7 +308,7 @@ async def test_an_ended_session_has_nothing_and_takes_nothing(stores: Stores) ->
     await stores.sessions.record_answer(channel, messages[0].message_id, "late")
     assert list(await stores.sessions.end(channel, NOW + 1)) == []
     stored = await stores.sessions.load(channel, NOW + 1)
-    assert (stored.last_message_id, list(stored.entries), stored.ended) == (None, [], True)
+    assert (stored.last_message_id, list(stored.messages), stored.ended) == (None, [], True)
     assert not (await stores.sessions.load(elsewhere, NOW)).ended
     assert await loaded(stores, elsewhere) == (others[0].message_id, others)
 
@@ -337,7 +337,7 @@ async def test_when_no_token_of_an_ended_session_is_valid_any_more_its_name_is_f
     later, first = NOW + LIFETIME + 2, new_message(None)
     await stores.sessions.accept(channel, first, later)
     stored = await stores.sessions.load(channel, later)
-    assert (list(stored.entries), stored.ended) == ([first], False)
+    assert (list(stored.messages), stored.ended) == ([first], False)
 
 
 async def test_of_a_message_and_the_end_of_its_session_that_race_nothing_is_left(
@@ -354,7 +354,7 @@ async def test_of_a_message_and_the_end_of_its_session_that_race_nothing_is_left
     assert not isinstance(ended, BaseException)
     assert (following in ended) == isinstance(accepted, Lease)
     stored = await stores.sessions.load(channel, NOW)
-    assert (list(stored.entries), stored.ended) == ([], True)
+    assert (list(stored.messages), stored.ended) == ([], True)
 
 
 async def test_messages_of_chats_are_kept_for_a_setting_and_whole_requests_for_a_day(
@@ -366,9 +366,9 @@ async def test_messages_of_chats_are_kept_for_a_setting_and_whole_requests_for_a
     whole = replace(new_message(None), kind=KEYED_COMPLETION.to_text())
     await long_kept.accept(request, whole, NOW)
     later = NOW + LIFETIME + 2
-    assert list((await long_kept.load(chat, later)).entries) == [message]
-    assert list((await long_kept.load(request, later)).entries) == []
-    assert list((await long_kept.load(chat, NOW + LONG_LIFETIME + 2)).entries) == []
+    assert list((await long_kept.load(chat, later)).messages) == [message]
+    assert list((await long_kept.load(request, later)).messages) == []
+    assert list((await long_kept.load(chat, NOW + LONG_LIFETIME + 2)).messages) == []
 
 
 async def test_a_session_is_read_message_by_message(stores: Stores) -> None:

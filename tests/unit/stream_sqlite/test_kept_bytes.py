@@ -223,6 +223,6 @@ async def test_a_long_message_of_a_chat_is_compressed_and_the_same_wherever_it_i
         await opened.sessions.accept(channel, message, NOW)
     assert file.check_counts()["tenant"] < 5_000
     assert await opened.sessions.message(channel, first.message_id, NOW) == first
-    assert list((await opened.sessions.load(channel, NOW)).entries) == [first, second]
+    assert list((await opened.sessions.load(channel, NOW)).messages) == [first, second]
     ended = await opened.sessions.end(channel, NOW)
     assert sorted(ended, key=str) == sorted([first, second], key=str)

@@ -64,7 +64,7 @@ class Shared:
 
     async def ledger(self, channel: Channel = CHANNEL) -> list[LedgerEntry]:
         """A session's messages as any task would read them."""
-        return list((await self._sessions.load(channel, self.clock.now)).entries)
+        return list((await self._sessions.load(channel, self.clock.now)).messages)
 
     async def head(self, response_id: str) -> ResponseHead:
         """What is on record of a response."""

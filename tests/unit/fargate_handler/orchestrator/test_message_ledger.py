@@ -98,7 +98,7 @@ async def test_what_is_accepted_is_on_record_with_an_empty_response_of_ours() ->
     await node.accept("m2", "m1", text="two?")
     stored = await node.ledger.load(CHANNEL)
     assert stored.last_message_id == "m2"
-    assert stored.entries == [
+    assert stored.messages == [
         LedgerEntry("m1", None, "one?", "r_m1", "a"),
         LedgerEntry("m2", "m1", "two?", "r_m2", "a"),
     ]
@@ -116,7 +116,7 @@ async def test_from_then_on_the_response_is_written_as_it_grows() -> None:
     stream.complete("stop", None)
     await settle()
     assert list((await node.responses.entries("r_m1", 0, node.clock.now)).entries) == ["Hello"]
-    assert (await node.ledger.load(CHANNEL)).entries[0].answer == "Hello"
+    assert (await node.ledger.load(CHANNEL)).messages[0].answer == "Hello"
     assert not node.recorder.busy
 
 
@@ -160,7 +160,7 @@ async def test_a_message_that_does_not_follow_is_not_accepted_and_not_recorded()
     first = await node.accept("m1")
     with pytest.raises(NotAccepted):
         await node.accept("m3", "m2")
-    assert [entry.message_id for entry in (await node.ledger.load(CHANNEL)).entries] == ["m1"]
+    assert [entry.message_id for entry in (await node.ledger.load(CHANNEL)).messages] == ["m1"]
     first.start()
     first.cancel()
     await settle()

@@ -46,7 +46,7 @@ async def test_the_first_delta_and_the_end_are_written_at_once(node: Node) -> No
     assert ending.usage == {"prompt_tokens": 1, "completion_tokens": 2}
     assert ending.ended_at == pytest.approx(node.wall_time(), abs=0.001)
     assert node.head().expires_at == pytest.approx(node.wall_time() + 86_400, abs=0.001)
-    (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).entries
+    (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).messages
     assert (entry.answer, entry.ended) == ("Hello you", True)
 
 
@@ -176,7 +176,7 @@ async def test_what_a_cancelled_or_degraded_response_said_is_not_remembered(node
     degraded.complete("stop", None)
     await settle()
     for stream in (cancelled, degraded):
-        (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).entries
+        (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).messages
         assert (entry.answer, entry.ended) == (None, True)
     ending = node.head("d").ending
     assert ending is not None

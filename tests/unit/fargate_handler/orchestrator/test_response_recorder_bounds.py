@@ -422,5 +422,5 @@ async def test_an_answer_is_remembered_that_is_longer_than_the_history_but_not_t
     stream.push("x" * 50)
     stream.complete("stop", None)
     await settle()
-    (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).entries
+    (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).messages
     assert (entry.answer == "x" * 50) is remembered

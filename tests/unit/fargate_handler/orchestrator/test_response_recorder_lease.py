@@ -32,7 +32,7 @@ async def test_when_another_task_has_the_response_its_end_is_not_written(node: N
     head = node.head()
     assert (head.owner, head.ending) == ("b", None)
     assert await node.stored() == ["ours"]
-    (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).entries
+    (entry,) = (await node.sessions.load(stream.channel, node.wall_time())).messages
     assert not entry.ended
 
 

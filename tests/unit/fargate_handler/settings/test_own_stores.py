@@ -66,4 +66,4 @@ async def test_messages_are_kept_as_long_as_the_settings_say(store: str) -> None
         message = new_message(None)
         await stores.sessions.accept(channel := new_channel(), message, NOW)
         stored = await stores.sessions.load(channel, NOW + 1.5 * LIFETIME_SECONDS)
-    assert list(stored.entries) == [message]
+    assert list(stored.messages) == [message]

@@ -68,9 +68,9 @@ async def test_the_text_of_a_request_is_dropped_when_its_answer_has_ended() -> N
     for message in (small, large):
         channel = new_channel()
         await sessions.accept(channel, message, NOW)
-        assert (await sessions.load(channel, NOW)).entries == [message]
+        assert (await sessions.load(channel, NOW)).messages == [message]
         await sessions.record_answer(channel, message.message_id, None)
-        assert (await sessions.load(channel, NOW)).entries == [
+        assert (await sessions.load(channel, NOW)).messages == [
             replace(message, text="", ended=True)
         ]
     assert await texts.get("large") is None
@@ -86,7 +86,7 @@ async def test_the_text_of_a_request_that_is_recalled_is_kept_as_long_as_its_ans
     await sessions.record_answer(channel, message.message_id, None)
     for now, text in ((NOW + 299, message.text), (NOW + 301, "")):
         await sessions.accept(new_channel(), new_message(None), now)
-        (entry,) = (await sessions.load(channel, now)).entries
+        (entry,) = (await sessions.load(channel, now)).messages
         assert entry.text == text
 
 
@@ -97,7 +97,7 @@ async def test_of_a_chat_that_brings_its_conversation_only_the_newest_request_ke
     channel, kind = new_channel(), CHAT_OF_INTERFACE.to_text()
 
     async def texts() -> list[str]:
-        return [entry.text for entry in (await sessions.load(channel, NOW)).entries]
+        return [entry.text for entry in (await sessions.load(channel, NOW)).messages]
 
     first = replace(new_message(None), kind=kind, text="one")
     await sessions.accept(channel, first, NOW)
@@ -119,4 +119,4 @@ async def test_messages_of_a_session_keep_theirs() -> None:
     await sessions.accept(channel, first, NOW)
     await sessions.record_answer(channel, first.message_id, "yes")
     await sessions.accept(channel, new_message(first), NOW)
-    assert (await sessions.load(channel, NOW)).entries[0].text == first.text != ""
+    assert (await sessions.load(channel, NOW)).messages[0].text == first.text != ""
