@@ -62,8 +62,8 @@ class Stage(Enum):
     IN_ORDER = auto()
     """Once, when the messages of its session before it have been accepted or rejected."""
     NEW = auto()
-    """Once, unless this node has its response in memory: then its client receives that one. A
-    repeated message that only the store knows is checked and charged again."""
+    """Once, unless this node remembers its response: then its client receives that one. A repeated
+    message that only the store knows counts as a new one here."""
     ATTEMPT = auto()
     """At each attempt to store the message: another node may have been quicker."""
 
