@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isinf
 from typing import Any
 
 _WIDEST_RULE = 70  # what was measured may be long
@@ -72,5 +73,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _measured(value: float, unit: str, note: str) -> str:
+    if isinf(value):
+        return "never" + (f" ({note})" if note else "")
     digits = 0 if value == int(value) or abs(value) >= 1_000 else 1
     return f"{value:,.{digits}f} {unit}".rstrip() + (f" ({note})" if note else "")

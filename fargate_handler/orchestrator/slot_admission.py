@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.upstream import Upstream
+from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
 
 _CLOSED, _OPEN = -1.0, inf
@@ -17,15 +18,21 @@ class AdmissionGroup(NamedTuple):
     """The waiting generations of a tenant for which admission gives the same answer.
 
     `resumes`: whether they have tokens already.
+    `is_batch`: whether they are of the batch class.
     """
 
     upstream: Upstream
     resumes: bool
+    is_batch: bool
 
     @classmethod
     def of(cls, generation: Generation) -> AdmissionGroup:
         """The group of a waiting generation."""
-        return cls(generation.upstream, resumes=generation.stream.tokens > 0)
+        return cls(
+            generation.upstream,
+            resumes=generation.stream.tokens > 0,
+            is_batch=generation.line.service_class is ServiceClass.BATCH,
+        )
 
 
 class Admission:
@@ -36,6 +43,10 @@ class Admission:
     answer starts only if its tenant stays the least served one. A tenant has at most its share of
     the limit plus one while a tenant below its share waits, here or on another node: reports of
     other nodes are late, so many answers of one tenant would start at once, and then none for long.
+
+    While no limit is known, slow start bounds the answers of several tenants, and those of the
+    batch class: others must not wait behind them. A single tenant's other answers all start at
+    once.
 
     The result is cached for all messages of a tenant to a model, since thousands may wait. Tenants
     are compared only where it matters.
@@ -73,7 +84,7 @@ class Admission:
         self._service_of = service_of
         self._may_come: Sequence[str] | None = None
         self._least: tuple[str, float] | None = None
-        self._rooms: dict[tuple[str, ConcurrencyLimiter], float] = {}
+        self._rooms: dict[tuple[str, AdmissionGroup], float] = {}
 
     def __call__(self, generation: Generation) -> bool:
         """Whether a generation may start."""
@@ -94,17 +105,18 @@ class Admission:
 
     def _room(self, tenant: str, group: AdmissionGroup) -> float:
         """The most expected service with which a generation of this group may start."""
-        upstream = group.upstream
-        if group.resumes:
-            may_resume = upstream.limiter.may_start(tenant, self._now, resumes=True)
-            return _OPEN if may_resume else _CLOSED
-        room = self._rooms.get((tenant, upstream.limiter))
+        room = self._rooms.get((tenant, group))
         if room is None:
-            room = self._rooms[tenant, upstream.limiter] = self._find_room(tenant, upstream.limiter)
+            room = self._rooms[tenant, group] = self._find_room(tenant, group)
         return room
 
-    def _find_room(self, tenant: str, limiter: ConcurrencyLimiter) -> float:
-        if self._is_closed(tenant, limiter):
+    def _find_room(self, tenant: str, group: AdmissionGroup) -> float:
+        limiter = group.upstream.limiter
+        if not limiter.may_start(tenant, self._now, needs_room=self._needs_room(group)):
+            return _CLOSED
+        if group.resumes:
+            return _OPEN
+        if self._has_its_prefills(tenant, limiter) or self._has_its_share(tenant, limiter):
             return _CLOSED
         if not self._has_many_tenants or not (limiter.window_is_full or limiter.only_reserved):
             return _OPEN
@@ -124,13 +136,16 @@ class Admission:
         if limiter.window_is_full:  # otherwise the concurrency limit bounds
             limiter.window.record_waiting()
 
-    def _is_closed(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
-        """Whether no answer of this tenant may start, whichever others wait."""
-        most = self._most_prefills
-        return (
-            not limiter.may_start(tenant, self._now)
-            or (most is not None and limiter.prefills_of(tenant) >= most)
-            or self._has_its_share(tenant, limiter)
+    def _needs_room(self, group: AdmissionGroup) -> bool:
+        """Whether the limit of the model has to have room for an answer of this group."""
+        if group.resumes:
+            return False
+        is_known = group.upstream.limiter.limit.share is not None
+        return is_known or self._has_many_tenants or group.is_batch
+
+    def _has_its_prefills(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
+        return self._most_prefills is not None and (
+            limiter.prefills_of(tenant) >= self._most_prefills
         )
 
     def _has_its_share(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:

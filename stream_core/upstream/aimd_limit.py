@@ -55,7 +55,8 @@ class AIMDLimit:
 
     **Slow start.** Without a limit a node starts eight calls, and one more with each first token in
     time while half of the allowed calls run. So an upstream whose limit is unknown gets no long
-    backlog. After an outage, in which every call was rejected, one call at a time is tried. Then
+    backlog. (`Admission` says for whom: a single tenant's answers all start at once, except those
+    of the batch class.) After an outage, in which every call was rejected, one call at a time is tried. Then
     the calls double each round up to the last good limit (TCP's slow start threshold), and grow by
     one from there.
 

@@ -98,17 +98,17 @@ class ConcurrencyLimiter:
         """The number of a tenant's calls without a token."""
         return self._prefills_of_tenants[tenant]
 
-    def may_start(self, tenant: str, now: float, *, resumes: bool = False) -> bool:
+    def may_start(self, tenant: str, now: float, *, needs_room: bool = True) -> bool:
         """Whether one more call of a tenant may start.
 
         Records first that the upstream is silent, if it is: that raises an unknown limit.
 
         Args:
-            resumes: whether it has started before, so that it needs no room in the limit.
+            needs_room: whether the limit of calls has to have room for it.
         """
         if self.backoff.paused_for(now):
             return False
-        if resumes:
+        if not needs_room:
             return True
         self._record_silence(now)
         return self.limit.may_start(self.running, self.answered, tenant)
