@@ -1,4 +1,8 @@
-"""Sends the clients of a leaving node to other nodes, spread over the time of the drain."""
+"""Sends the clients of a leaving node to other nodes, spread over the time of the drain.
+
+Only the clients. `runtime/leave.py` has the signal; `ClusterMember.drain` hands answers and lease
+over.
+"""
 
 from __future__ import annotations
 

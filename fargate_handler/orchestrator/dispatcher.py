@@ -110,7 +110,7 @@ class Dispatcher:
         self.upstreams = Upstreams(model.source, context.limits)
         """The models with calls so far."""
         context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self.upstreams.breakers_open)
-        context.metrics.gauge(catalogue.MODEL_LIMIT, lambda: self.upstreams.lowest_limit)
+        context.metrics.gauge(catalogue.MODEL_LIMIT, lambda: self.upstreams.lowest_share)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)

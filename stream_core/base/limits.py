@@ -74,7 +74,11 @@ class Limits(BaseModel):
     readers_per_response: int = _limit(10_000, 1, 1_000_000, "429 response_readers")
     presence_listeners_per_response: int = _limit(100, 1, 10_000, "429 presence_listeners")
     batch_window_ms: int = _limit(
-        50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval of chat"
+        50,
+        10,
+        1_000,
+        "the delta is cut and delivered; also the shortest delivery interval of chats, of any "
+        "service class",
     )
     request_window_ms: int = _limit(
         0,

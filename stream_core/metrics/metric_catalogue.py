@@ -33,7 +33,7 @@ class Urgency(Enum):
 
     FELT = auto()  # readers notice it: it pages through the one alarm "users are hurting"
     PAGE = auto()  # readers don't notice it yet, or we couldn't measure it: it pages itself
-    WORKING_HOURS = auto()  # it can wait for the morning: it is only recorded
+    WORKING_HOURS = auto()  # it can wait for the morning: it only sends the notice
 
 
 _SAID = {Statistic.P95: "p95 ", Statistic.P99: "p99 ", Statistic.AVERAGE: "avg "}
@@ -42,6 +42,10 @@ _SAID = {Statistic.P95: "p95 ", Statistic.P99: "p99 ", Statistic.AVERAGE: "avg "
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """The condition under which a metric raises an alarm.
+
+    `CatalogueAlarms` makes the alarms of this file, `CanaryAlarms` those of `canary_metrics.py`.
+    Other alarms are in `service_alarms.py` (AWS's own metrics), `burn_alarms.py` (`PROMISES`) and
+    `handler_service.py` (rollback of deployments).
 
     Args:
         statistic: what is compared: of each minute, over all tasks of an environment.
@@ -414,8 +418,7 @@ MODEL_LIMIT = Metric(
     "upstream.ceiling",
     _G,
     "calls",
-    "the lowest bound that a model's server has taught, by throttling or by late first tokens "
-    "(which counts while several tenants ask): calls at once; 0 where none has",
+    "this node's share of the lowest concurrency limit known, of all models; 0 where none is known",
     on_page_only=True,
 )
 BREAKERS_OPEN = Metric(
@@ -566,8 +569,9 @@ DRAINED_CONNECTIONS = Metric(
     "drain.connections",
     _C,
     "connections",
-    "connections of a node that leaves: `moved` when they were asked to, `closed` when they were "
-    "not, `cut` while they read an answer that took too long",
+    "connections of a node that leaves: `moved` left in time; `closed` were idle, and still there "
+    "2 s after the moment at which they were to reconnect; `cut` were still reading when the time "
+    "was over",
     labels=("outcome",),
     on_page_only=True,
 )
