@@ -33,9 +33,12 @@ class Admission:
 
     The concurrency limiter of its model has to allow it. While several tenants have sent requests
     lately, and prompts in prefill would delay a newcomer, or only reserved calls are left, an
-    answer starts only if its tenant stays the least served one. A tenant has at most its share of
-    the limit plus one while a tenant below its share waits, here or on another node: reports of
-    other nodes are late, so many answers of one tenant would start at once, and then none for long.
+    answer starts only if its tenant stays the least served one.
+
+    A limit by rejections (429) is divided, too. A tenant has at most its share plus one while a
+    tenant below its share waits, here or on another node: reports of other nodes are late, so many
+    answers of one tenant would start at once, and then none for long. The limit of an inference
+    engine is not divided: there only the rule of the least served tenant holds.
 
     The result is cached for all messages of a tenant to a model, since thousands may wait. Tenants
     are compared only where it matters.

@@ -118,9 +118,10 @@ class ResponseHead:
 
     Args:
         starts: the first index of each epoch's entries. An epoch without a write has none.
-        polls: the number of calls of `note_read`. It shows an owner that other tasks have readers.
-        session_polls, share_polls: those of a function, with the session's token and with share
-            tokens.
+        polls: the number of calls of `note_read`, and of polls that a function has answered. It
+            shows an owner that there are readers elsewhere.
+        session_polls, share_polls: the polls that a function has answered, with the session's token
+            and with share tokens.
         hand_overs: the number of owners that left in order.
         form: the newest form of its entries.
     """

@@ -26,7 +26,8 @@ _GROWTH_OF_ALL_NODES = 1.25
 _FORGOTTEN_SECONDS = 300.0
 # Until other nodes have reported the answers that they had when a limit was found.
 _REPORTED_SECONDS = 3.0
-# The part of the limit that is reserved for newcomers: 1/5, or 1/10 of a limit by rejections.
+# The part of the limit that is reserved for the least served tenant: 1/5, or 1/10 of a limit by
+# rejections.
 _RESERVED_PART, _RESERVED_PART_AT_REJECTIONS = 5, 10
 
 
@@ -40,10 +41,10 @@ class AIMDLimit:
     one.
 
     **Rejections** (429) show the limit, too (`RejectionEstimator`). A tenth of such a limit, over
-    all nodes, is reserved for newcomers. That is less than the fifth for an engine, since fewer
-    calls make no answer sooner here. A tenant below its share may start a call even if this node's
-    share is used up. Reports of other nodes are a second old, so that holds while all calls
-    together seem to exceed the limit by less than that tenth.
+    all nodes, is reserved for the least served tenant. That is less than the fifth for an engine,
+    since fewer calls make no answer sooner here. A tenant below its share may start a call even if
+    this node's share is used up. Reports of other nodes are a second old, so that holds while all
+    calls together seem to exceed the limit by less than that tenth.
 
     **Increase.** Four first tokens in time at the limit raise it by one; of a limit by rejections,
     as many as the limit. A limit found before other nodes have reported grows at once to the

@@ -92,7 +92,10 @@ class WakingReader:
         self._news.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for news, at most `seconds`. Returns whether there is any. The first call has."""
+        """Wait for news, at most `seconds`. Returns whether there is any.
+
+        The first call returns True at once, since `attach` wakes the request.
+        """
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._news.wait()
