@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import grpc
 
-from evenflow.fargate_handler.inference.errors import error_of, handler_options
+from evenflow.fargate_handler.inference.channel_options import handler_options
+from evenflow.fargate_handler.inference.errors import error_of
 from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
 from evenflow.fargate_handler.inference.messages import finish_of, message_of, part_of

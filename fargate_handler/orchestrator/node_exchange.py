@@ -226,7 +226,7 @@ class NodeExchange:
         now = self._monotonic()
         self._called_since = {name: self._called_since.get(name, now) for name in own.calls}
         others = [it for it in reports if it.node != self._node]
-        if own == self._idle:  # without calls of its own, it doesn't use the calls that are reported
+        if own == self._idle:  # without calls of its own, it needs no reported ones
             for upstream in self._upstreams.by_name.values():
                 upstream.limiter.learn(CallsOnOtherNodes(nodes=self._other_nodes + 1), now)
             return
