@@ -336,7 +336,7 @@ class Orchestrator:
         generation = self._generations.of(stream.response_id)
         if generation is not None and generation.stream is stream:
             generation.cancel()
-        elif stream.via != "owner" and not stream.log.closed:
+        elif not stream.is_owned_here and not stream.log.closed:
             return await self._replicas.cancel(stream)
         return stream.state
 
@@ -352,7 +352,7 @@ class Orchestrator:
             check_answered(stream.log, call_id)
         elif generation is not None and generation.stream is stream:
             generation.take_result(call_id, text)
-        elif stream.via != "owner":
+        elif not stream.is_owned_here:
             await self._replicas.take_result(stream, call_id, text)
         else:
             raise _changing_owners()

@@ -114,7 +114,7 @@ class ResponseStream:
         self.epoch = 1
         """The epoch of this task, where it is the response's owner."""
         self.via: Via = "owner"
-        """Where the entries come from: this task, another one, or the store."""
+        """Where the entries come from: this node, another one, or the store."""
         self.attempt = 1
         self.kept_index = -1
         """The last index of the completed steps, which are never replaced. -1 without any."""
@@ -153,6 +153,11 @@ class ResponseStream:
         self._clock, self._monotonic = clock, monotonic
         # Whether text is shown before filters have cleared it, so that a restart withdraws it.
         self._withdraws = False
+
+    @property
+    def is_owned_here(self) -> bool:
+        """Whether this node generates the answer. Otherwise it has a replica."""
+        return self.via == "owner"
 
     @property
     def tokens(self) -> int:

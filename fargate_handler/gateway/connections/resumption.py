@@ -178,7 +178,7 @@ async def resume(
             return Resumption(stream, point)
         if epoch is not None and epoch > stream.log.epoch_at(stream.log.next_index):
             await _look_again(context, stream, epoch, param)
-        elif stream.via == "owner" or stream.log.closed:
+        elif stream.is_owned_here or stream.log.closed:
             raise InvalidRequest(
                 f"`{param}` is after the response's end: its last index is "
                 f"{stream.log.next_index - 1}; nothing was changed",
@@ -203,7 +203,7 @@ async def _look_again(
             code="invalid_field",
             param=param,
         )
-    if stream.via == "owner" and not stream.log.closed:
+    if stream.is_owned_here and not stream.log.closed:
         raise Overloaded(
             "another task has taken this response over, which this one is about to learn; resume "
             "again",
@@ -219,7 +219,7 @@ async def _point(
     """The resume point, once this replica has it. None if it ends, or is not there in time."""
     after, epoch, _ = progress
     point = resume_point(stream.log, after, epoch)
-    if point is not None or stream.via == "owner":
+    if point is not None or stream.is_owned_here:
         return point
     with reading(stream, "http") as reader:
         while point is None and not (reader.left_behind or stream.log.closed):

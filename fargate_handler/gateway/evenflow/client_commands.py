@@ -336,7 +336,7 @@ def _acknowledged(stream: ResponseStream, index: int) -> int:
     last_index = stream.log.next_index - 1
     if index <= last_index:
         return stream.acknowledge(index)
-    if stream.epoch > 1 or stream.via != "owner":
+    if stream.epoch > 1 or not stream.is_owned_here:
         return 0  # the store lacks some of what an earlier owner has sent
     raise InvalidRequest(
         f"`index` is {index}, but the response's last index is {last_index}",

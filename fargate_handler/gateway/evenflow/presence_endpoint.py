@@ -67,7 +67,7 @@ class PresenceEndpoint:
         stream = self._context.orchestrator.responses.get(
             request.match_info["response_id"], channel
         )
-        if request.query[READERS_OF_TASK] != "here" and stream.via != "owner":
+        if request.query[READERS_OF_TASK] != "here" and not stream.is_owned_here:
             raise Overloaded(
                 "this task is not the response's owner; ask that one",
                 code="response_elsewhere",

@@ -183,7 +183,7 @@ class PeerNetwork:
             raise PeerUnreachable("no connection")
         orchestrator = self._orchestrators[response.address]
         stream = orchestrator.responses.of_session(response.response_id, response.channel)
-        if stream is None or (of_all and stream.via != "owner"):
+        if stream is None or (of_all and not stream.is_owned_here):
             raise PeerUnreachable("the task answered 404 or 503")
         self.asked_for_presence[response.address] += 1
         hearing = _Hearing()
@@ -226,7 +226,7 @@ class PeerNetwork:
             )
         except EvenflowError as error:
             raise PeerUnreachable(f"the owner answered {error.status}") from error
-        if stream.via != "owner":
+        if not stream.is_owned_here:
             raise PeerUnreachable("it is not the owner")
         return stream
 
