@@ -211,8 +211,8 @@ class ClusterMember:
         self.recorder.start()
         self.failover.start()
         self.exchange.start()
-        for task in self._usage_upkeep:
-            task.start()
+        for upkeep in self._usage_upkeep:
+            upkeep.start()
 
     async def drain(self, flush_until: float) -> None:
         """Hand over the running answers, write the rest until `flush_until`, and release the lease.
@@ -237,7 +237,7 @@ class ClusterMember:
         try:
             await self.keeper.release()
         except StoreUnavailable:
-            _logger.warning("the lease of this task could not be released; it runs out by itself")
+            _logger.warning("the lease of this node could not be released; it runs out by itself")
 
     async def aclose(self) -> None:
         """End all work, the parts that start more of it first."""
@@ -248,7 +248,7 @@ class ClusterMember:
         await self.workload.generations.aclose()
         await self.recorder.aclose()
         await self.usage.aclose()
-        for task in self._usage_upkeep:
-            await task.aclose()
+        for upkeep in self._usage_upkeep:
+            await upkeep.aclose()
         await self.keeper.aclose()
         await self._leases.aclose()

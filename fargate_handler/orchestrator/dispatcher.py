@@ -403,7 +403,7 @@ class Dispatcher:
 
 def _not_repeated() -> InternalError:
     return InternalError(
-        "the task that wrote this answer was lost, and its model must not be called twice for one "
+        "the node that wrote this answer was lost, and its model must not be called twice for one "
         "message; what was delivered was kept, ask it to go on",
         code="not_repeated",
     )

@@ -32,10 +32,10 @@ from evenflow.stream_core.stores.response_store import (
     Ending,
     Lease,
     LeaseLost,
+    NodeLease,
     ResponseHead,
     StoredEntries,
     StoreUnavailable,
-    TaskLease,
 )
 from evenflow.stream_core.stores.session_store import LedgerEntry, SessionStore, StoredConversation
 from evenflow.stream_core.tenants.usage import UsageRecord
@@ -170,7 +170,7 @@ class Failover:
             if self._keeper.in_force:
                 _logger.warning("the leases can't be read from the store now")
 
-    async def _take_over_all_of(self, lease: TaskLease) -> None:
+    async def _take_over_all_of(self, lease: NodeLease) -> None:
         if not await self._leases.declare_lost_if_expired(lease):
             return  # it was renewed after all
         left = list(await self._responses.unfinished(lease.owner))
@@ -253,7 +253,7 @@ class Failover:
             head.response_id, head.channel, head.message_id, losses, OWNERS_EXHAUSTED, now
         )
         _logger.error(
-            "response %s: %d tasks were lost while they answered it; given up",
+            "response %s: %d nodes were lost while they answered it; given up",
             head.response_id,
             losses,
         )
@@ -263,7 +263,7 @@ class Failover:
             raise StoreUnavailable(str(error)) from error
         self._dead.value += 1
         exhausted = InternalError(
-            f"{losses} tasks were lost while they answered this message; what was delivered and "
+            f"{losses} nodes were lost while they answered this message; what was delivered and "
             "the message are kept, send it again as a new one",
             code=OWNERS_EXHAUSTED,
         )

@@ -215,9 +215,9 @@ class NodeExchange:
 
     async def _without_gone(self, rows: Sequence[Activity]) -> Sequence[Activity]:
         """The rows. A node that is gone has no answers and no connections."""
-        have = {row.task for row in rows if row.answers or row.connections}
+        have = {row.node for row in rows if row.answers or row.connections}
         gone = await self._gone(have - {self._node})
-        return [replace(row, answers=0, connections=0) if row.task in gone else row for row in rows]
+        return [replace(row, answers=0, connections=0) if row.node in gone else row for row in rows]
 
     def _weight_of(self, tenant: str) -> float:
         return self._tenants.of(tenant).weight

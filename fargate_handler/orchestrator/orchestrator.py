@@ -189,7 +189,7 @@ class Orchestrator:
                 await self._catch_up(conversation, event)
                 fresh = True
             raise Overloaded(
-                "other tasks are accepting messages of this session at the same time; this one "
+                "other nodes are accepting messages of this session at the same time; this one "
                 "was not accepted, send it again",
                 code="session_contended",
                 retry_after_ms=500,

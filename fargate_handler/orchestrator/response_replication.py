@@ -31,10 +31,10 @@ from evenflow.stream_core.protocols.evenflow.peer_log import (
 from evenflow.stream_core.stores.response_store import (
     Ending,
     NewerForm,
+    NodeLease,
     ResponseHead,
     StoredEntries,
     StoreUnavailable,
-    TaskLease,
 )
 
 _logger = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class ResponseReplication:
             except StoreUnavailable:
                 await asyncio.sleep(self._pause())
 
-    async def _lease_of_owner(self, age: float = _LOOK_SECONDS) -> TaskLease | None:
+    async def _lease_of_owner(self, age: float = _LOOK_SECONDS) -> NodeLease | None:
         """The owner's lease, if it isn't lost and not this node's. It may be `age` seconds old."""
         owner = self._head.owner
         if self._head.ending is not None or owner == self._keeper.owner:
@@ -137,7 +137,7 @@ class ResponseReplication:
         lease = await self._leases.of(owner, age)
         return None if lease is None or await self._leases.declare_lost_if_expired(lease) else lease
 
-    async def _renewed(self, lease: TaskLease | None) -> TaskLease | None:
+    async def _renewed(self, lease: NodeLease | None) -> NodeLease | None:
         """Wait for a while until an owner that seems gone renews its lease. None if it is lost.
 
         Many may wait for that, so the store is read only once.
@@ -148,7 +148,7 @@ class ResponseReplication:
         await self._read_store()
         if self.stream.log.closed or self._head.owner != owner:
             return None
-        found: TaskLease | None = lease
+        found: NodeLease | None = lease
         while found == lease and self._monotonic() < until:
             await asyncio.sleep(min(self._leases.seconds_left(lease), _LOOK_SECONDS))
             found = await self._lease_of_owner()
@@ -234,7 +234,7 @@ class ResponseReplication:
 
     # -- from the store ----------------------------------------------------------------------------
 
-    async def _replicate_from_store(self, lease: TaskLease | None) -> None:
+    async def _replicate_from_store(self, lease: NodeLease | None) -> None:
         """Poll the store until the owner is due again, or has changed, or the response ends."""
         log, owner = self.stream.log, self._head.owner
         until = self._monotonic() + _OWNER_AGAIN_SECONDS
@@ -262,7 +262,7 @@ class ResponseReplication:
         )
         self.filled.set()
 
-    def _gone_for(self, lease: TaskLease | None) -> float:
+    def _gone_for(self, lease: NodeLease | None) -> float:
         """The seconds left of a lease whose owner is most likely lost. Otherwise 0."""
         left = self._leases.seconds_left(lease) if lease is not None else 0.0
         return left if 0 < left < self._limits.lease_seconds * _UNRENEWED_SHARE else 0.0

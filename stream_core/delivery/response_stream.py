@@ -112,7 +112,7 @@ class ResponseStream:
         self.degraded = False
         """Whether a fallback took the model's place."""
         self.epoch = 1
-        """The epoch of this task, where it is the response's owner."""
+        """The epoch of this node, where it is the response's owner."""
         self.via: Via = "owner"
         """Where the entries come from: this node, another one, or the store."""
         self.attempt = 1
@@ -443,7 +443,7 @@ class ResponseStream:
     def publish_place(self, place: QueuePlace) -> None:
         """Send all readers its place in the queue, if that has changed.
 
-        Other tasks receive it in any case: they take a silent owner for lost.
+        Other nodes receive it in any case: they take a silent owner for lost.
         """
         changed, self.place = place != self.place, place
         for reader in [*self.readers]:

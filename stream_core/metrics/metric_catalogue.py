@@ -313,8 +313,8 @@ EXCHANGE_FAILURES = Metric(
     "queue.exchange_failures",
     _C,
     "exchanges",
-    "exchanges with other tasks that failed: what they do for tenants, and which calls they make, "
-    "is not known, and each task applies rates, shares and slots by itself",
+    "exchanges with other nodes that failed: what they do for tenants, and which calls they make, "
+    "is not known, and each node applies rates, shares and slots by itself",
     "0 a minute",
     # With a wrong role or table one a second fails, if there are several tenants.
     Alarm(
@@ -647,20 +647,20 @@ TAKE_OVERS = Metric(
     "lease.take_overs",
     _C,
     "responses",
-    "responses that this task went on with because the one that owned them was lost or left",
+    "responses that this node went on with because the one that owned them was lost or left",
 )
 DEAD_LETTERS = Metric(
     "lease.dead_letters",
     _C,
     "messages",
-    "messages given up and put aside, because every task that answered them was lost",
+    "messages given up and put aside, because every node that answered them was lost",
 )
 
 RESPONSES_FOLLOWED = Metric(
     "responses.followed",
     _G,
     "responses",
-    "responses of other tasks that are copied for readers of this one",
+    "responses of other nodes that are copied for readers of this one",
 )
 PARSER_ERRORS = Metric(
     "ws.parser_errors",

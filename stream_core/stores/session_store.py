@@ -15,7 +15,7 @@ LARGE_TEXT_SECONDS = LIFETIME_SECONDS + 3_600.0
 
 
 class LargeTexts(Protocol):
-    """Keeps large texts for all tasks, as long as messages. Methods may raise StoreUnavailable."""
+    """Keeps large texts for all nodes, as long as messages. Methods may raise StoreUnavailable."""
 
     async def put(self, name: str, text: str) -> None:
         """Keep a text. A name always has the same text."""
@@ -91,7 +91,7 @@ class StoredConversation:
 
 
 class SessionStore(Protocol):
-    """The sessions of all tasks. `now` is in seconds since the epoch.
+    """The sessions of all nodes. `now` is in seconds since the epoch.
 
     A message of a chat is kept for the lifetime of sessions, which is a setting; one that brings
     its conversation for `LIFETIME_SECONDS`.

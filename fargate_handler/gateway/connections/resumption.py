@@ -205,7 +205,7 @@ async def _look_again(
         )
     if stream.is_owned_here and not stream.log.closed:
         raise Overloaded(
-            "another task has taken this response over, which this one is about to learn; resume "
+            "another node has taken this response over, which this one is about to learn; resume "
             "again",
             code="response_elsewhere",
             retry_after_ms=1000,

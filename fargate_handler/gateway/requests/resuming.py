@@ -47,7 +47,7 @@ async def resume_appending(
 
 def _replaced() -> Gone:
     return Gone(
-        "what you have of this response is not on record, since its task was lost; drop it, and "
+        "what you have of this response is not on record, since its node was lost; drop it, and "
         f"ask with the same Idempotency-Key and without {LAST_EVENT_ID}",
         code="response_restarted",
         param=LAST_EVENT_ID,

@@ -9,7 +9,7 @@ from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore
-from evenflow.stream_core.stores.response_store import LeaseLost, TaskLease
+from evenflow.stream_core.stores.response_store import LeaseLost, NodeLease
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
     ScriptedResponseStore,
@@ -131,7 +131,7 @@ async def test_a_longer_lease_of_another_task_is_waited_for() -> None:
     tasks = Tasks()
     await tasks.b.keeper.start()
     now = EPOCH + tasks.clock.now
-    tasks.memory._leases["old"] = TaskLease("old", now + 2 * LEASE)
+    tasks.memory._leases["old"] = NodeLease("old", now + 2 * LEASE)
     assert not await tasks.b.judges_lost("old")
     await tasks.clock.pass_time(2 * LEASE - 0.1)
     assert not await tasks.b.judges_lost("old")

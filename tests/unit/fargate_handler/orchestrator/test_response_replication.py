@@ -23,8 +23,8 @@ from evenflow.stream_core.stores.response_store import (
     Chunk,
     Ending,
     NewerForm,
+    NodeLease,
     ResponseHead,
-    TaskLease,
 )
 from tests.unit.fargate_handler.orchestrator.scripted_peer import (
     ScriptedPeer,
@@ -82,7 +82,7 @@ class Node:
         return EPOCH + self.clock.now
 
     def owned_by_a(self, *, address: str | None = None, lost: bool = False) -> None:
-        self.memory._leases["a"] = TaskLease("a", self.wall_time() + 3.0, lost, address)
+        self.memory._leases["a"] = NodeLease("a", self.wall_time() + 3.0, lost, address)
 
     def on_due(self, _slot: int) -> None:
         """The owner renews its lease."""
