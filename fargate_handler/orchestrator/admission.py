@@ -137,12 +137,12 @@ class Admission:
         )
 
     def _has_its_share(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
-        """Whether a tenant has its share of the limit while another one waits with a message as
-        urgent: one below its share here, or any on another node.
+        """Whether a tenant has the most calls of its share while a message as urgent waits: of a
+        tenant that may still start a call here, or of any on another node.
         """
         limit, has = limiter.limit, limiter.of_tenants
-        most = limit.share_of(tenant)
-        if most is None or has[tenant] < most:
+        most_calls = limit.most_calls_of(tenant)
+        if most_calls is None or has[tenant] < most_calls:
             return False
 
         urgency = self._urgency_of(tenant)
@@ -150,5 +150,5 @@ class Admission:
         def is_as_urgent(other: str) -> bool:
             return other != tenant and self._urgency_of(other) <= urgency
 
-        here = (it for it in self._waiting if has[it] < (limit.share_of(it) or 0))
+        here = (it for it in self._waiting if has[it] < (limit.most_calls_of(it) or 0))
         return any(map(is_as_urgent, here)) or limit.on_other_nodes.any_waits(is_as_urgent)

@@ -102,8 +102,8 @@ class AIMDLimit:
     def _known(self) -> int | None:
         return self.on_other_nodes.limit if self.limit is None else self.limit
 
-    def share_of(self, tenant: str) -> int | None:
-        """This node's share for a tenant, plus one: its most calls while another tenant waits.
+    def most_calls_of(self, tenant: str) -> int | None:
+        """The most calls of a tenant here while another one waits: this node's share, plus one.
 
         None: no limit, not a limit by rejections, or the tenant is not reported.
         """

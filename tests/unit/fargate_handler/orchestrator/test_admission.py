@@ -151,7 +151,7 @@ def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has
     slots.record_rejection(12, began_at=0.0, now=0.5)
     wanted = {"a": {"long": 9, "short": 9}, "b": {"long": 9, "short": 9}}
     slots.on_other_nodes = CallsOnOtherNodes(running=9, node="a", wanted=wanted)
-    assert [slots.share_of(tenant) for tenant in ("long", "short", "new")] == [4, 4, None]
+    assert [slots.most_calls_of(tenant) for tenant in ("long", "short", "new")] == [4, 4, None]
     calls_of["long"] = 4
     waiting.tenants = ("long", "new")
     assert waiting.again()(waiting.message("long")), "nobody waits that has less than its part"
