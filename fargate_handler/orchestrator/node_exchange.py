@@ -228,7 +228,7 @@ class NodeExchange:
         others = [it for it in reports if it.node != self._node]
         if own == self._idle:  # without calls of its own, it needs no reported ones
             for upstream in self._upstreams.by_name.values():
-                upstream.limiter.learn(CallsOnOtherNodes(nodes=self._other_nodes + 1), now)
+                upstream.limiter.learn(CallsOnOtherNodes(unreported_nodes=self._other_nodes), now)
             return
         self._other_nodes = len(others)
         entries = sum(_ENTRIES_OF_A_REPORT + len(it.activity) for it in others)

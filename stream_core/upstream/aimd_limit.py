@@ -118,7 +118,7 @@ class AIMDLimit:
         Their limit is adopted when they stop calling the upstream and reporting it.
         """
         known = self.on_other_nodes.limit
-        if self.limit is None and known is not None and not on_other_nodes.wanted:
+        if self.limit is None and known is not None and not on_other_nodes.wanted_by_node:
             self.limit, self._learned_at = known, now
         self.on_other_nodes, self._share = on_other_nodes, None
         if self._estimator is not None:
@@ -205,9 +205,9 @@ class AIMDLimit:
         before = self._known or self._unknown_limit
         if self._estimator is None:
             self._estimator = RejectionEstimator(self._known)
-        if self.on_other_nodes.nodes > 1 and self._estimator.is_settled:
+        if self.on_other_nodes.unreported_nodes and self._estimator.is_settled:
             return  # other nodes have not reported yet
-        alone = self.on_other_nodes.nodes == 1 and not self.on_other_nodes.wanted
+        alone = not (self.on_other_nodes.unreported_nodes or self.on_other_nodes.wanted_by_node)
         on_other_nodes = None if alone else self.on_other_nodes.running
         self._estimator.record_rejection(here, on_other_nodes, began_at, now)
         is_outage = not (here or self.on_other_nodes.answered)
@@ -231,7 +231,7 @@ class AIMDLimit:
     def _may_exceed_share(self, tenant: str, running: int) -> bool:
         """Whether a tenant with little demand may have a call beyond this node's share."""
         limit = self._known
-        if limit is None or self._estimator is None or not self.on_other_nodes.wanted:
+        if limit is None or self._estimator is None or not self.on_other_nodes.wanted_by_node:
             return False
         if running + self.on_other_nodes.running >= limit + _reserved(limit):
             return False
@@ -244,7 +244,7 @@ class AIMDLimit:
             return share if self._estimator is None else max(share, self._estimator.kept)
         # Calls that were taken over from another node may be more.
         most = max(self._unknown_limit, answered + _INITIAL_LIMIT)
-        if not self.on_other_nodes.wanted:
+        if not self.on_other_nodes.wanted_by_node:
             return most
         together = (running + self.on_other_nodes.running) * _GROWTH_OF_ALL_NODES
         # In eights, since each new number is divided again.
@@ -287,7 +287,7 @@ class AIMDLimit:
         """First tokens in time at the limit, for one call more."""
         if self._estimator is None:
             return _IN_TIME_FOR_ONE_MORE
-        return limit / max(1, len(self.on_other_nodes.wanted))
+        return limit / max(1, len(self.on_other_nodes.wanted_by_node))
 
     def _grow(self, limit: int) -> None:
         self._in_time = 0
