@@ -366,7 +366,7 @@ class Generations:
         self._preempted.add(generation.stream.response_id)
         generation.stream.backpressure.park()
         self._enqueue(generation)
-        self._metrics.counter(catalogue.ANSWERS_HELD).value += 1
+        self._metrics.counter(catalogue.ANSWERS_PREEMPTED).value += 1
 
     def _release_slot(self, generation: Generation) -> None:
         del self._running[generation.stream.response_id]

@@ -88,8 +88,8 @@ class Metric:
     Args:
         target: the goal in words. None where only the trend matters.
         labels: what divide it on /metrics, a distribution by one. CloudWatch has the sum.
-        on_page_only: whether it is on /metrics alone. Each metric costs in CloudWatch, which has
-            what an alarm or a person at night looks for.
+        prometheus_only: whether it is on /metrics alone, and not in CloudWatch. Each metric costs
+            there, so CloudWatch has what an alarm or a person at night looks for.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Metric:
     target: str | None = None
     alarm: Alarm | None = None
     labels: tuple[str, ...] = ()
-    on_page_only: bool = False
+    prometheus_only: bool = False
 
     @property
     def prometheus_name(self) -> str:
@@ -181,7 +181,7 @@ CONNECTION_AGE = Metric(
     _D,
     "s",
     "how long a connection lasted",
-    on_page_only=True,
+    prometheus_only=True,
 )
 CONNECTIONS_OPENED = Metric(
     "ws.opened",
@@ -189,7 +189,7 @@ CONNECTIONS_OPENED = Metric(
     "connections",
     "connections that were greeted, by the `protocol`",
     labels=("protocol",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 CONNECTIONS_CLOSED = Metric(
     "ws.closed",
@@ -198,7 +198,7 @@ CONNECTIONS_CLOSED = Metric(
     "connections that ended, by the `code` of the close frame: 1005, it had none; 1006, there was "
     "no close frame; `other`, one that the client made up",
     labels=("code",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 ACKNOWLEDGEMENT = Metric(
     "ws.acknowledgement_ms",
@@ -206,7 +206,7 @@ ACKNOWLEDGEMENT = Metric(
     "ms",
     "from an acknowledgement to the one for all that the client had been given by then; clients "
     "acknowledge about once a second",
-    on_page_only=True,
+    prometheus_only=True,
 )
 MESSAGES_PER_SECOND = Metric(
     "ws.messages_per_second",
@@ -300,14 +300,14 @@ SERVICE_CHARGED = Metric(
     "what ended answers were charged: a token of the input counts 1, one of the output 2. By the "
     "`tenant`, of the first 200",
     labels=("tenant",),
-    on_page_only=True,
+    prometheus_only=True,
 )
-ANSWERS_HELD = Metric(
+ANSWERS_PREEMPTED = Metric(
     "queue.held",
     _C,
     "answers",
     "batch answers that gave their place to an interactive one, and go on later",
-    on_page_only=True,
+    prometheus_only=True,
 )
 EXCHANGE_FAILURES = Metric(
     "queue.exchange_failures",
@@ -356,7 +356,7 @@ BUDGET_RESERVATIONS = Metric(
     _G,
     "answers",
     "answers of this node that have something reserved of their tenant's budgets",
-    on_page_only=True,
+    prometheus_only=True,
 )
 REFUSAL_RATE = Metric(
     "messages.refusal_rate",
@@ -391,7 +391,7 @@ WAITING_POLLS = Metric(
     _G,
     "polls",
     "long polls that wait at this node; in AWS a function answers them",
-    on_page_only=True,
+    prometheus_only=True,
 )
 NODE_LOAD = Metric(
     "node.load_percent",
@@ -419,7 +419,7 @@ MODEL_LIMIT = Metric(
     _G,
     "calls",
     "this node's share of the lowest concurrency limit known, of all models; 0 where none is known",
-    on_page_only=True,
+    prometheus_only=True,
 )
 BREAKERS_OPEN = Metric(
     "upstream.open_breakers",
@@ -442,7 +442,7 @@ UPSTREAM_FAILURES = Metric(
     "attempts",
     "attempts that failed, by the `code`: that of the error which a reader would be given",
     labels=("code",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 UPSTREAM_THROTTLES = Metric(
     "upstream.throttles",
@@ -466,7 +466,7 @@ RESPONSES_ENDED = Metric(
     "responses that ended, by the agent, the model, the `protocol` of the first reader, the "
     "`state` and its `reason`: why the model ended, or the error's code",
     labels=("agent", "model", "protocol", "state", "reason"),
-    on_page_only=True,
+    prometheus_only=True,
 )
 RESPONSES_COMPLETED = Metric("responses.completed", _C, "responses", "responses that completed")
 RESPONSES_FAILED = Metric("responses.failed", _C, "responses", "responses that ended in an error")
@@ -486,7 +486,7 @@ RESPONSE_FAILURE_RATE = Metric(
     "< 1 %",
     Alarm(Statistic.AVERAGE, 5, " %", silence="no response ended"),
 )
-RESPONSES_HELD = Metric(
+RESPONSES_IN_MEMORY = Metric(
     "responses.held", _G, "responses", "responses in memory, running or ended less than the TTL ago"
 )
 MEMORY_RESIDENT = Metric(
@@ -573,7 +573,7 @@ DRAINED_CONNECTIONS = Metric(
     "2 s after the moment at which they were to reconnect; `cut` were still reading when the time "
     "was over",
     labels=("outcome",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 DRAINED_ANSWERS = Metric(
     "drain.answers",
@@ -581,7 +581,7 @@ DRAINED_ANSWERS = Metric(
     "responses",
     "answers of a node that leaves: `finished`, or `handed_over` to another one or the next start",
     labels=("outcome",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 RESUME = Metric(
     "ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket"
@@ -602,7 +602,7 @@ STRETCHED_TENANTS = Metric(
     "tenants",
     "tenants over their share of the deliveries that are delivered to less often, since the core "
     "is full; all others are only while clock.interval_ms is longer, too",
-    on_page_only=True,
+    prometheus_only=True,
 )
 CLOCK_LOAD = Metric(
     "clock.load_percent",
@@ -682,7 +682,7 @@ FILTER_MATCHES = Metric(
     "matches",
     "what content filters found in answers, by the `filter`: the name of a pattern, or `guardrail`",
     labels=("filter",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 FILTER_HELD = Metric(
     "filter.held_ms",
@@ -690,13 +690,13 @@ FILTER_HELD = Metric(
     "ms",
     "how long text was held back until the patterns and the operator's own filter had cleared it; "
     "text that was cleared at once isn't counted",
-    on_page_only=True,
+    prometheus_only=True,
 )
 
 CATALOGUE: tuple[Metric, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Metric)
 )
-PUBLISHED = tuple(metric for metric in CATALOGUE if not metric.on_page_only)
+PUBLISHED = tuple(metric for metric in CATALOGUE if not metric.prometheus_only)
 """Those that CloudWatch has."""
 
 

@@ -72,7 +72,7 @@ class Node:
 
     @property
     def held(self) -> int:
-        return self.task.count(catalogue.ANSWERS_HELD)
+        return self.task.count(catalogue.ANSWERS_PREEMPTED)
 
 
 async def test_who_was_given_fewer_tokens_is_next() -> None:
