@@ -13,7 +13,7 @@ from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import InvalidRequest, Overloaded
 from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, resume_point
+from evenflow.stream_core.log.response_log import NOTHING_YET, ResumePoint, resume_point
 
 PATIENCE_SECONDS = 20.0
 """Longer than a lease, so that by then another node is the owner."""
@@ -28,7 +28,7 @@ class Progress(NamedTuple):
         param: the name of `after` in the request.
     """
 
-    after: int = EVERYTHING
+    after: int = NOTHING_YET
     epoch: int | None = None
     param: str = ""
 

@@ -7,7 +7,7 @@ from evenflow.fargate_handler.gateway.connections.resumption import Progress, Re
 from evenflow.stream_core.base.errors import Gone, InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
-from evenflow.stream_core.log.response_log import EVERYTHING
+from evenflow.stream_core.log.response_log import NOTHING_YET
 
 
 def last_event(header: str | None, *, has_key: bool) -> EventId:
@@ -17,7 +17,7 @@ def last_event(header: str | None, *, has_key: bool) -> EventId:
         InvalidRequest: it is not the id of a chunk, or there is no key that names the response.
     """
     if not header:
-        return EventId(EVERYTHING, 1)
+        return EventId(NOTHING_YET, 1)
     last = EventId.parse(header, ends=False)
     if not has_key:
         raise InvalidRequest(

@@ -16,7 +16,7 @@ from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part, Restart
-from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
+from evenflow.stream_core.log.response_log import REPLACES_ALL, Cursor, ResponseState, resume_point
 from evenflow.stream_core.protocols.evenflow.messages import (
     PresenceNotice,
     PresentClient,
@@ -154,7 +154,7 @@ class PeerNetwork:
             raise PeerUnreachable("the owner answered 400")
         waiting: list[PeerEvent] = []
         if point.restarted is not None:
-            waiting.append(restart_frame(stream, point.restarted, EVERYTHING))
+            waiting.append(restart_frame(stream, point.restarted, REPLACES_ALL))
         cursor = Cursor(stream.log, point.next_index, most=0)
         reader = _CopyingReader(stream)
         reader.attach()
