@@ -16,16 +16,16 @@ _CLOSED, _OPEN = -1.0, inf
 class AdmissionGroup(NamedTuple):
     """The waiting generations of a tenant for which admission gives the same answer.
 
-    `resumes`: whether they have tokens already.
+    `has_started`: whether they have tokens already.
     """
 
     upstream: Upstream
-    resumes: bool
+    has_started: bool
 
     @classmethod
     def of(cls, generation: Generation) -> AdmissionGroup:
         """The group of a waiting generation."""
-        return cls(generation.upstream, resumes=generation.stream.tokens > 0)
+        return cls(generation.upstream, has_started=generation.stream.tokens > 0)
 
 
 class Admission:
@@ -98,9 +98,9 @@ class Admission:
     def _room(self, tenant: str, group: AdmissionGroup) -> float:
         """The most expected service with which a generation of this group may start."""
         upstream = group.upstream
-        if group.resumes:
-            may_resume = upstream.limiter.may_start(tenant, self._now, resumes=True)
-            return _OPEN if may_resume else _CLOSED
+        if group.has_started:
+            may_start = upstream.limiter.may_start(tenant, self._now, has_started=True)
+            return _OPEN if may_start else _CLOSED
         room = self._rooms.get((tenant, upstream.limiter))
         if room is None:
             room = self._rooms[tenant, upstream.limiter] = self._find_room(tenant, upstream.limiter)

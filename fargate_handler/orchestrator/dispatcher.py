@@ -317,7 +317,7 @@ class Dispatcher:
         figures = stream.figures
         figures.user = terms.user
         if is_taken_over:
-            self._usage.resume(
+            self._usage.adopt_reservation(
                 stream, terms, ExpectedCost.of(demand.bounded(self._longest), figures.model)
             )
 
@@ -351,7 +351,7 @@ class Dispatcher:
         workload.count_in_flight(stream, kind, line, charge)
         try:
             with workload.ended_on_failure(stream, conversation):
-                self._ledger.resume(stream, taken.lease, len(entries), kind)
+                self._ledger.record_rest(stream, taken.lease, len(entries), kind)
                 text = taken.message.text
                 received = ReceivedRequest.from_text(text) if kind.brings_conversation else None
                 turns = conversation.begin_late(

@@ -174,8 +174,8 @@ class Generation:
             self.stream.observer.started()
         self._task = background.run(self._run())
 
-    def resume(self) -> None:
-        """Resume: it has a slot again."""
+    def on_slot(self) -> None:
+        """Continue: it has a slot again."""
         self.waits_since = None
         self.stream.backpressure.unpark()
         if self._slot_granted is not None and not self._slot_granted.done():

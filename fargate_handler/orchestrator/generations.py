@@ -275,7 +275,7 @@ class Generations:
             if self._queue.has_waiting(ServiceClass.INTERACTIVE):
                 generation.keeps_slot_until = self._monotonic() + _NO_PREEMPTION_SECONDS
         if generation.is_started:
-            generation.resume()
+            generation.on_slot()
             return
         waited = self._monotonic() - stream.created_at
         self._metrics.divided(catalogue.QUEUE_WAIT).record_of(

@@ -280,7 +280,9 @@ class TenantUsage:
                 return full is None
             return False
 
-    def resume(self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost) -> None:
+    def adopt_reservation(
+        self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost
+    ) -> None:
         """Adopt the reservation of an answer that this node has taken over, if it has one."""
         if self.store is not None and has_budgets(self._tenants.of(stream.channel.tenant)):
             self._background.run(self._adopt(self.store, stream, terms, expected))

@@ -98,17 +98,17 @@ class ConcurrencyLimiter:
         """The number of a tenant's calls without a token."""
         return self._prefills_of_tenants[tenant]
 
-    def may_start(self, tenant: str, now: float, *, resumes: bool = False) -> bool:
+    def may_start(self, tenant: str, now: float, *, has_started: bool = False) -> bool:
         """Whether one more call of a tenant may start.
 
         Records first that the upstream is silent, if it is: that raises an unknown limit.
 
         Args:
-            resumes: whether it has started before, so that it needs no room in the limit.
+            has_started: whether it has started before, so that it needs no room in the limit.
         """
         if self.backoff.paused_for(now):
             return False
-        if resumes:
+        if has_started:
             return True
         self._record_silence(now)
         return self.limit.may_start(self.running, self.answered, tenant)

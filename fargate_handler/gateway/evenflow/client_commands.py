@@ -89,7 +89,7 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
             case ResponsePause():
                 _reader(client, message.response_id).pause(now)
             case ResponseContinue():
-                _reader(client, message.response_id).resume(now)
+                _reader(client, message.response_id).unpause(now)
             case ResponseCredit():
                 _add_credit(client, message, now)
             case ResponseAck():

@@ -74,9 +74,9 @@ def test_what_resumes_needs_no_room_but_waits_for_a_pause() -> None:
     limiter = running(8)
     limiter.limit.limit = 8
     assert not limiter.may_start("t", 0.0)
-    assert limiter.may_start("t", 0.0, resumes=True)
+    assert limiter.may_start("t", 0.0, has_started=True)
     limiter.backoff.pause(0.0, 2.0)
-    assert not limiter.may_start("t", 1.9, resumes=True)
+    assert not limiter.may_start("t", 1.9, has_started=True)
 
 
 def test_a_limit_is_forgotten_five_minutes_after_the_last_rejection() -> None:
