@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evenflow.fargate_handler.adapters import Stores
+from evenflow.fargate_handler.orchestrator.budget_reservations import BudgetReservations
 from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresence
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
@@ -21,7 +22,6 @@ from evenflow.fargate_handler.orchestrator.orphaned_reservations import Orphaned
 from evenflow.fargate_handler.orchestrator.replicated_responses import ReplicatedResponses
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
-from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.fargate_handler.settings.handler_settings import ConfigurationError
@@ -110,7 +110,7 @@ class ClusterMember:
             on_lost=self.recorder.lose_everything,
         )
         self._leases = LeaseView(context, stores.responses, self.keeper)
-        self.usage = TenantUsage(
+        self.usage = BudgetReservations(
             context,
             stores.usage,
             prices=model.prices,

@@ -9,6 +9,10 @@ from functools import partial
 
 from evenflow.fargate_handler.orchestrator.agent_requests import AgentRequests
 from evenflow.fargate_handler.orchestrator.attempt import upstream_unavailable
+from evenflow.fargate_handler.orchestrator.budget_reservations import (
+    BudgetReservations,
+    ExpectedCost,
+)
 from evenflow.fargate_handler.orchestrator.failover import TakenOverResponse
 from evenflow.fargate_handler.orchestrator.generation import Generation, sender_key
 from evenflow.fargate_handler.orchestrator.incoming_message import (
@@ -21,7 +25,6 @@ from evenflow.fargate_handler.orchestrator.incoming_message import (
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.tenant_usage import ExpectedCost, TenantUsage
 from evenflow.fargate_handler.orchestrator.upstream import Upstream, Upstreams
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.token_sources.port import TokenSource
@@ -85,7 +88,7 @@ class Dispatcher:
         workload: Workload,
         ledger: MessageLedger,
         model: ServedModel,
-        usage: TenantUsage,
+        usage: BudgetReservations,
     ) -> None:
         self._usage = usage
         self._tenants = context.tenants

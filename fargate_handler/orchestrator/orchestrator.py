@@ -13,6 +13,7 @@ from evenflow.fargate_handler.orchestrator.acceptance import (
     PendingMessage,
     Stage,
 )
+from evenflow.fargate_handler.orchestrator.budget_reservations import BudgetReservations
 from evenflow.fargate_handler.orchestrator.client_tools import check_answered
 from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresence
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
@@ -23,7 +24,6 @@ from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.replicated_responses import ReplicatedResponses
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
-from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -78,7 +78,7 @@ class Orchestrator:
         presence: ClusterPresence,
         messages: SessionMessages,
         ended_sessions: EndedSessions,
-        usage: TenantUsage,
+        usage: BudgetReservations,
     ) -> None:
         self.messages = messages
         self.ended_sessions = ended_sessions

@@ -25,7 +25,7 @@ from tests.unit.fargate_handler.orchestrator.controlled_source import Controlled
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
 from tests.unit.fargate_handler.orchestrator.test_client_tools import TOOL, called
 from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, Bench
-from tests.unit.fargate_handler.orchestrator.test_tenant_usage import (
+from tests.unit.fargate_handler.orchestrator.test_budget_reservations import (
     INPUT,
     LIMITS,
     STEP,

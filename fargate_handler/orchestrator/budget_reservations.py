@@ -78,7 +78,7 @@ class _GrowingReservation:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class TenantUsage:
+class BudgetReservations:
     """Reserves the most that answers may cost, and settles their true cost.
 
     It reserves only for tenants with budgets. It records usage only of tenants with a
