@@ -150,7 +150,7 @@ class ServiceCharges:
         generation.upstream.limiter.acquire(
             stream.response_id,
             tenant,
-            generation.sender,
+            generation.sender_key,
             self._monotonic(),
             generation.meter.input_tokens if is_new else None,
         )
@@ -166,7 +166,7 @@ class ServiceCharges:
         tenant = generation.line.tenant
         self._running_of_tenant[tenant] -= 1
         response_id = generation.stream.response_id
-        generation.upstream.limiter.release(response_id, tenant, generation.sender)
+        generation.upstream.limiter.release(response_id, tenant, generation.sender_key)
         if not self._running_of_tenant[tenant]:
             del self._running_of_tenant[tenant]
         self._charge(generation, still_running=False)

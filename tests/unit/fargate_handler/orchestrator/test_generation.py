@@ -601,7 +601,7 @@ async def test_a_held_sender_waits_unless_it_decides_itself_when_to_ask_again(
     generation, limiter = bench.generation, bench.generation.upstream.limiter
     for text in ("one", "another"):
         limiter.acquire(text, "public", "sender", 0.0, None)
-        limiter.record_rejection(0.0, 0.0, 5.0, RejectedCall(generation.sender, text, text))
+        limiter.record_rejection(0.0, 0.0, 5.0, RejectedCall(generation.sender_key, text, text))
         limiter.release(text, "public", "sender")
     assert (generation.not_before > 0) is held
 
