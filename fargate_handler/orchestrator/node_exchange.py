@@ -158,7 +158,7 @@ class NodeExchange:
         self._failing = False
         if compared:
             for others in self._others.read(compared, rows).values():
-                self._charges.learned(others)
+                self._charges.charge_other_nodes(others)
                 self._quotas.learn(others, self._monotonic())
         self._learn(report, reports)
 
@@ -166,7 +166,7 @@ class NodeExchange:
 
     def _compared(self) -> Collection[str]:
         """The tenants whose use on other nodes matters now."""
-        return {*self._charges.compared(), *self._quotas.busy_accounts(self._monotonic())}
+        return {*self._charges.charge_compared(), *self._quotas.busy_accounts(self._monotonic())}
 
     def _report(self, compared: Collection[str]) -> NodeReport:
         now = self._monotonic()

@@ -1,4 +1,7 @@
-"""Charges tenants for the service of their answers, on this node and on others."""
+"""Accounts for fairness: the service that each tenant receives, on this node and on others.
+
+Nothing is billed by these charges: `budget_reservations.py` settles what answers cost.
+"""
 
 from __future__ import annotations
 
@@ -105,8 +108,12 @@ class ServiceCharges:
             ),
         )
 
-    def compared(self) -> Collection[str]:
-        """The tenants to compare: those with messages, if there are several or one waits."""
+    def charge_compared(self) -> Collection[str]:
+        """Charge the tenants that are to be compared up to now, and return them.
+
+        These are the tenants with messages, if there are several or one waits. The others are
+        charged what is pending from other nodes.
+        """
         compared = self._competing()
         for tenant in self._pending_from_other_nodes.keys() - compared:
             self.counters.charge_on_other_nodes(tenant, self._pending_from_other_nodes.pop(tenant))
@@ -129,8 +136,8 @@ class ServiceCharges:
         expected = self.counters.expected(tenant)
         return {"service": self.counters.served.get(tenant, 0.0) + expected, "expected": expected}
 
-    def learned(self, others: Activity) -> None:
-        """Record the service of a tenant on other nodes.
+    def charge_other_nodes(self, others: Activity) -> None:
+        """Charge the service of a tenant on other nodes.
 
         It is charged over some seconds: all nodes receive the same difference, and each would make
         up for all of it at once.

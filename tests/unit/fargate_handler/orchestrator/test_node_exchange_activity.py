@@ -32,16 +32,16 @@ class Counting:
         self.told: list[Activity] = []
         self._field = field
 
-    def compared(self) -> Collection[str]:
+    def charge_compared(self) -> Collection[str]:
         return self.tenants
 
     def counted(self, tenant: str) -> Mapping[str, float]:
         return {self._field: self.counts.get(tenant, 0)}
 
-    def learned(self, others: Activity, _now: float = 0.0) -> None:
+    def charge_other_nodes(self, others: Activity, _now: float = 0.0) -> None:
         self.told.append(others)
 
-    learn = learned
+    learn = charge_other_nodes
 
     def busy_accounts(self, _now: float) -> Collection[str]:
         return self.tenants
