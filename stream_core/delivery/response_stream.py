@@ -447,7 +447,8 @@ class ResponseStream:
         """
         changed, self.place = place != self.place, place
         for reader in [*self.readers]:
-            if changed or reader.user is None:
+            is_client = reader.user is not None
+            if changed or not is_client:
                 reader.on_queued(place)
 
     def leave_queue(self) -> None:
@@ -455,7 +456,8 @@ class ResponseStream:
         if self.place is not None:
             self.place = None
             for reader in [*self.readers]:
-                if reader.user is None:
+                is_client = reader.user is not None
+                if not is_client:
                     reader.on_queued(BEGUN)
 
     def clear_place(self) -> None:
