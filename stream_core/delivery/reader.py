@@ -19,7 +19,7 @@ class Reader(Protocol):
     def user(self) -> str | None:
         """The user of the reader's token, empty if unknown.
 
-        None: no client's reader. It is a replica's on another node, or one by which this node waits.
+        None: no client's reader, but a replica's on another node, or one by which this node waits.
         """
 
     @property
