@@ -108,7 +108,7 @@ class Failover:
         self._settle = settle
         self._is_writing = is_writing
         self._resume = resume
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._concurrency = asyncio.Semaphore(_AT_ONCE)
         self._taking: dict[str, asyncio.Task[bool]] = {}
         # Claimed in the store, but the reply was lost or there was no room: tried again each sweep.
         self._claimed: set[str] = set()
@@ -198,7 +198,7 @@ class Failover:
             return  # the next sweep finds it again
 
     async def _when_slot_free(self, response_id: str) -> bool:
-        async with self._slots:
+        async with self._concurrency:
             # The room may be gone by now.
             return self._can_take_over and await self._claim_and_resume(response_id)
 
