@@ -78,7 +78,7 @@ class ClusterMember:
             context,
             stores.node_reports,
             name,
-            gone=self._leases.gone,
+            without_lease=self._leases.without_lease,
             upstreams=dispatcher.upstreams,
             generations=self.workload.generations,
         )

@@ -24,8 +24,8 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ResponseQueued,
 )
 from evenflow.stream_core.protocols.evenflow.peer_log import (
+    PeerConnectionLost,
     PeerEvent,
-    PeerGone,
     PeerResponse,
     PeerUnreachable,
 )
@@ -170,7 +170,7 @@ class Peers:
         except (aiohttp.ClientError, OSError, ValidationError) as error:
             # A timeout is an OSError, too. A slow node is not gone.
             broken = isinstance(error, _BROKEN) and not isinstance(error, TimeoutError)
-            raise (PeerGone if broken else PeerUnreachable)(
+            raise (PeerConnectionLost if broken else PeerUnreachable)(
                 f"the owner can't be reached ({type(error).__name__})"
             ) from error
 

@@ -35,7 +35,7 @@ _DESCRIBE_SECONDS = 1.0
 # that both miss: the orchestrator's clock stops while a model is paused.
 _LONGEST_PAUSE_SECONDS = 6 * 3600.0
 
-_Gone = grpc.StatusCode.UNAVAILABLE
+_UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 
 
 class _WorkerConnection:
@@ -93,9 +93,9 @@ class GrpcWorkers:
                         continue
                     return await self._call_worker(worker, message, answer, request.traceparent)
             except grpc.aio.AioRpcError as error:
-                if error.code() is not _Gone:
+                if error.code() is not _UNAVAILABLE:
                     raise error_of(error, self._operator) from error
-                self._gone(worker, error)
+                self._rest_worker(worker, error)
                 failure = error
                 if answer.has_begun:
                     break
@@ -128,7 +128,7 @@ class GrpcWorkers:
         finally:
             call.cancel()  # which stops the model; harmless after the end
 
-    def _gone(self, worker: _Worker, error: grpc.aio.AioRpcError) -> None:
+    def _rest_worker(self, worker: _Worker, error: grpc.aio.AioRpcError) -> None:
         _logger.warning(
             "the worker %s is gone or full (%s)", worker.connection.target, error.details()
         )

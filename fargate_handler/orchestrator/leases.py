@@ -228,7 +228,7 @@ class LeaseView:
             await asyncio.shield(self._reading)
         return self._leases
 
-    async def gone(self, nodes: Collection[str]) -> Collection[str]:
+    async def without_lease(self, nodes: Collection[str]) -> Collection[str]:
         """The nodes among these, by their first names, that have no lease in force now.
 
         Raises:

@@ -65,7 +65,7 @@ class NodeExchange:
     Args:
         store: None: there are no other nodes.
         node: this one's name.
-        gone: which of these nodes have no lease. Others take over their answers.
+        without_lease: the nodes among these that have no lease. Others take over their answers.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class NodeExchange:
         store: NodeReports | None,
         node: str,
         *,
-        gone: Callable[[Collection[str]], Awaitable[Collection[str]]],
+        without_lease: Callable[[Collection[str]], Awaitable[Collection[str]]],
         upstreams: Upstreams,
         generations: Generations,
     ) -> None:
         self._store = store
         self._node = node
-        self._gone = gone
+        self._find_without_lease = without_lease
         self._upstreams = upstreams
         self._generations = generations
         self._charges, self._quotas = generations.charges, context.quotas
@@ -142,7 +142,7 @@ class NodeExchange:
             # An idle node does not read the reports of others.
             is_idle = report == self._idle and not compared
             reports = [] if is_idle else await store.read_all(now)
-            rows = await self._without_gone(_activity_in(reports, compared))
+            rows = await self._clear_lost(_activity_in(reports, compared))
         except Exception as error:
             self._failures.add()
             if not self._failing:
@@ -213,11 +213,11 @@ class NodeExchange:
 
     # -- the reports of others ---------------------------------------------------------------------
 
-    async def _without_gone(self, rows: Sequence[Activity]) -> Sequence[Activity]:
-        """The rows. A node that is gone has no answers and no connections."""
+    async def _clear_lost(self, rows: Sequence[Activity]) -> Sequence[Activity]:
+        """The rows. A node without a lease has no answers and no connections."""
         have = {row.node for row in rows if row.answers or row.connections}
-        gone = await self._gone(have - {self._node})
-        return [replace(row, answers=0, connections=0) if row.node in gone else row for row in rows]
+        lost = await self._find_without_lease(have - {self._node})
+        return [replace(row, answers=0, connections=0) if row.node in lost else row for row in rows]
 
     def _weight_of(self, tenant: str) -> float:
         return self._tenants.of(tenant).weight

@@ -32,7 +32,7 @@ class PeerUnreachable(Exception):
     """The other node does not answer, or no longer. Only the store knows the response's state."""
 
 
-class PeerGone(PeerUnreachable):
+class PeerConnectionLost(PeerUnreachable):
     """The other node can't be connected to, or the connection broke. Perhaps it is lost."""
 
 
@@ -62,7 +62,7 @@ class PeerLog(Protocol):
 
         Raises:
             PeerUnreachable: the node does not answer, or no longer.
-            PeerGone: it can't be connected to, or the connection broke.
+            PeerConnectionLost: it can't be connected to, or the connection broke.
         """
 
     def presence(

@@ -25,8 +25,8 @@ from evenflow.stream_core.protocols.evenflow.messages import (
 )
 from evenflow.stream_core.protocols.evenflow.part_objects import part_object
 from evenflow.stream_core.protocols.evenflow.peer_log import (
+    PeerConnectionLost,
     PeerEvent,
-    PeerGone,
     PeerResponse,
     PeerUnreachable,
 )
@@ -195,7 +195,7 @@ class PeerNetwork:
         try:
             while not (hearing.lost or stream.log.closed):
                 if response.address in self._unreachable:
-                    raise PeerGone("it broke")
+                    raise PeerConnectionLost("it broke")
                 if (present := await hearing.news()) is not None:
                     yield _notice(response, present)
                 elif orchestrator.responses.of_any_session(response.response_id) is not stream:

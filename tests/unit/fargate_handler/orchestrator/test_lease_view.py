@@ -195,16 +195,16 @@ async def test_a_task_is_gone_when_its_lease_is_over_and_there_again_under_its_n
     await tasks.b.view.all(0)
     new = Member("new", tasks.clock, tasks.memory)
     await new.keeper.start()
-    assert await tasks.b.view.gone({"a", "b", "new", "never"}) == {"never"}
+    assert await tasks.b.view.without_lease({"a", "b", "new", "never"}) == {"never"}
     tasks.a.freeze()
     assert await tasks.lost_within(10.0) is not None
-    assert await tasks.b.view.gone({"a", "b"}) == {"a"}
+    assert await tasks.b.view.without_lease({"a", "b"}) == {"a"}
     tasks.a.store.network.release()
     await settle()
     assert tasks.a.keeper.owner == "a-2"
-    assert await tasks.b.view.gone({"a", "b"}) == set()
+    assert await tasks.b.view.without_lease({"a", "b"}) == set()
     tasks.b.store.network.calls.clear()
-    assert await tasks.b.view.gone(set()) == set()
+    assert await tasks.b.view.without_lease(set()) == set()
     assert not tasks.b.store.network.calls
 
 
