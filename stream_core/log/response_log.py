@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, same_place
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, differ_only_in_text
 
 
 class ResponseState(StrEnum):
@@ -320,7 +320,7 @@ class Cursor:
         return len(self._log.entries) - self.next_index
 
     @property
-    def at_head(self) -> bool:
+    def at_end_of_log(self) -> bool:
         """Whether the reader has received all entries so far."""
         return self.next_index == len(self._log.entries)
 
@@ -374,7 +374,7 @@ class Cursor:
         until = min(until, len(entries))
         while index < until:
             entry = entries[index]
-            if not (isinstance(entry, Part) and same_place(part, entry)):
+            if not (isinstance(entry, Part) and differ_only_in_text(part, entry)):
                 break
             size += len(entry.text)
             if size > most:

@@ -128,15 +128,15 @@ class ClientReader(LiveReader):
             self._deliver_late(now)
             return
         entries, cursor = self._entries, self._cursor
-        index, head = cursor.next_index, len(entries)
-        if index < head:
+        index, end = cursor.next_index, len(entries)
+        if index < end:
             if not self._steady:
                 self._steady = True
             elif jitter is not None:
                 self._measures.jitter.record(jitter * 1000)
             entry = entries[index]
-            if index + 1 == head and isinstance(entry, str):
-                cursor.next_index = head
+            if index + 1 == end and isinstance(entry, str):
+                cursor.next_index = end
                 outbox = self._outbox
                 outbox.append((self._send, self._encoder.delta(entry, index, index)))
                 if len(outbox) == 1:
