@@ -53,7 +53,7 @@ class SessionClaims:
         return "" if self.shared else self.user
 
     @property
-    def is_of_node(self) -> bool:
+    def of_task(self) -> bool:
         """Whether another node has signed it for itself."""
         return self.key == OF_NODE or (self.only_for or "").startswith(_FOR_PEERS)
 

@@ -104,7 +104,7 @@ class ResponseReaders(dict[Reader, float]):
         self._on_unread = callback
 
     def count_unread_from(self, since: float | None) -> None:
-        """Set `unread_since`, for readers that this node doesn't see."""
+        """Set `unread_since`, for readers that this task doesn't see."""
         self.unread_since = since
 
     def encoder(self, key: Hashable, make: Callable[[], Encoder]) -> Encoder:

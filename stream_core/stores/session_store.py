@@ -91,7 +91,7 @@ class StoredConversation:
 
 
 class SessionStore(Protocol):
-    """The sessions of all nodes. `now` is in seconds since the epoch.
+    """The sessions of all tasks. `now` is in seconds since the epoch.
 
     A message of a chat is kept for the lifetime of sessions, which is a setting; one that brings
     its conversation for `LIFETIME_SECONDS`.

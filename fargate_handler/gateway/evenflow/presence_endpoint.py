@@ -109,7 +109,7 @@ class PresenceEndpoint:
         context, responses = self._context, self._context.orchestrator.responses
         channel, response_id = stream.channel, stream.response_id
         grant, claims = request.get(GRANT), claims_of(request)
-        sees_names = claims.is_of_node or claims.sees_names
+        sees_names = claims.of_task or claims.sees_names
         while not (stream.log.closed or listener.is_over):
             present = await listener.news(beat)
             if grant is not None:  # otherwise another node listens

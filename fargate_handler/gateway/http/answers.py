@@ -247,7 +247,7 @@ def record_tenant(
     tenant = request[TENANT] = claims.channel.tenant
     request[PAYER] = Caller(tenant, claims.key, claims.known_user, claims.shared)
     request[READER] = claims.user
-    if not claims.is_of_node:
+    if not claims.of_task:
         request[GRANT] = AccessGrant.of(claims)
         access.tenants.check_valid(tenant, claims.key)
     host = host_of(request, access.site)
@@ -288,7 +288,7 @@ async def requested_stream(request: web.Request, context: GatewayContext) -> Res
     claims = claims_of(request)
     response_id = request.match_info["response_id"]
     return await context.orchestrator.find(
-        response_id, claims.channel, check_ended=not claims.is_of_node
+        response_id, claims.channel, check_ended=not claims.of_task
     )
 
 

@@ -1,4 +1,4 @@
-"""What the port of the response buffer promises about the leases of nodes, held against each
+"""What the port of the response buffer promises about the leases of tasks, held against each
 implementation.
 """
 
