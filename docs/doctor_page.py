@@ -11,7 +11,7 @@ _CHECKS = (
     ("address", "opens a session: redirects, portals, TLS, `Host`, the scheme, keep-alive"),
     ("WebSocket, server-sent events, long poll", "one answer, read at the same time"),
     ("/v1, streamed and whole", "the same question by OpenAI's API"),
-    ("cookies", "`Set-Cookie` comes back, `Cookie` arrives, four calls reach one task"),
+    ("cookies", "`Set-Cookie` comes back, `Cookie` arrives, four calls reach one node"),
     ("Last-Event-ID, Authorization", "arrive"),
     ("caching", "no hop returns a cached refusal"),
     ("request size", "4.2 MB arrive, for an unknown model: nothing runs"),

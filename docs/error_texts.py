@@ -403,7 +403,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
         "node_full": ErrorText(
             "The node has the maximum number of connections or requests.",
             _NOTHING_ACCEPTED,
-            "Connect again after `retry_after_ms`. If it recurs, add a task.",
+            "Connect again after `retry_after_ms`. If it recurs, add a node.",
         ),
         "node_memory": ErrorText(
             "The node has reached its memory limit.",
@@ -436,7 +436,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Send it again when something has expired. The operator can enlarge the store.",
         ),
         "session_contended": ErrorText(
-            "Several tasks accept messages of this session at the same time.",
+            "Several nodes accept messages of this session at the same time.",
             "This message was not accepted.",
             "Send it again at once.",
         ),
@@ -446,15 +446,15 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Resume again from the same place.",
         ),
         "newer_form": ErrorText(
-            "During a deployment: a newer version writes this response, and this task cannot read "
+            "During a deployment: a newer version writes this response, and this node cannot read "
             "it.",
             "The response, which continues.",
             "Ask again after a second.",
         ),
         "owner_unreachable": ErrorText(
-            "The task that generates this response cannot be reached.",
+            "The node that generates this response cannot be reached.",
             "Nothing was changed.",
-            "Send the call again. If the task is lost, another one resumes within seconds.",
+            "Send the call again. If the node is lost, another one resumes within seconds.",
         ),
         "internal_error": ErrorText(
             "A fault of the server. Its log has the details.",
@@ -462,7 +462,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Try again. Report it with the time and the `response_id`.",
         ),
         "attempts_exhausted": ErrorText(
-            "Every task that generated this answer was lost.",
+            "Every node that generated this answer was lost.",
             "What was delivered, and the message, as a dead letter.",
             "Send it again as a new message. The operator reads the runbook on dead letters.",
         ),
@@ -578,7 +578,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Send it again as a new message.",
         ),
         "not_repeated": ErrorText(
-            "The task that generated the answer was lost. Its backend must not be called twice.",
+            "The node that generated the answer was lost. Its backend must not be called twice.",
             _DELIVERED,
             "Send a new message that asks the model to continue.",
         ),

@@ -256,7 +256,7 @@ def _metric_rows(metrics: Iterable[Metric]) -> Iterable[str]:
     for m in metrics:
         alarm = m.alarm.text if m.alarm else ""
         yield (
-            f"| `{m.name}`{' *p*' if m.on_page_only else ''} | {m.kind} | {m.unit} | "
+            f"| `{m.name}`{' *p*' if m.prometheus_only else ''} | {m.kind} | {m.unit} | "
             f"{_cell(m.meaning)} | {m.target or ''} | {alarm} |"
         )
 

@@ -85,7 +85,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("conversations_held_bytes", "requests_held_bytes", "unsent_held_bytes"),
         "expired_responses_remembered",
     ),
-    "Several tasks": (
+    "Several nodes": (
         *("peer_url", "lease_seconds", "owners_per_response", "dead_letters_queue"),
         *("drain_seconds", "drain_connections_per_second"),
     ),

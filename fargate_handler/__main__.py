@@ -110,19 +110,19 @@ def run(role: str, process: ProcessIdentity | None = None) -> int:
     settings = load_settings()
     except_loopback()
     metrics = Metrics(None if process is None else process.number)
-    task = secrets.token_hex(8)
-    _log(settings, task, process, metrics)
+    node_id = secrets.token_hex(8)
+    _log(settings, node_id, process, metrics)
     if role == "worker":
         uvloop.run(_serve_model(settings))
     elif process is None and settings.processes > 1:
         return uvloop.run(_supervise(settings))
     else:
-        uvloop.run(_serve(settings, task, process, metrics))
+        uvloop.run(_serve(settings, node_id, process, metrics))
     return 0
 
 
 def _log(
-    settings: HandlerSettings, task: str, process: ProcessIdentity | None, metrics: Metrics
+    settings: HandlerSettings, node_id: str, process: ProcessIdentity | None, metrics: Metrics
 ) -> None:
     # Python has no standard error where its descriptor was closed.
     descriptor = sys.stderr.fileno() if sys.stderr else os.open(os.devnull, os.O_WRONLY)
@@ -133,7 +133,9 @@ def _log(
         log.setFormatter(LineFormatter(TEXT_FORMAT.replace("%(m", f"{of_process}%(m")))
     else:
         log.setFormatter(
-            JsonFormatter({"task": task} | ({} if process is None else {"process": process.number}))
+            JsonFormatter(
+                {"task": node_id} | ({} if process is None else {"process": process.number})
+            )
         )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[log])
     if process is not None:
@@ -157,7 +159,7 @@ def quieten_libraries() -> None:
 
 
 async def _serve(
-    settings: HandlerSettings, task: str, process: ProcessIdentity | None, metrics: Metrics
+    settings: HandlerSettings, node_id: str, process: ProcessIdentity | None, metrics: Metrics
 ) -> None:
     leave = Leave()
     line = None if process is None else SupervisorLine(process.line, leave)
@@ -173,7 +175,7 @@ async def _serve(
             metrics,
             adapters,
             ask_to_leave,
-            name=task,
+            name=node_id,
             garbage=garbage,
             process=process,
         )

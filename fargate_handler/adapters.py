@@ -105,7 +105,7 @@ def memory_stores(lifetime: float = LIFETIME_SECONDS, usage_kept: float = KEPT_S
 class Adapters:
     """The adapters that the settings need. Those that are None are not used.
 
-    `peer_address` is where other tasks reach this one, `http://host:port`, from ECS's metadata.
+    `peer_address` is where other nodes reach this one, `http://host:port`, from ECS's metadata.
     `tracing` makes spans, which it exports.
     """
 

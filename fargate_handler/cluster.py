@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evenflow.fargate_handler.adapters import Stores
+from evenflow.fargate_handler.orchestrator.budget_reservations import BudgetReservations
 from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresence
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher, ServedModel
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
@@ -21,7 +22,6 @@ from evenflow.fargate_handler.orchestrator.orphaned_reservations import Orphaned
 from evenflow.fargate_handler.orchestrator.replicas import Replicas
 from evenflow.fargate_handler.orchestrator.response_recorder import ResponseRecorder
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
-from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.fargate_handler.settings.handler_settings import ConfigurationError
@@ -78,7 +78,7 @@ class ClusterMember:
             context,
             stores.node_reports,
             name,
-            gone=self._leases.gone,
+            without_lease=self._leases.without_lease,
             upstreams=dispatcher.upstreams,
             generations=self.workload.generations,
         )
@@ -110,7 +110,7 @@ class ClusterMember:
             on_lost=self.recorder.lose_everything,
         )
         self._leases = LeaseView(context, stores.responses, self.keeper)
-        self.usage = TenantUsage(
+        self.usage = BudgetReservations(
             context,
             stores.usage,
             prices=model.prices,
@@ -211,8 +211,8 @@ class ClusterMember:
         self.recorder.start()
         self.failover.start()
         self.exchange.start()
-        for task in self._usage_upkeep:
-            task.start()
+        for upkeep in self._usage_upkeep:
+            upkeep.start()
 
     async def drain(self, flush_until: float) -> None:
         """Hand over the running answers, write the rest until `flush_until`, and release the lease.
@@ -237,7 +237,7 @@ class ClusterMember:
         try:
             await self.keeper.release()
         except StoreUnavailable:
-            _logger.warning("the lease of this task could not be released; it runs out by itself")
+            _logger.warning("the lease of this node could not be released; it runs out by itself")
 
     async def aclose(self) -> None:
         """End all work, the parts that start more of it first."""
@@ -248,7 +248,7 @@ class ClusterMember:
         await self.workload.generations.aclose()
         await self.recorder.aclose()
         await self.usage.aclose()
-        for task in self._usage_upkeep:
-            await task.aclose()
+        for upkeep in self._usage_upkeep:
+            await upkeep.aclose()
         await self.keeper.aclose()
         await self._leases.aclose()

@@ -1,4 +1,8 @@
-"""Sends the clients of a leaving node to other nodes, spread over the time of the drain."""
+"""Sends the clients of a leaving node to other nodes, spread over the time of the drain.
+
+Only the clients. `runtime/leave.py` has the signal; `ClusterMember.drain` hands answers and lease
+over.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,13 @@ _FLUSH_SHARE = 0.5
 # How often the drain checks whether everything has ended.
 _STEP_SECONDS = 0.05
 # Clients leave in this first part of the drain. The rest is for those that read to the end.
-_SLOTS_SHARE = 0.75
+_DEPARTURES_SHARE = 0.75
 # Clients notified per step. Ten thousand notices at once would delay all streams.
 _NOTICES_PER_STEP = 100
 
 
 class Drain:
-    """One drain of a node: each client gets a slot, at which it reconnects elsewhere."""
+    """One drain of a node: each client gets a time, at which it reconnects elsewhere."""
 
     def __init__(
         self,
@@ -76,7 +80,7 @@ class Drain:
             clients,
             began_at,
             per_second=self._limits.drain_connections_per_second,
-            first_until=began_at + (move_until - began_at) * _SLOTS_SHARE,
+            first_until=began_at + (move_until - began_at) * _DEPARTURES_SHARE,
             until=move_until - _STEP_SECONDS,
         )
 
@@ -87,11 +91,11 @@ class Drain:
     def _notify_next(self, departures: Departures[Movable], most_count: int | None = None) -> None:
         """Send the next clients the moment at which they are to reconnect."""
         now = self._monotonic()
-        for slot, client in departures.next_departures(most_count):
-            client.ask_to_reconnect(GOING_AWAY_REASON, int(max(0.0, slot - now) * 1000))
+        for departs_at, client in departures.next_departures(most_count):
+            client.ask_to_reconnect(GOING_AWAY_REASON, int(max(0.0, departs_at - now) * 1000))
 
     def _close_overdue(self, departures: Departures[Movable]) -> None:
-        """Close connections whose slot has passed. Those that read an answer get another slot.
+        """Close connections whose time has passed. Those that read an answer get another one.
 
         Clients of event streams leave by themselves, or at the end of the answer.
         """

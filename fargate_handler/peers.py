@@ -13,7 +13,7 @@ from evenflow.fargate_handler.gateway.http.answers import VIA_HEADER
 from evenflow.fargate_handler.orchestrator.client_tools import call_not_open
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
-from evenflow.stream_core.auth.session_token import OF_TASK, SessionTokens, for_peers
+from evenflow.stream_core.auth.session_token import OF_NODE, SessionTokens, for_peers
 from evenflow.stream_core.base.errors import Conflict
 from evenflow.stream_core.http.routes import METRICS
 from evenflow.stream_core.log.response_log import ResponseState
@@ -24,8 +24,8 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ResponseQueued,
 )
 from evenflow.stream_core.protocols.evenflow.peer_log import (
+    PeerConnectionLost,
     PeerEvent,
-    PeerGone,
     PeerResponse,
     PeerUnreachable,
 )
@@ -95,12 +95,12 @@ class Peers:
         query = {"readers": "all" if of_all else "here"}
         async with self._reading(response, "/presence", query) as answer:
             if answer.status != 200:
-                raise PeerUnreachable(f"the task answered {answer.status}")
+                raise PeerUnreachable(f"the node answered {answer.status}")
             decoder = SseDecoder()
             async for data in answer.content.iter_any():
                 for each in decoder.feed(data):
                     yield PresenceNotice.model_validate_json(each)
-        raise PeerUnreachable("the task tells no more who reads the response")
+        raise PeerUnreachable("the node tells no more who reads the response")
 
     async def cancel(self, response: PeerResponse) -> ResponseState:
         timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS, sock_connect=_CONNECT_SECONDS)
@@ -170,7 +170,7 @@ class Peers:
         except (aiohttp.ClientError, OSError, ValidationError) as error:
             # A timeout is an OSError, too. A slow node is not gone.
             broken = isinstance(error, _BROKEN) and not isinstance(error, TimeoutError)
-            raise (PeerGone if broken else PeerUnreachable)(
+            raise (PeerConnectionLost if broken else PeerUnreachable)(
                 f"the owner can't be reached ({type(error).__name__})"
             ) from error
 
@@ -183,7 +183,7 @@ class Peers:
             self._wall_time(),
             _TOKEN_SECONDS,
             only_for=only_for,
-            key=OF_TASK,
+            key=OF_NODE,
         )
         return {"Authorization": f"Bearer {token}"}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from evenflow.fargate_handler.inference.errors import worker_options
+from evenflow.fargate_handler.inference.channel_options import worker_options
 from evenflow.fargate_handler.inference.llm_v1 import inference_pb2
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
     add_InferenceServicer_to_server,

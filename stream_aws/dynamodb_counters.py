@@ -37,8 +37,8 @@ class DynamoDBCounters:
     """The counters of budgets.
 
     A counter is one row, `committed`. A reservation is made on the condition that there is room, so
-    transactions of tasks conflict at a busy tenant's row. So the counter of a large budget begins
-    as `SHARDS` rows, each with a share of the bound: its `committed` and its `room`. A task changes
+    transactions of nodes conflict at a busy tenant's row. So the counter of a large budget begins
+    as `SHARDS` rows, each with a share of the bound: its `committed` and its `room`. A node changes
     one of them. When no row has room for an answer, or the bound has changed, the rows are folded
     into one, until the budget's period ends.
 
@@ -158,7 +158,7 @@ class DynamoDBCounters:
     # -- splitting and folding ---------------------------------------------------------------------
 
     async def _begin_split(self, tenant: str, name: str, bound: int, now: float) -> None:
-        """Make the rows of a large budget, unless another task does."""
+        """Make the rows of a large budget, unless another node does."""
         share, remainder = divmod(bound, SHARDS)
         common = {TTL_ATTRIBUTE: seconds(now + COUNTERS_KEPT_SECONDS), "committed": number(0)}
         items = [_key(tenant, name) | common | {"split": number(bound)}]
@@ -172,7 +172,7 @@ class DynamoDBCounters:
             await self._client.transact_write_items(TransactItems=[{"Put": item} for item in puts])
         except Exception as error:
             if passes(error):
-                # Most likely other tasks create it, too. The next read shows whether one has.
+                # Most likely other nodes create it, too. The next read shows whether one has.
                 self._on_retry()
                 await asyncio.sleep(random.uniform(0, _LOOK_SECONDS))
             elif not (isinstance(error, ClientError) and condition_failed(error)):
@@ -195,7 +195,7 @@ class DynamoDBCounters:
             await self._fold(tenant, name)
 
     async def _fold(self, tenant: str, name: str) -> None:
-        """Fold the rows into one. They are frozen first, so that no task changes them."""
+        """Fold the rows into one. They are frozen first, so that no node changes them."""
         keys = [_key(tenant, name, shard) for shard in range(SHARDS)]
         await asyncio.gather(*(self._freeze(key) for key in keys))
         for _ in range(_TRIES):
@@ -227,7 +227,7 @@ class DynamoDBCounters:
         try:
             await repeated(lambda: self._client.update_item(**request), self._on_retry)
         except ClientError as error:
-            if not condition_failed(error):  # another task has folded them
+            if not condition_failed(error):  # another node has folded them
                 raise
 
     def _delete(self, item: Item) -> Item:

@@ -1,4 +1,4 @@
-"""Counts the bytes of each tenant's messages in DynamoDB and S3, over all tasks."""
+"""Counts the bytes of each tenant's messages in DynamoDB and S3, over all nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 # The rows are named by this and the day on which what they count expires.
 _ROW = "kept#"
 _DAY_SECONDS = 86_400.0
-# While messages come, a tenant's counts are exchanged this often, or when a task has accepted one
+# While messages come, a tenant's counts are exchanged this often, or when a node has accepted one
 # part of this many of the bound.
 _EXCHANGE_SECONDS = 30.0
 _UNSENT_PART = 64
@@ -31,12 +31,12 @@ _MOST_TENANTS = 16_384
 
 @dataclass(slots=True)
 class _TenantBytes:
-    """The bytes of one tenant as this task knows them, by the day on which they expire."""
+    """The bytes of one tenant as this node knows them, by the day on which they expire."""
 
     stored: Counter[str] = field(default_factory=Counter)
     """As the table had them at the last exchange."""
     unsent: Counter[str] = field(default_factory=Counter)
-    """What this task has accepted since."""
+    """What this node has accepted since."""
     exchanged_at: float = 0.0
     is_exchanging: bool = False
 
@@ -49,8 +49,8 @@ class _TenantBytes:
 class DynamoDBKeptBytes:
     """Counts the bytes of each tenant's messages, and rejects messages above the bound.
 
-    A task decides by the counts it has, without a call. In the background it adds what it has
-    accepted to rows that all tasks share, one for each day of expiry, and reads what other tasks
+    A node decides by the counts it has, without a call. In the background it adds what it has
+    accepted to rows that all nodes share, one for each day of expiry, and reads what other nodes
     have added. So a tenant may exceed its bound by what it sends in half a minute.
 
     Args:
@@ -115,7 +115,7 @@ class DynamoDBKeptBytes:
             tenant_bytes.stored.subtract(unsent)
             tenant_bytes.unsent.update(unsent)
             _logger.warning(
-                "the bytes that tenants have in the store can't be exchanged between tasks; they "
+                "the bytes that tenants have in the store can't be exchanged between nodes; they "
                 "are counted here, and the next exchange adds them: %s",
                 error,
             )

@@ -1,6 +1,6 @@
-"""The leases of tasks in DynamoDB, in one partition of the responses' table: one Query reads all.
+"""The leases of nodes in DynamoDB, in one partition of the responses' table: one Query reads all.
 
-A lease covers all responses of a task, so renewing costs one write however many there are.
+A lease covers all responses of a node, so renewing costs one write however many there are.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from botocore.exceptions import ClientError
 from evenflow.stream_aws.attributes import Item, flag, number, seconds, text
 from evenflow.stream_aws.dynamodb import Client, condition_failed, query_all, repeated
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE
-from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, LeaseLost, NodeLease
 
 _PARTITION = "leases"
 
 
 class DynamoDBLeases:
-    """The part of `ResponseStore` that is about tasks.
+    """The part of `ResponseStore` that is about nodes.
 
     Args:
         client: an aiobotocore client made with `client_config`.
@@ -44,7 +44,7 @@ class DynamoDBLeases:
             item["address"] = text(address)
         # A renewal that was delayed on its way must not shorten a later one.
         condition = "owned_until <= :until AND attribute_not_exists(lost)"
-        # If this task took the lease and it is gone, then it was lost and has been forgotten.
+        # If this node took the lease and it is gone, then it was lost and has been forgotten.
         if owner not in self._renewed_owners:
             condition = f"attribute_not_exists(owned_until) OR ({condition})"
         request = {
@@ -94,12 +94,12 @@ class DynamoDBLeases:
             self.known_lost.add(owner)
         return True
 
-    async def lease(self, owner: str) -> TaskLease | None:
+    async def lease(self, owner: str) -> NodeLease | None:
         request = {"TableName": self._table, "Key": _key(owner), "ConsistentRead": True}
         answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
         return _read(answer["Item"]) if "Item" in answer else None
 
-    async def leases(self) -> Sequence[TaskLease]:
+    async def leases(self) -> Sequence[NodeLease]:
         request = {
             "TableName": self._table,
             "ConsistentRead": True,
@@ -145,8 +145,8 @@ def _key(owner: str) -> Item:
     return {"response_id": text(_PARTITION), "position": text(owner)}
 
 
-def _read(item: Item) -> TaskLease:
-    return TaskLease(
+def _read(item: Item) -> NodeLease:
+    return NodeLease(
         owner=item["position"]["S"],
         until=float(item["owned_until"]["N"]),
         lost="lost" in item,

@@ -35,10 +35,10 @@ from evenflow.stream_core.stores.response_store import (
     Ending,
     Lease,
     LeaseLost,
+    NodeLease,
     ResponseHead,
     StoredEntries,
     StoreUnavailable,
-    TaskLease,
     Unwritable,
     gapless,
 )
@@ -103,7 +103,7 @@ class DynamoDBResponseStore:
         except ClientError as error:
             if not condition_failed(error):
                 raise
-            # Another task owns the response now: what this one writes no longer counts.
+            # Another node owns the response now: what this one writes no longer counts.
         except StoreUnavailable:
             return False
         if len(self._recorded_forms) >= _MOST_RECORDED_FORMS:
@@ -156,13 +156,13 @@ class DynamoDBResponseStore:
     async def release(self, owner: str) -> None:
         await self._leases.release(owner)
 
-    async def declare_lost(self, lease: TaskLease) -> bool:
+    async def declare_lost(self, lease: NodeLease) -> bool:
         return await self._leases.declare_lost(lease.owner, lease.until, lease.until)
 
-    async def lease(self, owner: str) -> TaskLease | None:
+    async def lease(self, owner: str) -> NodeLease | None:
         return await self._leases.lease(owner)
 
-    async def leases(self) -> Sequence[TaskLease]:
+    async def leases(self) -> Sequence[NodeLease]:
         return await self._leases.leases()
 
     async def forget(self, owner: str) -> None:
@@ -273,7 +273,7 @@ class DynamoDBResponseStore:
                 raise
             stored_item = error.response.get("Item")
             if stored_item is None or read_head(stored_item).lease != head.lease:
-                return None  # another task has taken it over from us since, or it has expired
+                return None  # another node has taken it over from us since, or it has expired
             # We have begun already without knowing: what an earlier owner wrote since doesn't
             # count.
             _, chunks = await self._read(head.response_id, 0, now)

@@ -55,7 +55,7 @@ class DynamoDBSessionStore:
     """The session store in DynamoDB (`SessionStore`).
 
     The causal order is a write's condition: only the message that names the session's last one can
-    replace it. So two tasks that know a session can't both accept its next message.
+    replace it. So two nodes that know a session can't both accept its next message.
 
     Args:
         client: an aiobotocore client made with `client_config`.

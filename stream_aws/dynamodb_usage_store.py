@@ -55,7 +55,7 @@ _ROWS_OF_A_BATCH = 100  # that BatchGetItem takes
 _READ_AT_ONCE = _ROWS_OF_A_BATCH // 3  # three rows each
 # Rows of a page of a report. The event loop parses one within some milliseconds.
 _PAGE_ROWS = 250
-# The longest pauses, in seconds, before the next transaction after conflicts of tasks.
+# The longest pauses, in seconds, before the next transaction after conflicts of nodes.
 _LONGEST_RESERVE_PAUSE, _LONGEST_SETTLE_PAUSE = 0.2, 1.0
 # Each try learns what was in its way.
 _TRIES = 20
@@ -70,7 +70,7 @@ class DynamoDBUsageStore:
     """What tenants have reserved and used, in DynamoDB (`UsageStore`).
 
     A tenant's counters and reservations are in its own partition, its records and totals in
-    several. A task writes one transaction at a time for a tenant, with all that waits: then a
+    several. A node writes one transaction at a time for a tenant, with all that waits: then a
     counter is written once for many answers.
 
     Args:
@@ -95,7 +95,7 @@ class DynamoDBUsageStore:
         self._kept_seconds = kept_seconds
         self._ended_days = EndedDays(wall_time)
         self._counters = DynamoDBCounters(client, table, on_retry)
-        # A total is in several rows. A task writes one of them until a conflict.
+        # A total is in several rows. A node writes one of them until a conflict.
         self._shard = random.randrange(TOTALS_SHARDS)
         self._reserve_pauses = Pauses(_LONGEST_RESERVE_PAUSE)
         self._settle_pauses = Pauses(_LONGEST_SETTLE_PAUSE)
@@ -105,7 +105,7 @@ class DynamoDBUsageStore:
         self._settling: GroupedCalls[_EndedAnswer, None] = GroupedCalls(
             self._settle, _READ_AT_ONCE, self._settle_pauses.next
         )
-        # A failover of a lost task reads hundreds of reservations.
+        # A failover of a lost node reads hundreds of reservations.
         self._finding: GroupedCalls[str, Reservation | None] = GroupedCalls(
             self._find, _ROWS_OF_A_BATCH
         )
@@ -432,4 +432,4 @@ def _found_instead(ask: ReservationRequest, item: Item | None) -> ReservationGon
 
 
 def _contended(tenant: str) -> StoreUnavailable:
-    return StoreUnavailable(f"too many tasks change what is reserved and used by {tenant}")
+    return StoreUnavailable(f"too many nodes change what is reserved and used by {tenant}")

@@ -13,7 +13,7 @@ from evenflow.stream_core.tenants.usage import DayTotals
 Owner = tuple[str, str | None]
 """A tenant, and one of its users. None: the totals are of all its users."""
 
-# How long the totals of a day may change. An answer may end again on the next day, at another task,
+# How long the totals of a day may change. An answer may end again on the next day, at another node,
 # and be settled a day late.
 _CHANGING_SECONDS = 3 * 86_400.0
 _MOST_DAYS = 4_096

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from evenflow.stream_aws.dynamodb import Client, condition_failed, repeated, transact
 
 _MOST = 25
-# A transaction may have 100. Two tasks that update the same items conflict more often then.
+# A transaction may have 100. Two nodes that update the same items conflict more often then.
 
 
 @dataclass(eq=False, slots=True)
@@ -26,7 +26,7 @@ class GroupedUpdates:
     """Makes conditional updates, each with an outcome of its own.
 
     An update that comes alone is an UpdateItem. Those that come while a request is under way
-    are made together after it, in one transaction: one of 25 costs this task and DynamoDB's
+    are made together after it, in one transaction: one of 25 costs this node and DynamoDB's
     front end a tenth of 25 requests. If conditions fail in it, the others are made without them.
 
     Args:

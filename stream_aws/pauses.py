@@ -1,4 +1,4 @@
-"""Pauses between calls that conflict with those of other tasks."""
+"""Pauses between calls that conflict with those of other nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHORTEST_SECONDS = 0.002
 class Pauses:
     """Backoff: the pause before a partition's next call, from the outcome of its last ones.
 
-    A conflict or throttling doubles the pause, and a success shortens it. So tasks that change the
+    A conflict or throttling doubles the pause, and a success shortens it. So nodes that change the
     same rows make fewer and larger calls.
 
     Args:

@@ -23,7 +23,7 @@ _AT_ONCE = 10
 """The most that ReceiveMessage gives."""
 _WAIT_SECONDS = 1
 """Without waiting, ReceiveMessage asks only some of SQS's servers."""
-# Ten letters take less. If this process is lost, the queue gives them again, and tasks go on with
+# Ten letters take less. If this process is lost, the queue gives them again, and nodes go on with
 # what was done.
 _SECONDS = 120
 
@@ -50,8 +50,8 @@ class Redriven:
 class Redriving:
     """Takes letters from the queue, and writes a new, empty response for the message of each.
 
-    It does what a task does that accepts messages and leaves at once: it takes a lease and releases
-    it. So the running tasks take the responses over like those of any task that left. A message is
+    It does what a node does that accepts messages and leaves at once: it takes a lease and releases
+    it. So the running nodes take the responses over like those of any node that left. A message is
     redriven only from the response in its letter, so a repetition does nothing.
 
     Args:

@@ -33,11 +33,12 @@ HEAD_POSITION = "~head"
 _BEHIND_CHUNKS = "~"
 _SESSION_POLLS, _SHARE_POLLS = "session_polls", "share_polls"
 
-# Longer than the head, which expires by the end of the answer, and says whether there is one.
+# Chunks outlive the head, which expires `response_ttl_seconds` after the end, or a day after the
+# start of a response that never ends. Without a head nothing is read.
 _CHUNK_SECONDS = LIFETIME_SECONDS + 3_600.0
 
-# Tasks of the version before the forms know `ending` alone. Of a response with a form they read
-# there that it has ended with this error, and leave it alone. It is in `ended_as` how it ended.
+# Nodes of the version before the forms read `ending` alone. Where the entries have a newer form, it
+# has this error, so that such nodes leave the response alone. The real ending is in `ended_as`.
 _NOT_FOR_THEM = ending_text(
     Ending(
         ResponseState.ERROR,

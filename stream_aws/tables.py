@@ -1,4 +1,7 @@
-"""The four DynamoDB tables: their keys, and the attribute by which items expire."""
+"""The four DynamoDB tables as the stores use them: keys, and the attribute by which items expire.
+
+`infra/constructs/data/tables.py` makes them with the same names. A test compares both.
+"""
 
 from __future__ import annotations
 

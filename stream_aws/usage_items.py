@@ -29,7 +29,7 @@ USAGE_PARTITIONS = 8
 answers. A change needs a move of all rows (decision 0078).
 """
 TOTALS_SHARDS = 64
-"""The most rows of a total. A task writes one of them, so tasks seldom conflict."""
+"""The most rows of a total. A node writes one of them, so nodes seldom conflict."""
 
 _DAY_SECONDS = 86_400.0
 

@@ -1,11 +1,11 @@
-"""The leases of tasks, read and written within a transaction."""
+"""The leases of nodes, read and written within a transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sqlite3 import Connection
 
-from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, LeaseLost, TaskLease
+from evenflow.stream_core.stores.response_store import LIFETIME_SECONDS, LeaseLost, NodeLease
 
 _COLUMNS = "owner, owned_until, lost, address"
 
@@ -70,16 +70,16 @@ def lose_all(connection: Connection, processes: Sequence[str]) -> None:
     )
 
 
-def lease(connection: Connection, owner: str) -> TaskLease | None:
-    """The lease of a task. None if it has none."""
+def lease(connection: Connection, owner: str) -> NodeLease | None:
+    """The lease of a node. None if it has none."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM leases WHERE owner = ? AND NOT forgotten", (owner,)
     ).fetchone()
     return None if row is None else _read(row)
 
 
-def leases(connection: Connection) -> list[TaskLease]:
-    """The leases of all tasks that are not forgotten."""
+def leases(connection: Connection) -> list[NodeLease]:
+    """The leases of all nodes that are not forgotten."""
     return [
         _read(row)
         for row in connection.execute(f"SELECT {_COLUMNS} FROM leases WHERE NOT forgotten")
@@ -91,6 +91,6 @@ def forget(connection: Connection, owner: str) -> None:
     connection.execute("UPDATE leases SET forgotten = 1 WHERE owner = ? AND lost", (owner,))
 
 
-def _read(row: tuple[str, float, int, str | None]) -> TaskLease:
+def _read(row: tuple[str, float, int, str | None]) -> NodeLease:
     owner, until, lost, address = row
-    return TaskLease(owner, until, bool(lost), address)
+    return NodeLease(owner, until, bool(lost), address)

@@ -16,9 +16,9 @@ from evenflow.stream_core.stores.response_store import (
     Ending,
     Lease,
     LeaseLost,
+    NodeLease,
     ResponseHead,
     StoredEntries,
-    TaskLease,
     Unwritable,
     gapless,
 )
@@ -107,16 +107,16 @@ class SQLiteResponseStore:
     async def release(self, owner: str) -> None:
         await self._writes.run(partial(leases.release, owner=owner))
 
-    async def declare_lost(self, lease: TaskLease) -> bool:
+    async def declare_lost(self, lease: NodeLease) -> bool:
         return await self._writes.run(
             partial(leases.declare_lost, owner=lease.owner, until=lease.until, now=lease.until),
             durable=True,
         )
 
-    async def lease(self, owner: str) -> TaskLease | None:
+    async def lease(self, owner: str) -> NodeLease | None:
         return await self._reads.run(partial(leases.lease, owner=owner))
 
-    async def leases(self) -> Sequence[TaskLease]:
+    async def leases(self) -> Sequence[NodeLease]:
         ended_processes = await self._reads.run(
             partial(leases.ended_processes, is_gone=self._process.is_gone)
         )

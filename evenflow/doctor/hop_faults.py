@@ -176,7 +176,7 @@ AUTHORIZATION = HopFault(
 COOKIES = HopFault(
     "cookies",
     "a hop drops cookies",
-    "`EventSource` can't read (401), and a load balancer can't keep a client at its task.",
+    "`EventSource` can't read (401), and a load balancer can't keep a client at its node.",
     {
         NGINX: "no `proxy_hide_header Set-Cookie;`, no `proxy_ignore_headers Set-Cookie;`, no "
         '`proxy_set_header Cookie "";`',
@@ -188,8 +188,8 @@ COOKIES = HopFault(
 )
 STICKINESS = HopFault(
     "stickiness",
-    "a hop sends a client to other tasks, in spite of its cookie",
-    "Still correct, with more work: other tasks copy the answer from the one that has it.",
+    "a hop sends a client to other nodes, in spite of its cookie",
+    "Still correct, with more work: other nodes copy the answer from the one that has it.",
     {
         NGINX: "`hash $cookie_WSID consistent;` in `upstream`",
         HAPROXY: "`stick match req.cook(WSID)` and `stick store-response res.cook(WSID)`",

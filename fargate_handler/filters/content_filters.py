@@ -256,7 +256,7 @@ def _pattern(name: str, table: object) -> Pattern:
 
 
 def filter_from_python(name: str) -> MakeFilter:
-    """The operator's own filter, `package.module:name`. It is called for each place of each answer.
+    """The operator's own filter, `package.module:name`. It is called for each text of each answer.
 
     Raises:
         FilterUnusable: it can't be imported, or isn't one.

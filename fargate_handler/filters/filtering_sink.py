@@ -56,11 +56,11 @@ class FilterFailed(InternalError):
     """A filter failed, so it is unknown whether more may be shown."""
 
 
-class _PlaceState:
-    """The filter of a place, and the state of its buffered text.
+class _BufferedText:
+    """A text with its filter, and the state of what is buffered of it.
 
-    `content`, without text, is the place of cleared text. `following` are parts that arrived while
-    text was buffered, and follow it.
+    `content`, without its text, is where cleared text goes. `following` are parts that arrived
+    while text was buffered, and follow it.
     """
 
     __slots__ = ("content", "filter", "following", "held_since")
@@ -73,17 +73,17 @@ class _PlaceState:
 
 
 class FilteringSink:
-    """A `TokenSink` that passes on what its filters clear. Each place has a filter of its own.
+    """A `TokenSink` that passes on what its filters clear. Each text has a filter of its own.
 
-    Places do not wait for each other. But a part that ends a text, such as a call, is not passed on
-    before that text. Data does not end a text: a source is part of it, and waits only while text is
-    buffered.
+    The texts of an answer (its text, its reasoning, the arguments of a call) do not wait for each
+    other. But a part that ends a text, such as a call, is not passed on before that text. Data does
+    not end a text: a source is part of it, and waits only while text is buffered.
 
     Once the budget is spent, everything is buffered until the model ends. Then it is filtered, in
     turns with other such answers and with pauses, so that all other answers continue.
 
     Args:
-        make: makes the filter of a place.
+        make: makes the filter of a text.
         current_contents: the current content of the answer, which was cleared already.
         record_held: called with the seconds for which a text was buffered.
         budget: the CPU time of the filters.
@@ -106,10 +106,10 @@ class FilteringSink:
         self._record_held = record_held
         self._budget = budget
         self._turns = turns
-        self._places: dict[Content, _PlaceState] = {}
-        # The current text of each place.
+        self._texts: dict[Content, _BufferedText] = {}
+        # The current texts, by the keys of their filters.
         self._current_texts = {
-            place_of(content): text_of(content) for content in joined(current_contents)
+            filter_key(content): text_of(content) for content in joined(current_contents)
         }
         # The content that came after the budget was spent.
         self._buffer: list[Content] = []
@@ -159,7 +159,7 @@ class FilteringSink:
         """Pass on the buffered text without matches: the model has ended. It raises as `push`."""
         if self._budget.is_spent:
             await self._filter_buffer()
-        self._end(lambda place: True)
+        self._end(lambda key: True)
 
     async def close(self) -> None:
         """Do nothing: the filters have no tasks."""
@@ -177,11 +177,11 @@ class FilteringSink:
                 self._put(content, piece)
 
     def _put(self, content: Content, text: str) -> None:
-        place = place_of(content)
-        state = self._places.get(place)
+        key = filter_key(content)
+        state = self._texts.get(key)
         if state is None:
-            text_filter = self._make_filter(self._current_texts.pop(place, ""))
-            state = self._places[place] = _PlaceState(text_filter, content)
+            text_filter = self._make_filter(self._current_texts.pop(key, ""))
+            state = self._texts[key] = _BufferedText(text_filter, content)
         state.content = content
         cleared = self._run_filter(content, lambda: state.filter.push(text))
         if cleared == text and state.held_since is None:
@@ -203,25 +203,25 @@ class FilteringSink:
         self._forward(content, cleared)
 
     def _end(self, is_over: Callable[[Content], bool]) -> None:
-        for place in [place for place in self._places if is_over(place)]:
-            state = self._places.pop(place)
+        for key in [key for key in self._texts if is_over(key)]:
+            state = self._texts.pop(key)
             self._forward(state.content, self._run_filter(state.content, state.filter.finish))
             self._forward_parts(state)
 
-    def _forward(self, place: Content, text: str) -> None:
+    def _forward(self, content: Content, text: str) -> None:
         if not text:
             return
-        if isinstance(place, str):
+        if isinstance(content, str):
             self._sink.push(text)
         else:
-            self._sink.push_part(place.with_text(text))
+            self._sink.push_part(content.with_text(text))
 
     # -- parts that are whole ----------------------------------------------------------------------
 
     def _part_steps(self, part: Part) -> Iterator[None]:
         """Filter a part and pass it on. Yields after each piece of its text."""
         if part.kind is not PartKind.DATA:
-            self._end(lambda place: _is_over_with(place, part))
+            self._end(lambda key: _is_over_with(key, part))
         if part.kind in (PartKind.RESULT, PartKind.DATA) and part.text:
             whole = self._make_filter("")
             cleared = list[str]()
@@ -231,25 +231,25 @@ class FilteringSink:
             cleared.append(self._run_filter(part, whole.finish))
             part = with_filtered(part, "".join(cleared))
         # Fields that the server needs back do not wait: it may send them with each token.
-        holding = None if is_returned(part) else self._holding_place(part)
+        holding = None if is_returned(part) else self._holding_text(part)
         if holding is None:
             self._sink.push_part(part)
         else:
             self._count_held(part)
             holding.following.append(part)
 
-    def _holding_place(self, part: Part) -> _PlaceState | None:
-        """The place of buffered text that a data part follows. None: no such text is buffered."""
+    def _holding_text(self, part: Part) -> _BufferedText | None:
+        """The buffered text that a data part follows. None: no such text is buffered."""
         if part.kind is not PartKind.DATA:
             return None
-        places = [
+        holding = [
             state
-            for place, state in self._places.items()
-            if state.held_since is not None and _is_text_of(place, part.choice)
+            for key, state in self._texts.items()
+            if state.held_since is not None and _is_text_of(key, part.choice)
         ]
-        return places[-1] if places else None
+        return holding[-1] if holding else None
 
-    def _forward_parts(self, state: _PlaceState) -> None:
+    def _forward_parts(self, state: _BufferedText) -> None:
         following, state.following = state.following, []
         for part in following:
             self._sink.push_part(part)
@@ -293,21 +293,21 @@ class FilteringSink:
             yield
 
     def _begin_text(self) -> None:
-        if "" not in self._places:
-            self._end(lambda place: _is_reasoning_of(place, 0))
+        if "" not in self._texts:
+            self._end(lambda key: _is_reasoning_of(key, 0))
 
     # -- filters -----------------------------------------------------------------------------------
 
     def _make_filter(self, text_so_far: str) -> TextFilter:
         return self._run_safely(lambda: self._make(text_so_far))
 
-    def _run_filter(self, place: Content, run: Callable[[], str]) -> str:
+    def _run_filter(self, content: Content, run: Callable[[], str]) -> str:
         try:
             return self._run_safely(run)
         except StopAnswer as stop:
-            if isinstance(place, str) or place.kind in JOINING:
-                self._forward(place, stop.cleared)
-            self._places.clear()  # their text is after the answer's end
+            if isinstance(content, str) or content.kind in JOINING:
+                self._forward(content, stop.cleared)
+            self._texts.clear()  # their text is after the answer's end
             raise ContentFiltered from None
 
     def _run_safely(self, run: Callable[[], _T]) -> _T:
@@ -320,7 +320,7 @@ class FilteringSink:
             raise filter_failed() from error
 
 
-def place_of(content: Content) -> Content:
+def filter_key(content: Content) -> Content:
     """The key of a content's filter. All of a reasoning shares one, also if its detail changes."""
     if isinstance(content, Part) and content.kind in JOINING:
         return replace(content, text="", id="")
@@ -356,26 +356,26 @@ def filter_failed() -> FilterFailed:
     )
 
 
-def _is_reasoning_of(place: Content, choice: int) -> bool:
-    return isinstance(place, Part) and place.kind is PartKind.REASONING and place.choice == choice
+def _is_reasoning_of(key: Content, choice: int) -> bool:
+    return isinstance(key, Part) and key.kind is PartKind.REASONING and key.choice == choice
 
 
-def _is_over_with(place: Content, part: Part) -> bool:
-    """Whether a part ends a place: a call's end its arguments, any other one the texts before."""
-    if isinstance(place, str):
+def _is_over_with(key: Content, part: Part) -> bool:
+    """Whether a part ends a text: a call's end its arguments, any other one the texts before."""
+    if isinstance(key, str):
         return part.choice == 0 and part.kind is not PartKind.CALL_END
-    if place.choice != part.choice:
+    if key.choice != part.choice:
         return False
-    if place.kind is PartKind.ARGUMENTS:
-        return part.kind is PartKind.CALL_END and place.call == part.call
+    if key.kind is PartKind.ARGUMENTS:
+        return part.kind is PartKind.CALL_END and key.call == part.call
     return part.kind is not PartKind.CALL_END
 
 
-def _is_text_of(place: Content, choice: int) -> bool:
-    """Whether a place is text, and not a call's arguments."""
-    if isinstance(place, str):
+def _is_text_of(key: Content, choice: int) -> bool:
+    """Whether the key is of text, and not of a call's arguments."""
+    if isinstance(key, str):
         return choice == 0
-    return place.choice == choice and place.kind is not PartKind.ARGUMENTS
+    return key.choice == choice and key.kind is not PartKind.ARGUMENTS
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:

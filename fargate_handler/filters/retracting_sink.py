@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from evenflow.fargate_handler.filters.filtering_sink import (
     ContentFiltered,
-    place_of,
+    filter_key,
     unspelled,
 )
 from evenflow.fargate_handler.token_sources.port import TokenSink
@@ -21,7 +21,7 @@ class CheckedSink:
         self._stream = stream
         self._reader_sink = reader_sink
         self._cleared: list[Content] = []
-        # The text of each place that is shown and not cleared yet.
+        # The text that is shown and not cleared yet, by the key of its filter.
         self._ahead: dict[Content, str] = {}
         self.holds = False
         """Whether text was retracted. From then on only cleared text is shown."""
@@ -50,8 +50,8 @@ class CheckedSink:
 
     def expect(self, content: Content) -> None:
         """Record content that is shown."""
-        place = place_of(content)
-        self._ahead[place] = self._ahead.get(place, "") + text_of(content)
+        key = filter_key(content)
+        self._ahead[key] = self._ahead.get(key, "") + text_of(content)
 
     def check_all(self) -> None:
         """Retract all text that is not cleared, since nothing more will be."""
@@ -77,14 +77,14 @@ class CheckedSink:
             _push(self._reader_sink, content)
             return
         self._cleared.append(content)
-        place, text = place_of(content), text_of(content)
-        ahead = self._ahead.get(place)
+        key, text = filter_key(content), text_of(content)
+        ahead = self._ahead.get(key)
         if ahead is None or not ahead.startswith(text):
             self.withdraw()
         elif len(ahead) > len(text):
-            self._ahead[place] = ahead[len(text) :]
+            self._ahead[key] = ahead[len(text) :]
         else:
-            del self._ahead[place]
+            del self._ahead[key]
 
 
 class RetractingSink:

@@ -57,14 +57,14 @@ from evenflow.stream_core.base.errors import (
 from evenflow.stream_core.bounds.shares import Shares
 from evenflow.stream_core.http import routes
 from evenflow.stream_core.http.http_contract import path_not_found
-from evenflow.stream_core.http.routes import ROUTES, Origin, Route, paths_of
+from evenflow.stream_core.http.routes import ROUTES, Route, ServedBy, paths_of
 from evenflow.stream_core.metrics.metric_catalogue import HTTP_REFUSED
 
 if TYPE_CHECKING:
     from aiohttp.http import WebSocketReader
 
-_NOT_FOR_CLIENTS = paths_of(Origin.MACHINE)
-_MODULES = paths_of(Origin.MODULES)
+_NOT_FOR_CLIENTS = paths_of(ServedBy.MACHINE)
+_MODULES = paths_of(ServedBy.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 _FOR_ANY_PAGE = {"Access-Control-Allow-Origin": "*", **_NO_SNIFFING}

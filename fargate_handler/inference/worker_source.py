@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import grpc
 
-from evenflow.fargate_handler.inference.errors import error_of, handler_options
+from evenflow.fargate_handler.inference.channel_options import handler_options
+from evenflow.fargate_handler.inference.errors import error_of
 from evenflow.fargate_handler.inference.llm_v1 import inference_pb2 as wire
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import InferenceStub
 from evenflow.fargate_handler.inference.messages import finish_of, message_of, part_of
@@ -34,7 +35,7 @@ _DESCRIBE_SECONDS = 1.0
 # that both miss: the orchestrator's clock stops while a model is paused.
 _LONGEST_PAUSE_SECONDS = 6 * 3600.0
 
-_Gone = grpc.StatusCode.UNAVAILABLE
+_UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 
 
 class _WorkerConnection:
@@ -92,9 +93,9 @@ class GrpcWorkers:
                         continue
                     return await self._call_worker(worker, message, answer, request.traceparent)
             except grpc.aio.AioRpcError as error:
-                if error.code() is not _Gone:
+                if error.code() is not _UNAVAILABLE:
                     raise error_of(error, self._operator) from error
-                self._gone(worker, error)
+                self._rest_worker(worker, error)
                 failure = error
                 if answer.has_begun:
                     break
@@ -127,7 +128,7 @@ class GrpcWorkers:
         finally:
             call.cancel()  # which stops the model; harmless after the end
 
-    def _gone(self, worker: _Worker, error: grpc.aio.AioRpcError) -> None:
+    def _rest_worker(self, worker: _Worker, error: grpc.aio.AioRpcError) -> None:
         _logger.warning(
             "the worker %s is gone or full (%s)", worker.connection.target, error.details()
         )

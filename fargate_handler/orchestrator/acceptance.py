@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from enum import Enum, auto
 from typing import ClassVar, NamedTuple
 
+from evenflow.fargate_handler.orchestrator.budget_reservations import BudgetReservations
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
 from evenflow.fargate_handler.orchestrator.ended_sessions import EndedSessions
 from evenflow.fargate_handler.orchestrator.fair_semaphore import FairSemaphore
@@ -25,7 +26,6 @@ from evenflow.fargate_handler.orchestrator.request_memory import (
     memory_of_terms,
     memory_of_text,
 )
-from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import RateLimited
@@ -103,7 +103,7 @@ class AcceptanceParts(NamedTuple):
     workload: Workload
     dispatcher: Dispatcher
     ended_sessions: EndedSessions
-    usage: TenantUsage
+    usage: BudgetReservations
 
 
 class AcceptanceCheck(ABC):

@@ -66,7 +66,7 @@ class _WatchedResponse:
         self.presence.changed()
 
     def _now(self) -> Present:
-        if self.stream.via != "owner" and self.on_other_nodes:
+        if not self.stream.is_owned_here and self.on_other_nodes:
             return merge_present(self.on_other_nodes.values())  # the owner's report has those here
         return merge_present([self._here, *self.on_other_nodes.values()])
 
@@ -181,7 +181,7 @@ class ClusterPresence:
         stream = watched.stream
         if stream.log.closed:
             return set()
-        if stream.via == "owner":
+        if stream.is_owned_here:
             # A node that replicates again after a silence has readers all the time.
             return {*self._replicated_at.get(stream.response_id, ()), *watched.peer_streams}
         owner_at = self._owner_at(stream)
@@ -192,7 +192,7 @@ class ClusterPresence:
         there = PeerResponse(address, stream.channel, stream.response_id)
         try:
             async with aclosing(
-                self._peers.presence(there, of_all=stream.via != "owner")
+                self._peers.presence(there, of_all=not stream.is_owned_here)
             ) as notices:
                 async for notice in notices:
                     watched.peer_reported(address, self._present(notice))

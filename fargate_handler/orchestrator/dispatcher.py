@@ -8,6 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from evenflow.fargate_handler.orchestrator.agent_settings import AgentSettings
+from evenflow.fargate_handler.orchestrator.budget_reservations import (
+    BudgetReservations,
+    ExpectedCost,
+)
 from evenflow.fargate_handler.orchestrator.failover import TakenOverResponse
 from evenflow.fargate_handler.orchestrator.generation import Generation, sender_key
 from evenflow.fargate_handler.orchestrator.incoming_message import (
@@ -20,7 +24,6 @@ from evenflow.fargate_handler.orchestrator.incoming_message import (
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.model_context import prompt_tokens, without_oldest
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
-from evenflow.fargate_handler.orchestrator.tenant_usage import ExpectedCost, TenantUsage
 from evenflow.fargate_handler.orchestrator.upstream import (
     Upstream,
     Upstreams,
@@ -88,7 +91,7 @@ class Dispatcher:
         workload: Workload,
         ledger: MessageLedger,
         model: ServedModel,
-        usage: TenantUsage,
+        usage: BudgetReservations,
     ) -> None:
         self._usage = usage
         self._tenants = context.tenants
@@ -113,7 +116,7 @@ class Dispatcher:
         self.upstreams = Upstreams(model.source, context.limits)
         """The models with calls so far."""
         context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self.upstreams.breakers_open)
-        context.metrics.gauge(catalogue.MODEL_LIMIT, lambda: self.upstreams.lowest_limit)
+        context.metrics.gauge(catalogue.MODEL_LIMIT, lambda: self.upstreams.lowest_share)
         # A series that is there from the start: Prometheus computes rates from the second value on.
         for metric in (catalogue.FIRST_TOKEN, catalogue.TOKEN_GAP):
             context.metrics.divided(metric).of(model.name)
@@ -323,7 +326,7 @@ class Dispatcher:
         figures = stream.figures
         figures.user = terms.user
         if is_taken_over:
-            self._usage.resume(
+            self._usage.adopt_reservation(
                 stream, terms, ExpectedCost.of(demand.bounded(self._longest), figures.model)
             )
 
@@ -357,7 +360,7 @@ class Dispatcher:
         workload.count_in_flight(stream, kind, line, charge)
         try:
             with workload.ended_on_failure(stream, conversation):
-                self._ledger.resume(stream, taken.lease, len(entries), kind)
+                self._ledger.record_rest(stream, taken.lease, len(entries), kind)
                 text = taken.message.text
                 received = ReceivedRequest.from_text(text) if kind.brings_conversation else None
                 turns = conversation.begin_accepted(
@@ -420,7 +423,7 @@ class Dispatcher:
 
 def _not_repeated() -> InternalError:
     return InternalError(
-        "the task that wrote this answer was lost, and its model must not be called twice for one "
+        "the node that wrote this answer was lost, and its model must not be called twice for one "
         "message; what was delivered was kept, ask it to go on",
         code="not_repeated",
     )

@@ -32,10 +32,10 @@ from evenflow.stream_core.stores.response_store import (
     Ending,
     Lease,
     LeaseLost,
+    NodeLease,
     ResponseHead,
     StoredEntries,
     StoreUnavailable,
-    TaskLease,
 )
 from evenflow.stream_core.stores.session_store import LedgerEntry, SessionStore, StoredConversation
 from evenflow.stream_core.tenants.usage import UsageRecord
@@ -108,7 +108,7 @@ class Failover:
         self._settle = settle
         self._is_writing = is_writing
         self._resume = resume
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._concurrency = asyncio.Semaphore(_AT_ONCE)
         self._taking: dict[str, asyncio.Task[bool]] = {}
         # Claimed in the store, but the reply was lost or there was no room: tried again each sweep.
         self._claimed: set[str] = set()
@@ -170,7 +170,7 @@ class Failover:
             if self._keeper.in_force:
                 _logger.warning("the leases can't be read from the store now")
 
-    async def _take_over_all_of(self, lease: TaskLease) -> None:
+    async def _take_over_all_of(self, lease: NodeLease) -> None:
         if not await self._leases.declare_lost_if_expired(lease):
             return  # it was renewed after all
         left = list(await self._responses.unfinished(lease.owner))
@@ -198,7 +198,7 @@ class Failover:
             return  # the next sweep finds it again
 
     async def _when_slot_free(self, response_id: str) -> bool:
-        async with self._slots:
+        async with self._concurrency:
             # The room may be gone by now.
             return self._can_take_over and await self._claim_and_resume(response_id)
 
@@ -261,7 +261,7 @@ class Failover:
             head.response_id, head.channel, head.message_id, losses, OWNERS_EXHAUSTED, now
         )
         _logger.error(
-            "response %s: %d tasks were lost while they answered it; given up",
+            "response %s: %d nodes were lost while they answered it; given up",
             head.response_id,
             losses,
         )
@@ -271,7 +271,7 @@ class Failover:
             raise StoreUnavailable(str(error)) from error
         self._dead.value += 1
         exhausted = InternalError(
-            f"{losses} tasks were lost while they answered this message; what was delivered and "
+            f"{losses} nodes were lost while they answered this message; what was delivered and "
             "the message are kept, send it again as a new one",
             code=OWNERS_EXHAUSTED,
         )

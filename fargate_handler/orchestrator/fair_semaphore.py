@@ -1,4 +1,8 @@
-"""A semaphore whose waiters are served fairly, by tenants, addresses and sessions."""
+"""A semaphore whose waiters are served fairly, by tenants, addresses and sessions.
+
+It bounds accesses to the store and the parsing of large bodies. It does not bound calls of models:
+see `generations.py`.
+"""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ class Generation:
         self._wait_for_tools = wait_for_tools
         self._on_retry = on_retry
         self._on_end = on_end
-        self.sender = sender_key(line, request.user)
-        """The sender of the question (`sender_key`)."""
+        self.sender_key = sender_key(line, request.user)
+        """The sender, as the circuit breaker and the backoff know it. `Line.sender` is wider."""
         self._task: asyncio.Task[None] | None = None
         self._run_entered = False
         self._is_handed_over = False
@@ -129,7 +129,7 @@ class Generation:
             monotonic=monotonic,
             filters=filters,
             on_failure=on_failure,
-            sender=self.sender,
+            sender=self.sender_key,
         )
         self._tools = ClientTools(stream)
         self._reserve_call, self._is_over_budget = reserve_call, False
@@ -138,7 +138,7 @@ class Generation:
             kind,
             self._calls,
             upstream,
-            sender=self.sender,
+            sender=self.sender_key,
             limits=limits,
             may_call_again=may_call_again,
             monotonic=monotonic,
@@ -163,7 +163,7 @@ class Generation:
         if self.kind.is_told_at_once:
             return self._calls.not_before  # its sender decides when to ask again
         backoff = self.upstream.limiter.backoff
-        return max(self._calls.not_before, backoff.sender_paused_until(self.sender))
+        return max(self._calls.not_before, backoff.sender_paused_until(self.sender_key))
 
     def start(self, background: Background) -> None:
         """Begin: it has a slot. `background` owns the task."""
@@ -174,8 +174,8 @@ class Generation:
             self.stream.observer.started()
         self._task = background.run(self._run())
 
-    def resume(self) -> None:
-        """Resume: it has a slot again."""
+    def on_slot(self) -> None:
+        """Continue: it has a slot again."""
         self.waits_since = None
         self.stream.backpressure.unpark()
         if self._slot_granted is not None and not self._slot_granted.done():

@@ -275,7 +275,7 @@ class Generations:
             if self._queue.has_waiting(ServiceClass.INTERACTIVE):
                 generation.keeps_slot_until = self._monotonic() + _NO_PREEMPTION_SECONDS
         if generation.is_started:
-            generation.resume()
+            generation.on_slot()
             return
         waited = self._monotonic() - stream.created_at
         self._metrics.divided(catalogue.QUEUE_WAIT).record_of(
@@ -366,7 +366,7 @@ class Generations:
         self._preempted.add(generation.stream.response_id)
         generation.stream.backpressure.park()
         self._enqueue(generation)
-        self._metrics.counter(catalogue.ANSWERS_HELD).value += 1
+        self._metrics.counter(catalogue.ANSWERS_PREEMPTED).value += 1
 
     def _release_slot(self, generation: Generation) -> None:
         del self._running[generation.stream.response_id]

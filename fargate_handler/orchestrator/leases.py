@@ -15,9 +15,9 @@ from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.protocols.evenflow.peer_log import PeerLog
 from evenflow.stream_core.stores.response_store import (
     LeaseLost,
+    NodeLease,
     ResponseStore,
     StoreUnavailable,
-    TaskLease,
 )
 
 _logger = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class LeaseKeeper:
             now = self._monotonic()
             if not (self._is_failing or self._is_break(now)):
                 _logger.warning(
-                    "the lease of this task could not be renewed; it is tried again, and in %.1f s "
+                    "the lease of this node could not be renewed; it is tried again, and in %.1f s "
                     "what it answers may be taken over",
                     max(0.0, self._in_force_until - now),
                 )
@@ -146,7 +146,7 @@ class LeaseKeeper:
         if self._released or owner != self.owner:
             return  # another renewal has noticed it before
         _logger.warning(
-            "the lease of this task was lost: other tasks go on with what it was answering"
+            "the lease of this node was lost: other nodes go on with what it was answering"
         )
         self._names += 1
         self.owner = f"{self._name}-{self._names}"
@@ -188,7 +188,7 @@ class _ObservedLease:
         seconds: its length.
     """
 
-    lease: TaskLease
+    lease: NodeLease
     at: float
     seconds: float
 
@@ -210,13 +210,13 @@ class LeaseView:
         self._monotonic = context.monotonic
         self._wall_time = context.wall_time
         self._seen: dict[str, _ObservedLease] = {}
-        self._leases: dict[str, TaskLease] = {}
+        self._leases: dict[str, NodeLease] = {}
         self._read_at = -inf
         self._reading: asyncio.Task[None] | None = None
-        self._declaring: dict[TaskLease, asyncio.Task[bool]] = {}
+        self._declaring: dict[NodeLease, asyncio.Task[bool]] = {}
         self._background = Background()
 
-    async def all(self, age: float = _FRESH_SECONDS) -> Mapping[str, TaskLease]:
+    async def all(self, age: float = _FRESH_SECONDS) -> Mapping[str, NodeLease]:
         """The leases by owner, as they were at most `age` seconds ago.
 
         Raises:
@@ -228,7 +228,7 @@ class LeaseView:
             await asyncio.shield(self._reading)
         return self._leases
 
-    async def gone(self, nodes: Collection[str]) -> Collection[str]:
+    async def without_lease(self, nodes: Collection[str]) -> Collection[str]:
         """The nodes among these, by their first names, that have no lease in force now.
 
         Raises:
@@ -238,7 +238,7 @@ class LeaseView:
         present = {_NUMBER.sub("", lease.owner) for lease in leases if self.seconds_left(lease)}
         return {node for node in nodes if node not in present}
 
-    async def of(self, owner: str, age: float = _FRESH_SECONDS) -> TaskLease | None:
+    async def of(self, owner: str, age: float = _FRESH_SECONDS) -> NodeLease | None:
         """The lease of a node, as it was at most `age` seconds ago. None if it has none.
 
         Raises:
@@ -253,14 +253,14 @@ class LeaseView:
             self._seen[owner] = self._observe(lease)
         return lease
 
-    def unchanged_for(self, lease: TaskLease) -> float:
+    def unchanged_for(self, lease: NodeLease) -> float:
         """The seconds for which this node has seen the lease unchanged. Negative during a break."""
         seen = self._seen.get(lease.owner)
         if seen is None or seen.lease != lease:
             return 0.0
         return self._monotonic() - max(seen.at, self._keeper.steady_since)
 
-    def seconds_left(self, lease: TaskLease) -> float:
+    def seconds_left(self, lease: NodeLease) -> float:
         """The seconds until the lease runs out, unless it is renewed. Infinite during a break."""
         if lease.lost:
             return 0.0
@@ -268,7 +268,7 @@ class LeaseView:
         length = self._seconds if seen is None else seen.seconds
         return max(0.0, length - self.unchanged_for(lease))
 
-    async def declare_lost_if_expired(self, lease: TaskLease) -> bool:
+    async def declare_lost_if_expired(self, lease: NodeLease) -> bool:
         """Declare a lease lost in the store if it has run out. Returns whether it is lost.
 
         Raises:
@@ -286,7 +286,7 @@ class LeaseView:
             declaring.add_done_callback(lambda _: self._declaring.pop(lease))
         return await asyncio.shield(declaring)
 
-    async def _declare_lost(self, lease: TaskLease) -> bool:
+    async def _declare_lost(self, lease: NodeLease) -> bool:
         if not await self._store.declare_lost(lease):
             self._read_at = -inf  # it was renewed after all
             return False
@@ -308,7 +308,7 @@ class LeaseView:
         finally:
             self._reading = None
 
-    def _observe(self, lease: TaskLease) -> _ObservedLease:
+    def _observe(self, lease: NodeLease) -> _ObservedLease:
         seen = self._seen.get(lease.owner)
         if seen is not None and seen.lease == lease:
             return seen

@@ -175,7 +175,9 @@ class MessageLedger:
         """Whether a response under this lease is still being stored."""
         return self._recorder.writes(lease)
 
-    def resume(self, stream: ResponseStream, lease: Lease, written: int, kind: MessageKind) -> None:
+    def record_rest(
+        self, stream: ResponseStream, lease: Lease, written: int, kind: MessageKind
+    ) -> None:
         """Write the rest of a response, whose first `written` entries are stored."""
         self._recorder.record(stream, lease, written, kind)
 

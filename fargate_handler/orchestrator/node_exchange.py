@@ -65,7 +65,7 @@ class NodeExchange:
     Args:
         store: None: there are no other nodes.
         node: this one's name.
-        gone: which of these nodes have no lease. Others take over their answers.
+        without_lease: the nodes among these that have no lease. Others take over their answers.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class NodeExchange:
         store: NodeReports | None,
         node: str,
         *,
-        gone: Callable[[Collection[str]], Awaitable[Collection[str]]],
+        without_lease: Callable[[Collection[str]], Awaitable[Collection[str]]],
         upstreams: Upstreams,
         generations: Generations,
     ) -> None:
         self._store = store
         self._node = node
-        self._gone = gone
+        self._find_without_lease = without_lease
         self._upstreams = upstreams
         self._generations = generations
         self._charges, self._quotas = generations.charges, context.quotas
@@ -142,7 +142,7 @@ class NodeExchange:
             # An idle node does not read the reports of others.
             is_idle = report == self._idle and not compared
             reports = [] if is_idle else await store.read_all(now)
-            rows = await self._without_gone(_activity_in(reports, compared))
+            rows = await self._clear_lost(_activity_in(reports, compared))
         except Exception as error:
             self._failures.add()
             if not self._failing:
@@ -158,7 +158,7 @@ class NodeExchange:
         self._failing = False
         if compared:
             for others in self._others.read(compared, rows).values():
-                self._charges.learned(others)
+                self._charges.charge_other_nodes(others)
                 self._quotas.learn(others, self._monotonic())
         self._learn(report, reports)
 
@@ -166,7 +166,7 @@ class NodeExchange:
 
     def _compared(self) -> Collection[str]:
         """The tenants whose use on other nodes matters now."""
-        return {*self._charges.compared(), *self._quotas.busy_accounts(self._monotonic())}
+        return {*self._charges.charge_compared(), *self._quotas.busy_accounts(self._monotonic())}
 
     def _report(self, compared: Collection[str]) -> NodeReport:
         now = self._monotonic()
@@ -213,11 +213,11 @@ class NodeExchange:
 
     # -- the reports of others ---------------------------------------------------------------------
 
-    async def _without_gone(self, rows: Sequence[Activity]) -> Sequence[Activity]:
-        """The rows. A node that is gone has no answers and no connections."""
-        have = {row.task for row in rows if row.answers or row.connections}
-        gone = await self._gone(have - {self._node})
-        return [replace(row, answers=0, connections=0) if row.task in gone else row for row in rows]
+    async def _clear_lost(self, rows: Sequence[Activity]) -> Sequence[Activity]:
+        """The rows. A node without a lease has no answers and no connections."""
+        have = {row.node for row in rows if row.answers or row.connections}
+        lost = await self._find_without_lease(have - {self._node})
+        return [replace(row, answers=0, connections=0) if row.node in lost else row for row in rows]
 
     def _weight_of(self, tenant: str) -> float:
         return self._tenants.of(tenant).weight
@@ -226,9 +226,9 @@ class NodeExchange:
         now = self._monotonic()
         self._called_since = {name: self._called_since.get(name, now) for name in own.calls}
         others = [it for it in reports if it.node != self._node]
-        if own == self._idle:  # the reports were not read
+        if own == self._idle:  # without calls of its own, it needs no reported ones
             for upstream in self._upstreams.by_name.values():
-                upstream.limiter.learn(CallsOnOtherNodes(nodes=self._other_nodes + 1), now)
+                upstream.limiter.learn(CallsOnOtherNodes(unreported_nodes=self._other_nodes), now)
             return
         self._other_nodes = len(others)
         entries = sum(_ENTRIES_OF_A_REPORT + len(it.activity) for it in others)

@@ -13,6 +13,7 @@ from evenflow.fargate_handler.orchestrator.acceptance import (
     PendingMessage,
     Stage,
 )
+from evenflow.fargate_handler.orchestrator.budget_reservations import BudgetReservations
 from evenflow.fargate_handler.orchestrator.client_tools import check_answered
 from evenflow.fargate_handler.orchestrator.cluster_presence import ClusterPresence
 from evenflow.fargate_handler.orchestrator.dispatcher import Dispatcher
@@ -23,7 +24,6 @@ from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.replicas import Replicas
 from evenflow.fargate_handler.orchestrator.session_messages import SessionMessages
-from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.fargate_handler.orchestrator.workload import Workload
 from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import (
@@ -78,7 +78,7 @@ class Orchestrator:
         presence: ClusterPresence,
         messages: SessionMessages,
         ended_sessions: EndedSessions,
-        usage: TenantUsage,
+        usage: BudgetReservations,
     ) -> None:
         self.messages = messages
         self.ended_sessions = ended_sessions
@@ -189,7 +189,7 @@ class Orchestrator:
                 await self._catch_up(conversation, message)
                 has_read_store = True
             raise Overloaded(
-                "other tasks are accepting messages of this session at the same time; this one "
+                "other nodes are accepting messages of this session at the same time; this one "
                 "was not accepted, send it again",
                 code="session_contended",
                 retry_after_ms=500,
@@ -336,7 +336,7 @@ class Orchestrator:
         generation = self._generations.of(stream.response_id)
         if generation is not None and generation.stream is stream:
             generation.cancel()
-        elif stream.via != "owner" and not stream.log.closed:
+        elif not stream.is_owned_here and not stream.log.closed:
             return await self._replicas.cancel(stream)
         return stream.state
 
@@ -352,7 +352,7 @@ class Orchestrator:
             check_answered(stream.log, call_id)
         elif generation is not None and generation.stream is stream:
             generation.take_result(call_id, text)
-        elif stream.via != "owner":
+        elif not stream.is_owned_here:
             await self._replicas.take_result(stream, call_id, text)
         else:
             raise _changing_owners()

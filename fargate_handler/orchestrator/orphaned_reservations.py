@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+from evenflow.fargate_handler.orchestrator.budget_reservations import BudgetReservations
 from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.sweep import Sweep
-from evenflow.fargate_handler.orchestrator.tenant_usage import TenantUsage
 from evenflow.stream_core.stores.response_store import ResponseStore, StoreUnavailable
 from evenflow.stream_core.tenants.budget import Reservation, has_budgets
 from evenflow.stream_core.tenants.usage_store import UsageStore
@@ -35,7 +35,7 @@ class OrphanedReservations:
         responses: ResponseStore,
         keeper: LeaseKeeper,
         leases: LeaseView,
-        usage: TenantUsage,
+        usage: BudgetReservations,
     ) -> None:
         self._store = store
         self._responses = responses

@@ -220,7 +220,7 @@ def _owner_reached(what_to_do: str) -> Iterator[None]:
         yield
     except (PeerUnreachable, StoreUnavailable) as error:
         raise Overloaded(
-            "the task that generates this response can't be reached now; nothing was changed, "
+            "the node that generates this response can't be reached now; nothing was changed, "
             f"{what_to_do}",
             code="owner_unreachable",
             retry_after_ms=_RETRY_AFTER_MS,

@@ -151,7 +151,7 @@ class ResponseRecorder:
             if recording.stream.log.closed:
                 self._give_up(
                     recording,
-                    "response %s could not be written to the store before this task left",
+                    "response %s could not be written to the store before this node left",
                     recording.lease.response_id,
                 )
             else:
@@ -345,7 +345,7 @@ class ResponseRecorder:
                 raise late
         except LeaseLost:
             _logger.warning(
-                "response %s was taken over by another task before its end was written",
+                "response %s was taken over by another node before its end was written",
                 stream.response_id,
             )
             self._lose(recording)

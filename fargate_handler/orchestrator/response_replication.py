@@ -23,18 +23,18 @@ from evenflow.stream_core.protocols.evenflow.messages import (
     ResponseQueued,
 )
 from evenflow.stream_core.protocols.evenflow.peer_log import (
+    PeerConnectionLost,
     PeerEvent,
-    PeerGone,
     PeerResponse,
     PeerUnreachable,
 )
 from evenflow.stream_core.stores.response_store import (
     Ending,
     NewerForm,
+    NodeLease,
     ResponseHead,
     StoredEntries,
     StoreUnavailable,
-    TaskLease,
 )
 
 _logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ _OWNER_AGAIN_SECONDS = 2.0
 _UNRENEWED_SHARE = 0.4
 # How often to check whether an owner that seems lost renews its lease, and for how long.
 _LOOK_SECONDS = 0.3
-_GONE_SECONDS = 1.5
+_RENEWAL_SECONDS = 1.5
 _CANCELLED = ("cancelled", "abandoned")
 # The leases are read at once when a connection breaks, but once for all that break together.
 _AT_ONCE_SECONDS = 0.05
@@ -107,12 +107,12 @@ class ResponseReplication:
             try:
                 lease = await self._lease_of_owner()
                 if lease is not None and lease.address is not None:
-                    gone = await self._replicate_from_owner(lease.address)
+                    is_broken = await self._replicate_from_owner(lease.address)
                     if self.stream.log.closed:
                         return
                     # The sooner its last renewal is seen, the sooner a lost owner is missed.
                     lease = await self._lease_of_owner(_AT_ONCE_SECONDS)
-                    if gone and not self._cut_off:
+                    if is_broken and not self._cut_off:
                         lease = await self._renewed(lease)
                         self._cut_off = lease is not None
                     if lease is None:
@@ -129,7 +129,7 @@ class ResponseReplication:
             except StoreUnavailable:
                 await asyncio.sleep(self._pause())
 
-    async def _lease_of_owner(self, age: float = _LOOK_SECONDS) -> TaskLease | None:
+    async def _lease_of_owner(self, age: float = _LOOK_SECONDS) -> NodeLease | None:
         """The owner's lease, if it isn't lost and not this node's. It may be `age` seconds old."""
         owner = self._head.owner
         if self._head.ending is not None or owner == self._keeper.owner:
@@ -137,18 +137,18 @@ class ResponseReplication:
         lease = await self._leases.of(owner, age)
         return None if lease is None or await self._leases.declare_lost_if_expired(lease) else lease
 
-    async def _renewed(self, lease: TaskLease | None) -> TaskLease | None:
-        """Wait for a while until an owner that seems gone renews its lease. None if it is lost.
+    async def _renewed(self, lease: NodeLease | None) -> NodeLease | None:
+        """Wait for a while until an owner that seems lost renews its lease. None if it is lost.
 
         Many may wait for that, so the store is read only once.
         """
         if lease is None:
             return None
-        owner, until = self._head.owner, self._monotonic() + _GONE_SECONDS
+        owner, until = self._head.owner, self._monotonic() + _RENEWAL_SECONDS
         await self._read_store()
         if self.stream.log.closed or self._head.owner != owner:
             return None
-        found: TaskLease | None = lease
+        found: NodeLease | None = lease
         while found == lease and self._monotonic() < until:
             await asyncio.sleep(min(self._leases.seconds_left(lease), _LOOK_SECONDS))
             found = await self._lease_of_owner()
@@ -157,7 +157,7 @@ class ResponseReplication:
     # -- from the owner ----------------------------------------------------------------------------
 
     async def _replicate_from_owner(self, address: str) -> bool:
-        """Replicate what the owner sends. Returns whether the owner is most likely gone."""
+        """Replicate what the owner sends. Returns whether the connection is lost."""
         log = self.stream.log
         there = PeerResponse(
             address,
@@ -181,7 +181,7 @@ class ResponseReplication:
             _logger.debug(
                 "response %s can't be replicated from its owner: %s", self.stream.response_id, error
             )
-            return isinstance(error, PeerGone)
+            return isinstance(error, PeerConnectionLost)
         return False
 
     def _add(self, events: list[PeerEvent]) -> None:
@@ -234,12 +234,12 @@ class ResponseReplication:
 
     # -- from the store ----------------------------------------------------------------------------
 
-    async def _replicate_from_store(self, lease: TaskLease | None) -> None:
+    async def _replicate_from_store(self, lease: NodeLease | None) -> None:
         """Poll the store until the owner is due again, or has changed, or the response ends."""
         log, owner = self.stream.log, self._head.owner
         until = self._monotonic() + _OWNER_AGAIN_SECONDS
-        gone_for = self._gone_for(lease)
-        self.reads_store = not gone_for
+        seconds_left = self._seconds_until_lost(lease)
+        self.reads_store = not seconds_left
         try:
             while True:
                 await self._read_store()
@@ -248,9 +248,9 @@ class ResponseReplication:
                 if self._monotonic() >= self._note_at:
                     self._note_at = self._monotonic() + self._limits.reader_sign_seconds
                     await self._store.note_read(self.stream.response_id, self._wall_time())
-                # An owner that is gone writes nothing, and many may wait for the end of its lease.
-                await asyncio.sleep(gone_for or self._pause())
-                if gone_for or self._monotonic() >= until:
+                # An owner that is lost writes nothing, and many may wait for the end of its lease.
+                await asyncio.sleep(seconds_left or self._pause())
+                if seconds_left or self._monotonic() >= until:
                     return
         finally:
             self.reads_store = False
@@ -262,7 +262,7 @@ class ResponseReplication:
         )
         self.filled.set()
 
-    def _gone_for(self, lease: TaskLease | None) -> float:
+    def _seconds_until_lost(self, lease: NodeLease | None) -> float:
         """The seconds left of a lease whose owner is most likely lost. Otherwise 0."""
         left = self._leases.seconds_left(lease) if lease is not None else 0.0
         return left if 0 < left < self._limits.lease_seconds * _UNRENEWED_SHARE else 0.0

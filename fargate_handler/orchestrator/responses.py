@@ -125,7 +125,7 @@ class Responses:
             return 0
         excess, shortened = memory.bytes - memory.most, 0
         # A replica ends with the response at its owner.
-        own = [stream for stream in running if stream.via == "owner"]
+        own = [stream for stream in running if stream.is_owned_here]
         for stream in sorted(own, key=_running_bytes, reverse=True):
             if excess <= 0:
                 break

@@ -1,4 +1,7 @@
-"""Charges tenants for the service of their answers, on this node and on others."""
+"""Accounts for fairness: the service that each tenant receives, on this node and on others.
+
+Nothing is billed by these charges: `budget_reservations.py` settles what answers cost.
+"""
 
 from __future__ import annotations
 
@@ -105,8 +108,12 @@ class ServiceCharges:
             ),
         )
 
-    def compared(self) -> Collection[str]:
-        """The tenants to compare: those with messages, if there are several or one waits."""
+    def charge_compared(self) -> Collection[str]:
+        """Charge the tenants that are to be compared up to now, and return them.
+
+        These are the tenants with messages, if there are several or one waits. The others are
+        charged what is pending from other nodes.
+        """
         compared = self._competing()
         for tenant in self._pending_from_other_nodes.keys() - compared:
             self.counters.charge_on_other_nodes(tenant, self._pending_from_other_nodes.pop(tenant))
@@ -129,8 +136,8 @@ class ServiceCharges:
         expected = self.counters.expected(tenant)
         return {"service": self.counters.served.get(tenant, 0.0) + expected, "expected": expected}
 
-    def learned(self, others: Activity) -> None:
-        """Record the service of a tenant on other nodes.
+    def charge_other_nodes(self, others: Activity) -> None:
+        """Charge the service of a tenant on other nodes.
 
         It is charged over some seconds: all nodes receive the same difference, and each would make
         up for all of it at once.
@@ -150,7 +157,7 @@ class ServiceCharges:
         generation.upstream.limiter.acquire(
             stream.response_id,
             tenant,
-            generation.sender,
+            generation.sender_key,
             self._monotonic(),
             generation.meter.input_tokens if is_new else None,
         )
@@ -166,7 +173,7 @@ class ServiceCharges:
         tenant = generation.line.tenant
         self._running_of_tenant[tenant] -= 1
         response_id = generation.stream.response_id
-        generation.upstream.limiter.release(response_id, tenant, generation.sender)
+        generation.upstream.limiter.release(response_id, tenant, generation.sender_key)
         if not self._running_of_tenant[tenant]:
             del self._running_of_tenant[tenant]
         self._charge(generation, still_running=False)

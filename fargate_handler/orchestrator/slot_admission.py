@@ -17,12 +17,12 @@ _CLOSED, _OPEN = -1.0, inf
 class AdmissionGroup(NamedTuple):
     """The waiting generations of a tenant for which admission gives the same answer.
 
-    `resumes`: whether they have tokens already.
+    `has_started`: whether they have tokens already.
     `is_batch`: whether they are of the batch class.
     """
 
     upstream: Upstream
-    resumes: bool
+    has_started: bool
     is_batch: bool
 
     @classmethod
@@ -30,7 +30,7 @@ class AdmissionGroup(NamedTuple):
         """The group of a waiting generation."""
         return cls(
             generation.upstream,
-            resumes=generation.stream.tokens > 0,
+            has_started=generation.stream.tokens > 0,
             is_batch=generation.line.service_class is ServiceClass.BATCH,
         )
 
@@ -40,9 +40,12 @@ class Admission:
 
     The concurrency limiter of its model has to allow it. While several tenants have sent requests
     lately, and prompts in prefill would delay a newcomer, or only reserved calls are left, an
-    answer starts only if its tenant stays the least served one. A tenant has at most its share of
-    the limit plus one while a tenant below its share waits, here or on another node: reports of
-    other nodes are late, so many answers of one tenant would start at once, and then none for long.
+    answer starts only if its tenant stays the least served one.
+
+    A limit by rejections (429) is divided, too. A tenant has at most its share plus one while a
+    tenant below its share waits, here or on another node: reports of other nodes are late, so many
+    answers of one tenant would start at once, and then none for long. The limit of an inference
+    engine is not divided: there only the rule of the least served tenant holds.
 
     While no limit is known, slow start bounds the answers of several tenants, and those of the
     batch class: others must not wait behind them. A single tenant's other answers all start at
@@ -114,7 +117,7 @@ class Admission:
         limiter = group.upstream.limiter
         if not limiter.may_start(tenant, self._now, needs_room=self._needs_room(group)):
             return _CLOSED
-        if group.resumes:
+        if group.has_started:
             return _OPEN
         if self._has_its_prefills(tenant, limiter) or self._has_its_share(tenant, limiter):
             return _CLOSED
@@ -138,7 +141,7 @@ class Admission:
 
     def _needs_room(self, group: AdmissionGroup) -> bool:
         """Whether the limit of the model has to have room for an answer of this group."""
-        if group.resumes:
+        if group.has_started:
             return False
         is_known = group.upstream.limiter.limit.share is not None
         return is_known or self._has_many_tenants or group.is_batch
@@ -149,12 +152,12 @@ class Admission:
         )
 
     def _has_its_share(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
-        """Whether a tenant has its share of the limit while another one waits with a message as
-        urgent: one below its share here, or any on another node.
+        """Whether a tenant has the most calls of its share while a message as urgent waits: of a
+        tenant that may still start a call here, or of any on another node.
         """
         limit, has = limiter.limit, limiter.of_tenants
-        most = limit.share_of(tenant)
-        if most is None or has[tenant] < most:
+        most_calls = limit.most_calls_of(tenant)
+        if most_calls is None or has[tenant] < most_calls:
             return False
 
         urgency = self._urgency_of(tenant)
@@ -162,5 +165,5 @@ class Admission:
         def is_as_urgent(other: str) -> bool:
             return other != tenant and self._urgency_of(other) <= urgency
 
-        here = (it for it in self._waiting if has[it] < (limit.share_of(it) or 0))
+        here = (it for it in self._waiting if has[it] < (limit.most_calls_of(it) or 0))
         return any(map(is_as_urgent, here)) or limit.on_other_nodes.any_waits(is_as_urgent)

@@ -51,10 +51,10 @@ class Upstreams:
         return sum(it.breaker.is_failing for it in self.by_name.values())
 
     @property
-    def lowest_limit(self) -> int:
-        """The lowest concurrency limit of this node's models. 0 where none is known."""
-        limits = (it.limiter.limit.share for it in self.by_name.values())
-        return min((limit for limit in limits if limit is not None), default=0)
+    def lowest_share(self) -> int:
+        """The lowest share that this node has of a model's limit. 0 where no limit is known."""
+        shares = (it.limiter.limit.share for it in self.by_name.values())
+        return min((share for share in shares if share is not None), default=0)
 
     def of(self, name: str) -> Upstream:
         """The upstream of a model."""

@@ -62,7 +62,7 @@ class Workload:
         self._in_flight: dict[ResponseStream, _InFlight] = {}
         self._in_flight_of_tenant: Counter[str] = Counter()
         self._being_accepted = 0
-        metrics.gauge(catalogue.RESPONSES_HELD, lambda: len(self.responses))
+        metrics.gauge(catalogue.RESPONSES_IN_MEMORY, lambda: len(self.responses))
         metrics.gauge(catalogue.MEMORY_HELD, lambda: self.memory.bytes)
         metrics.gauge(catalogue.STRETCHED_TENANTS, lambda: self._intervals.stretched)
 

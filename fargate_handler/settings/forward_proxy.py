@@ -1,7 +1,7 @@
 """Chooses the forward proxy of a call, by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
 
 Only addresses from settings are called, and no redirect is followed. So no request decides where
-the proxy connects. Other tasks and workers are called directly.
+the proxy connects. Other nodes and workers are called directly.
 """
 
 from __future__ import annotations

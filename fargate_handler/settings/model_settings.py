@@ -85,7 +85,7 @@ class ModelSettings(BaseModel):
         False,
         description=(
             "whether the server continues an assistant's turn that comes last, so that a lost "
-            "task's answer is continued instead of begun again (model=openai; vLLM does)"
+            "node's answer is continued instead of begun again (model=openai; vLLM does)"
         ),
     )
     model_profile: str = Field(
@@ -102,8 +102,8 @@ class ModelSettings(BaseModel):
         description=(
             "whether the model may be called twice for one answer, which an agent with tools that "
             "book or pay must not be: `true`: also after it failed in mid-answer; `false`: not "
-            "even after its task was lost (the answer ends with `not_repeated`); default: true, "
-            "but with model=openai only before any output, or after its task was lost"
+            "even after its node was lost (the answer ends with `not_repeated`); default: true, "
+            "but with model=openai only before any output, or after its node was lost"
         ),
     )
     workers: Annotated[tuple[str, ...], NoDecode] = Field(

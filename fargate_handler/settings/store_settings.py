@@ -14,13 +14,13 @@ class StoreSettings(BaseModel):
     peer_url: AnyHttpUrl | None = Field(
         None,
         description=(
-            "where other tasks reach this one; default: the address in ECS's metadata, or http_host"
+            "where other nodes reach this one; default: the address in ECS's metadata, or http_host"
         ),
     )
     dead_letters_queue: AnyHttpUrl | None = Field(
         None,
         description=(
-            "URL of the SQS queue for messages that no task could answer; without one they are "
+            "URL of the SQS queue for messages that no node could answer; without one they are "
             "logged"
         ),
     )
@@ -28,7 +28,7 @@ class StoreSettings(BaseModel):
         "sqlite",
         description=(
             "where sessions and responses are kept: a file that handlers on one machine share, "
-            "this process' memory, or tables that all tasks share"
+            "this process' memory, or tables that all nodes share"
         ),
     )
     store_path: Path = Field(

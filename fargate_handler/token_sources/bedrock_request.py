@@ -134,8 +134,8 @@ def check_turn(turn: Turn, where: str) -> None:
                 f"{where}{name} is not supported by models on Amazon Bedrock", f"{where}{name}"
             )
     _reasoning_blocks(turn)
-    for place, part in enumerate(turn.parts):
-        within = f"{where}content.{place}"
+    for number, part in enumerate(turn.parts):
+        within = f"{where}content.{number}"
         if turn.role == "system" and part["type"] != "text":
             raise _rejection(f"{within} must be text in what the system says", within)
         _block(part, within)
@@ -204,8 +204,8 @@ def bedrock_request(request: ModelRequest, most_tokens: int | None) -> dict[str,
     """
     options = request.options
     check_passed(options.passed)
-    for place, turn in enumerate(request.turns):
-        check_turn(turn, f"messages.{place}.")
+    for number, turn in enumerate(request.turns):
+        check_turn(turn, f"messages.{number}.")
     call: dict[str, Any] = {
         "inferenceConfig": _inference(options.within(most_tokens)),
         "messages": _messages(request),
@@ -299,7 +299,7 @@ def _tools(options: ModelOptions) -> dict[str, Any] | None:
     # Without tools for "none", which Converse lacks. If the conversation has calls, the service
     # refuses that.
     offered = options.tools if options.tool_choice != "none" else ()
-    specs = [{"toolSpec": _tool(tool, f"tools.{place}")} for place, tool in enumerate(offered)]
+    specs = [{"toolSpec": _tool(tool, f"tools.{number}")} for number, tool in enumerate(offered)]
     choice = _choice(options.tool_choice) if offered else None
     if name := answer_tool(options):
         # The model answers, or it calls one of the others.

@@ -1,4 +1,4 @@
-"""The spans of an answer at the task that owns it."""
+"""The spans of an answer at the node that owns it."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class AnswerTrace:
         self._model = self._spans.begin(name, self._context, now, attributes, kind=SpanKind.CLIENT)
 
     def first_token(self) -> None:
-        """Record the model's first token, after the tokens of an earlier task."""
+        """Record the model's first token, after the tokens of an earlier node."""
         self._first_token_at = self._spans.monotonic()
 
     def generated(self) -> None:

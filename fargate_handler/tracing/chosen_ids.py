@@ -1,4 +1,4 @@
-"""Ids of spans that every task can compute from the response's id."""
+"""Ids of spans that every node can compute from the response's id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def trace_id_of(response_id: str) -> int:
 def answer_span_id(response_id: str, epoch: int) -> int:
     """The span `answer` at the response's owner of an epoch.
 
-    So a task that adopts the response can link to a span that its former task may have lost.
+    So a node that adopts the response can link to a span that its former node may have lost.
     """
     digest = hashlib.sha256(f"{response_id}:{epoch}".encode()).digest()
     return int.from_bytes(digest[:8]) or 1

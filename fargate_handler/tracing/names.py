@@ -11,17 +11,17 @@ from enum import StrEnum
 
 
 class SpanName(StrEnum):
-    """The spans of an answer at one task, and of a call at a worker.
+    """The spans of an answer at one node, and of a call at a worker.
 
     A span of the model is named after the operation and the model: `chat demo`.
     """
 
     ANSWER = "answer"
-    """From the message to the answer's end at this task. All others are within it."""
+    """From the message to the answer's end at this node. All others are within it."""
     ACCEPT = "accept"
     """Until the message is on record."""
     TAKE_OVER = "take_over"
-    """In the place of `accept`, at a task that goes on with the answer of another."""
+    """In the place of `accept`, at a node that goes on with the answer of another."""
     QUEUE = "queue"
     """Until there is a place for it."""
     PREFILL = "prefill"
@@ -43,7 +43,7 @@ class Attribute(StrEnum):
     TENANT = "evenflow.tenant"
     EPOCH = "evenflow.epoch"
     STATE = "evenflow.state"
-    """The final state: completed, error or cancelled; `handed_over` if another task continues."""
+    """The final state: completed, error or cancelled; `handed_over` if another node continues."""
     ATTEMPTS = "evenflow.attempts"
     TRANSPORT = "evenflow.transport"
     AGENT = "gen_ai.agent.name"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from evenflow.functions.poll_response.stored_responses import StoredResponses
 from evenflow.stream_core.base.errors import RateLimited
 from evenflow.stream_core.log.entries import Restart
-from evenflow.stream_core.log.response_log import EVERYTHING, LogSlice, ResponseState, slice_of
+from evenflow.stream_core.log.response_log import REPLACES_ALL, LogSlice, ResponseState, slice_of
 from evenflow.stream_core.protocols.evenflow.long_poll import (
     Polled,
     PollPatience,
@@ -228,7 +228,7 @@ class LongPoll:
             # The later owner's beginning isn't on record yet. Until then the reader keeps its text.
             return LogSlice((), self._from_index - 1, None)
         markers = [entry for entry in look.found.entries if isinstance(entry, Restart)]
-        return replace(part, restarted=Restart(EVERYTHING, markers[-1].attempt, look.head.epoch))
+        return replace(part, restarted=Restart(REPLACES_ALL, markers[-1].attempt, look.head.epoch))
 
     def _full_text(self, look: _Look) -> str:
         entries = look.found.entries

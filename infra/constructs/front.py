@@ -11,7 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_route53 as route53
 
-from evenflow.stream_core.http.routes import Origin
+from evenflow.stream_core.http.routes import ServedBy
 
 _MOST_HOSTS = 3
 
@@ -42,9 +42,9 @@ class CloudFront:
         return 2
 
     @property
-    def origins(self) -> tuple[Origin, ...]:
-        """The origins with paths that the load balancer sends to the handlers."""
-        return (Origin.HANDLER,)
+    def servers(self) -> tuple[ServedBy, ...]:
+        """The servers in AWS whose paths the load balancer sends to the handlers."""
+        return (ServedBy.HANDLER,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +76,9 @@ class OnlyLoadBalancer:
         return 1
 
     @property
-    def origins(self) -> tuple[Origin, ...]:
-        """The origins with paths that the load balancer sends to the handlers."""
-        return Origin.HANDLER, Origin.SESSION_INIT, Origin.POLL_RESPONSE
+    def servers(self) -> tuple[ServedBy, ...]:
+        """The servers in AWS whose paths the load balancer sends to the handlers."""
+        return ServedBy.HANDLER, ServedBy.SESSION_INIT, ServedBy.POLL_RESPONSE
 
 
 Front = CloudFront | OnlyLoadBalancer

@@ -114,8 +114,9 @@ class HandlerServiceSettings(ServiceSettings):
         surge_load: (percent above that, tasks added at once), rising.
         deregistration_delay_seconds: how long a leaving task may finish its answers before its
             sockets are cut.
-        server_errors_per_minute: how many 5xx answers of the targets roll a deployment back.
-            Refusals by full tasks count, so it should grow with the number of tasks.
+        server_errors_per_minute: how many 5xx answers of the targets roll a deployment back. It is
+            also the threshold of three alarms: 5xx by handlers, by the load balancer and by the
+            HTTP API. Refusals by full tasks count, so it should grow with the number of tasks.
         container_insights: whether ECS publishes metrics of its own. No alarm or dashboard of ours
             reads them, and they cost.
     """

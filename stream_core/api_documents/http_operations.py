@@ -76,7 +76,7 @@ WEBSOCKET_OPERATIONS: tuple[Operation, ...] = (
 _HEALTH = Operation(
     routes.HEALTH,
     "health",
-    "Whether the task takes new connections. Not reachable through CloudFront.",
+    "Whether the node takes new connections. Not reachable through CloudFront.",
     answers=(Answer(200, "It does.", Health), Answer(503, "It is leaving, or full.", Health)),
     errors=merged_codes(HOST, {500: ("internal_error",)}),
     security=(),
@@ -84,7 +84,7 @@ _HEALTH = Operation(
 _METRICS = Operation(
     routes.METRICS,
     "metrics",
-    "The metrics that docs/metrics.md lists, for the task's own machine or at a port of their own. "
+    "The metrics that docs/metrics.md lists, for the node's own machine or at a port of their own. "
     "Not reachable through CloudFront.",
     answers=(Answer(200, "Prometheus' text format.", content_type="text/plain"),),
     errors=merged_codes(HOST, {404: ("path_not_found",), 500: ("internal_error",)}),

@@ -22,7 +22,7 @@ _LAST_CHUNK = {"type": "object", "required": ["data"], "properties": {"data": {"
 
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Evenflow-Via": (
-        "Where the task has the response from: itself, the response's owner, or the store.",
+        "Where the node has the response from: itself, the response's owner, or the store.",
         {"type": "string", "enum": ["owner", "peer", "store"]},
     ),
     "Evenflow-Next-Index": (
@@ -37,7 +37,7 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Sec-WebSocket-Protocol": ("The subprotocol that was chosen; never the token.", _TEXT),
     "Set-Cookie": (
         (
-            "`WSID` names the task that answered, for the load balancer; `evenflow-events` opens "
+            "`WSID` names the node that answered, for the load balancer; `evenflow-events` opens "
             "one response's event stream."
         ),
         _TEXT,

@@ -295,7 +295,7 @@ _PRESENCE = Operation(
     answers=(
         Answer(
             200,
-            "The readers, on all tasks.",
+            "The readers, on all nodes.",
             content_type="text/event-stream",
             events=(PresenceNotice,),
             resumable=False,

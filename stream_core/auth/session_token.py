@@ -19,10 +19,10 @@ _ALGORITHM = "HS256"
 ISSUER = "evenflow"
 """The issuer of session tokens, in their claim `iss`."""
 _FOR_PEERS = "peer:"
-OF_TASK = "#task"
-"""The `key` of a token by which another task stops a response, or brings a tool's result for it.
+OF_NODE = "#task"
+"""The `key` of a token by which another node stops a response, or brings a tool's result for it.
 
-No key of a tenant has such an id. A task signs it for itself, as in `for_peers`.
+No key of a tenant has such an id. A node signs it for itself, as in `for_peers`.
 """
 
 
@@ -54,8 +54,8 @@ class SessionClaims:
 
     @property
     def of_task(self) -> bool:
-        """Whether another task has signed it for itself."""
-        return self.key == OF_TASK or (self.only_for or "").startswith(_FOR_PEERS)
+        """Whether another node has signed it for itself."""
+        return self.key == OF_NODE or (self.only_for or "").startswith(_FOR_PEERS)
 
     @property
     def sees_names(self) -> bool:
@@ -127,9 +127,9 @@ def _key_id(header: str) -> str:
 
 
 def for_peers(response_id: str) -> str:
-    """The `only_for` of a token with which another task copies a response.
+    """The `only_for` of a token with which another node copies a response.
 
-    No client gets one. A task signs it for itself, with the keys that all tasks share.
+    No client gets one. A node signs it for itself, with the keys that all nodes share.
     """
     return f"{_FOR_PEERS}{response_id}"
 

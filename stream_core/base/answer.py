@@ -12,6 +12,8 @@ Transport = Literal["websocket", "sse", "poll", "http"]
 
 
 Via = Literal["owner", "peer", "store"]
+"""Where a node has an answer's entries from. `owner`: it generates them itself. `peer`: it copies
+them from the owner. `store`: it reads them from the store."""
 
 
 HistoryBound = Literal["server", "model"]

@@ -216,7 +216,7 @@ class Overloaded(EvenflowError):
 def written_by_newer_version() -> Overloaded:
     """The error of a response that a newer version of the service writes, as to an older one."""
     return Overloaded(
-        "a newer version of the service writes this response, and this task can't read it yet; "
+        "a newer version of the service writes this response, and this node can't read it yet; "
         "the response goes on, ask again",
         code="newer_form",
         retry_after_ms=1_000,

@@ -74,7 +74,11 @@ class Limits(BaseModel):
     readers_per_response: int = _limit(10_000, 1, 1_000_000, "429 response_readers")
     presence_listeners_per_response: int = _limit(100, 1, 10_000, "429 presence_listeners")
     batch_window_ms: int = _limit(
-        50, 10, 1_000, "the delta is cut and delivered; also the shortest delivery interval of chat"
+        50,
+        10,
+        1_000,
+        "the delta is cut and delivered; also the shortest delivery interval of chats, of any "
+        "service class",
     )
     request_window_ms: int = _limit(
         0,
@@ -446,7 +450,7 @@ class Limits(BaseModel):
         "usage records and their totals are forgotten",
     )
     lease_seconds: float = _limit(
-        3, 2, 600, "another task may take over the answers of a silent one"
+        3, 2, 600, "another node may take over the answers of a silent one"
     )
     store_interval_ms: int = _limit(
         1_000,
@@ -459,7 +463,7 @@ class Limits(BaseModel):
         150,
         10,
         10_000,
-        "likewise for an answer without a reader at its task, which may be polled (the first delta "
+        "likewise for an answer without a reader at its node, which may be polled (the first delta "
         "at once); it grows with the answer's age, up to the one above",
     )
     store_backlog_bytes: int = _limit(
@@ -487,14 +491,14 @@ class Limits(BaseModel):
         250,
         1,
         1_000_000,
-        "a leaving task's clients are disconnected one by one at this rate, in three quarters of "
+        "a leaving node's clients are disconnected one by one at this rate, in three quarters of "
         "the drain at most",
     )
     drain_seconds: float = _limit(
         110,
         0,
         3_600,
-        "answers are left to another task, or the next start; with store=memory they end with an "
+        "answers are left to another node, or the next start; with store=memory they end with an "
         "error",
     )
 

@@ -17,7 +17,7 @@ class QueuePlace(NamedTuple):
 
 
 BEGUN = QueuePlace(0, None)
-"""The place that other tasks receive for a response that has left the queue."""
+"""The place that other nodes receive for a response that has left the queue."""
 
 
 class StartRate:

@@ -91,7 +91,7 @@ class Backpressure:
         self.paused_readers += 1
         self.update()
 
-    def resume_reader(self) -> None:
+    def unpause_reader(self) -> None:
         """Record that a reader pauses no more."""
         self.paused_readers -= 1
         self.update()

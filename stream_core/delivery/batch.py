@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenflow.stream_core.delivery.token_allowance import LONGEST_PIECE
-from evenflow.stream_core.log.entries import Part, same_place
+from evenflow.stream_core.log.entries import Part, differ_only_in_text
 from evenflow.stream_core.log.response_log import ResponseLog
 
 # Characters. Longer pieces are cut: a delta must fit into a frame and an item of any store.
@@ -48,7 +48,7 @@ class Batch:
 
     def add_part(self, part: Part) -> None:
         """Add a part. The batch is cut before it where they don't join, and when it is full."""
-        if not (self._parts and same_place(self._parts[0], part)):
+        if not (self._parts and differ_only_in_text(self._parts[0], part)):
             self.cut()
         self._parts = (*self._parts, part)
         self.longest_text = 0

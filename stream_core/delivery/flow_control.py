@@ -95,7 +95,7 @@ class ReaderFlow:
         self._fire(FlowEvent.PAUSE)
         return True
 
-    def resume(self) -> bool:
+    def unpause(self) -> bool:
         """End the reader's pause. Returns whether it paused."""
         if self.state is not FlowState.PAUSED:
             return False

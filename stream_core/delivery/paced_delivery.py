@@ -228,7 +228,7 @@ class PacedDelivery:
 
     @property
     def gaps(self) -> TokenGaps:
-        """The time between tokens, where this task gives them."""
+        """The time between tokens, where this node gives them."""
         return self._gaps
 
     def take_gaps(self) -> TokenGaps:

@@ -17,7 +17,10 @@ class Reader(Protocol):
 
     @property
     def user(self) -> str | None:
-        """The user of the reader's token, empty if unknown. None: it is not a client's reader."""
+        """The user of the reader's token, empty if unknown.
+
+        None: no client's reader, but a replica's on another node, or one by which this node waits.
+        """
 
     @property
     def next_index(self) -> int:

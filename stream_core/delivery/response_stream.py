@@ -112,9 +112,9 @@ class ResponseStream:
         self.degraded = False
         """Whether a fallback took the model's place."""
         self.epoch = 1
-        """The epoch of this task, where it is the response's owner."""
+        """The epoch of this node, where it is the response's owner."""
         self.via: Via = "owner"
-        """Where the entries come from: this task, another one, or the store."""
+        """Where the entries come from: this node, another one, or the store."""
         self.attempt = 1
         self.kept_index = -1
         """The last index of the completed steps, which are never replaced. -1 without any."""
@@ -153,6 +153,11 @@ class ResponseStream:
         self._clock, self._monotonic = clock, monotonic
         # Whether text is shown before filters have cleared it, so that a restart withdraws it.
         self._withdraws = False
+
+    @property
+    def is_owned_here(self) -> bool:
+        """Whether this node generates the answer. Otherwise it has a replica."""
+        return self.via == "owner"
 
     @property
     def tokens(self) -> int:
@@ -442,11 +447,12 @@ class ResponseStream:
     def publish_place(self, place: QueuePlace) -> None:
         """Send all readers its place in the queue, if that has changed.
 
-        Other tasks receive it in any case: they take a silent owner for lost.
+        Other nodes receive it in any case: they take a silent owner for lost.
         """
         changed, self.place = place != self.place, place
         for reader in [*self.readers]:
-            if changed or reader.user is None:
+            is_client = reader.user is not None
+            if changed or not is_client:
                 reader.on_queued(place)
 
     def leave_queue(self) -> None:
@@ -454,7 +460,8 @@ class ResponseStream:
         if self.place is not None:
             self.place = None
             for reader in [*self.readers]:
-                if reader.user is None:
+                is_client = reader.user is not None
+                if not is_client:
                     reader.on_queued(BEGUN)
 
     def clear_place(self) -> None:

@@ -63,15 +63,15 @@ class AppendedContents:
             UpstreamFailed: the model began again, and its new answer is different.
         """
         cursor, log = self.cursor, self._log
-        index, head = cursor.next_index, len(log.entries)
-        if index == head:
+        index, end = cursor.next_index, len(log.entries)
+        if index == end:
             return None
-        if index + 1 == head and not (log.restarts or self._ahead):
+        if index + 1 == end and not (log.restarts or self._ahead):
             only = log.entries[index]
             if isinstance(only, str):
                 # Nearly every call is like this.
                 cursor.first = cursor.last = index
-                cursor.next_index = head
+                cursor.next_index = end
                 return only
         while (entry := cursor.next_entry(self._next_replaced())) is not None:
             if isinstance(entry, str | Part) and (new := self._beyond(entry)) is not None:

@@ -149,7 +149,7 @@ class BlockEncoder:
     def _take(self) -> bytes:
         contents, blocks = self._contents, self._blocks
         content = contents.take()
-        if isinstance(content, str) and self.cursor.at_head and (text := blocks.text):
+        if isinstance(content, str) and self.cursor.at_end_of_log and (text := blocks.text):
             text.pieces.append(content)
             place = self._place()
             return self._writer_of(text, place.epoch)(content, place.first, place.last)

@@ -165,7 +165,7 @@ class PatternFilter:
     def _skip(self, pattern: Pattern, cleared: list[str], *, last: bool) -> bool:
         """Skip the rest of a match. Returns whether its end was found.
 
-        The replacement is sent then: a task that adopts this answer finds either
+        The replacement is sent then: a node that adopts this answer finds either
         all of the match replaced, or nothing of it.
         """
         if pattern.name in self._patterns.rests:

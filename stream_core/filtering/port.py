@@ -72,7 +72,7 @@ class StopAnswer(Exception):
 
 
 class TextFilter(Protocol):
-    """Filters the text of one place of one answer: its text, its reasoning, a call's arguments.
+    """Filters one text of one answer: its text, its reasoning, or a call's arguments.
 
     The result must not depend on how the text is cut. An exception ends the answer with an error.
     """
@@ -89,4 +89,4 @@ class TextFilter(Protocol):
 
 
 MakeFilter = Callable[[str], TextFilter]
-"""Makes a filter for a place. Its argument is the place's text so far, which is already sent."""
+"""Makes a filter for a text. Its argument is the text so far, which is already sent."""

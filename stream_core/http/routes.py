@@ -20,7 +20,7 @@ ANTHROPIC_VERSION = "anthropic-version"
 _NAME = re.compile(r"\{(\w+)(\+?)\}")
 
 
-class Origin(StrEnum):
+class ServedBy(StrEnum):
     """The server of a path in AWS. On one machine the handler serves all of them."""
 
     HANDLER = "handler"
@@ -197,7 +197,7 @@ class Route:
     method: Literal["GET", "POST", "DELETE"]
     path: str
     terms: Terms
-    origin: Origin = Origin.HANDLER
+    served_by: ServedBy = ServedBy.HANDLER
     edge_pattern: str = ""
     protocol: Protocol = EVENFLOW
 
@@ -252,7 +252,7 @@ _STOP_RESPONSE = Terms(Credential.SENDER, Right.CANCEL, 1, Bound.BODY)
 _SOCKET = Terms(Credential.READER, Right.READ, 2, Bound.SOCKET)
 _GENERATE_OVER_SOCKET = Terms(Credential.SENDER, Right.WRITE, 2, Bound.SOCKET)
 
-OPEN_SESSION = Route("POST", "/session", _OPENING, Origin.SESSION_INIT)
+OPEN_SESSION = Route("POST", "/session", _OPENING, ServedBy.SESSION_INIT)
 _ONE_SESSION = "/session/*"
 MESSAGES = Route("GET", "/session/{session_id}/messages", _READ_SESSION, edge_pattern=_ONE_SESSION)
 END_SESSION = Route("DELETE", "/session/{session_id}", _END_SESSION, edge_pattern=_ONE_SESSION)
@@ -268,7 +268,7 @@ ENTRIES = Route(
     _READ,
     edge_pattern="/chat/message/*/entries/*",
 )
-POLL = Route("GET", "/chat/message/{response_id}", _FOLLOW, Origin.POLL_RESPONSE)
+POLL = Route("GET", "/chat/message/{response_id}", _FOLLOW, ServedBy.POLL_RESPONSE)
 
 USAGE = Route("GET", "/usage", _REPORT)
 
@@ -340,14 +340,14 @@ WEBSOCKET = Route("GET", "/ws", _SOCKET)
 REALTIME = Route("GET", "/realtime", _SOCKET)
 OPENAI_REALTIME = Route("GET", "/v1/realtime", _SOCKET, edge_pattern=_OPENAI)
 
-INDEX = Route("GET", "/", _PUBLIC, Origin.PAGE)
-ASSET = Route("GET", "/assets/{name}", _PUBLIC, Origin.MODULES)
-CLIENT_MODULE = Route("GET", "/client.js", _PUBLIC, Origin.MODULES)
-ELEMENT_MODULE = Route("GET", "/evenflow-chat.js", _PUBLIC, Origin.MODULES)
+INDEX = Route("GET", "/", _PUBLIC, ServedBy.PAGE)
+ASSET = Route("GET", "/assets/{name}", _PUBLIC, ServedBy.MODULES)
+CLIENT_MODULE = Route("GET", "/client.js", _PUBLIC, ServedBy.MODULES)
+ELEMENT_MODULE = Route("GET", "/evenflow-chat.js", _PUBLIC, ServedBy.MODULES)
 
-HEALTH = Route("GET", "/health", _MACHINE, Origin.MACHINE)
-METRICS = Route("GET", "/metrics", _MACHINE, Origin.MACHINE)
-DRAIN = Route("POST", "/drain", _MACHINE, Origin.MACHINE)
+HEALTH = Route("GET", "/health", _MACHINE, ServedBy.MACHINE)
+METRICS = Route("GET", "/metrics", _MACHINE, ServedBy.MACHINE)
+DRAIN = Route("POST", "/drain", _MACHINE, ServedBy.MACHINE)
 
 ROUTES = (
     *(OPEN_SESSION, MESSAGES, END_SESSION, SHARE),
@@ -367,16 +367,16 @@ ROUTES = (
 """In the order in which the edge tries them, which matters where two patterns match a path."""
 
 
-def edge_patterns(*origins: Origin) -> tuple[str, ...]:
-    """The patterns of these origins, each once."""
-    return tuple(dict.fromkeys(route.pattern for origin in origins for route in routes_of(origin)))
+def edge_patterns(*servers: ServedBy) -> tuple[str, ...]:
+    """The patterns of the paths of these servers, each once."""
+    return tuple(dict.fromkeys(route.pattern for server in servers for route in routes_of(server)))
 
 
-def paths_of(*origins: Origin) -> frozenset[str]:
-    """The paths of these origins, with `{name}` for variable parts."""
-    return frozenset(route.path for origin in origins for route in routes_of(origin))
+def paths_of(*servers: ServedBy) -> frozenset[str]:
+    """The paths of these servers, with `{name}` for variable parts."""
+    return frozenset(route.path for server in servers for route in routes_of(server))
 
 
-def routes_of(origin: Origin) -> Iterable[Route]:
-    """The routes of an origin."""
-    return (route for route in ROUTES if route.origin is origin)
+def routes_of(server: ServedBy) -> Iterable[Route]:
+    """The routes of a server."""
+    return (route for route in ROUTES if route.served_by is server)

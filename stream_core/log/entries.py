@@ -22,7 +22,7 @@ the fields that the model's server sent there, and that nothing here reads.
 
 Text of the first choice is a plain `str`: nearly all entries are text of the first choice.
 
-Neighbours of a kind in `JOINING` join if they have the same place: the same fields except `text`.
+Neighbours of a kind in `JOINING` join if they have the same fields except `text`.
 Nothing else joins. So the same answer is the same sequence of joined entries, however the model's
 server cut it: attempts can be compared, and slow readers receive fewer entries.
 """
@@ -52,7 +52,7 @@ class PartKind(StrEnum):
 
 
 JOINING = frozenset({PartKind.TEXT, PartKind.REASONING, PartKind.REFUSAL, PartKind.ARGUMENTS})
-"""The kinds with a delta as their text. Neighbours with the same place join."""
+"""The kinds with a delta as their text. Neighbours that differ only in text join."""
 OF_TOKENS = JOINING | {PartKind.CALL}
 """The kinds that consist of tokens of the model. Its server adds the other kinds."""
 _OF_CALLS = frozenset({PartKind.CALL, PartKind.ARGUMENTS, PartKind.CALL_END})
@@ -171,7 +171,7 @@ def size_of(entry: LogEntry) -> int:
     return entry.size if isinstance(entry, Part) else 0
 
 
-def same_place(one: Part, other: Part) -> bool:
+def differ_only_in_text(one: Part, other: Part) -> bool:
     """Whether two neighbours join: only their text differs, and it is a delta."""
     return (
         one.kind is other.kind
@@ -202,7 +202,7 @@ def joins(one: Content, other: Content) -> bool:
     """Whether two neighbours join."""
     if isinstance(one, str) or isinstance(other, str):
         return isinstance(one, str) and isinstance(other, str)
-    return same_place(one, other)
+    return differ_only_in_text(one, other)
 
 
 def text_of(content: Content) -> str:

@@ -84,7 +84,7 @@ class FoldedEntries(Sequence[LogEntry]):
     def _entry(self, index: int) -> LogEntry:
         """One entry, without a step for each that is before it in its piece.
 
-        Another task reads a log one entry at a time.
+        Another node reads a log one entry at a time.
         """
         place = index % _PIECE
         sizes = self._sizes[index - place : index + 1]

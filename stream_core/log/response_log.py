@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, same_place
+from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, differ_only_in_text
 
 
 class ResponseState(StrEnum):
@@ -320,7 +320,7 @@ class Cursor:
         return len(self._log.entries) - self.next_index
 
     @property
-    def at_head(self) -> bool:
+    def at_end_of_log(self) -> bool:
         """Whether the reader has received all entries so far."""
         return self.next_index == len(self._log.entries)
 
@@ -374,7 +374,7 @@ class Cursor:
         until = min(until, len(entries))
         while index < until:
             entry = entries[index]
-            if not (isinstance(entry, Part) and same_place(part, entry)):
+            if not (isinstance(entry, Part) and differ_only_in_text(part, entry)):
                 break
             size += len(entry.text)
             if size > most:
@@ -386,8 +386,11 @@ class Cursor:
         return part if len(texts) == 1 else part.with_text("".join(texts))
 
 
-EVERYTHING = -1
-"""As a restart's `from_index`: it replaces all text. As a reader's `after`: it has no text."""
+NOTHING_YET = -1
+"""The last index of a reader that has no entries yet."""
+
+REPLACES_ALL = -1
+"""The `from_index` of a restart that replaces all entries, and the index of its frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +398,7 @@ class ResumePoint:
     """The place at which a reader resumes: the next index to deliver.
 
     `restarted`, if it is set, is delivered first and replaces everything that the reader has. It is
-    not in the log, and its index is `EVERYTHING`.
+    not in the log, and its index is `REPLACES_ALL`.
     """
 
     next_index: int
@@ -427,4 +430,4 @@ def resume_point(log: ResponseLog, after: int, epoch: int | None) -> ResumePoint
 def _from_the_beginning(log: ResponseLog) -> ResumePoint:
     markers = [entry for entry in log.entries if isinstance(entry, Restart)]
     attempt = markers[-1].attempt if markers else 1
-    return ResumePoint(0, Restart(EVERYTHING, attempt, log.epoch_at(log.next_index)))
+    return ResumePoint(0, Restart(REPLACES_ALL, attempt, log.epoch_at(log.next_index)))

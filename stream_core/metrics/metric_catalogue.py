@@ -33,7 +33,7 @@ class Urgency(Enum):
 
     FELT = auto()  # readers notice it: it pages through the one alarm "users are hurting"
     PAGE = auto()  # readers don't notice it yet, or we couldn't measure it: it pages itself
-    WORKING_HOURS = auto()  # it can wait for the morning: it is only recorded
+    WORKING_HOURS = auto()  # it can wait for the morning: it only sends the notice
 
 
 _SAID = {Statistic.P95: "p95 ", Statistic.P99: "p99 ", Statistic.AVERAGE: "avg "}
@@ -42,6 +42,10 @@ _SAID = {Statistic.P95: "p95 ", Statistic.P99: "p99 ", Statistic.AVERAGE: "avg "
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """The condition under which a metric raises an alarm.
+
+    `CatalogueAlarms` makes the alarms of this file, `CanaryAlarms` those of `canary_metrics.py`.
+    Other alarms are in `service_alarms.py` (AWS's own metrics), `burn_alarms.py` (`PROMISES`) and
+    `handler_service.py` (rollback of deployments).
 
     Args:
         statistic: what is compared: of each minute, over all tasks of an environment.
@@ -84,8 +88,8 @@ class Metric:
     Args:
         target: the goal in words. None where only the trend matters.
         labels: what divide it on /metrics, a distribution by one. CloudWatch has the sum.
-        on_page_only: whether it is on /metrics alone. Each metric costs in CloudWatch, which has
-            what an alarm or a person at night looks for.
+        prometheus_only: whether it is on /metrics alone, and not in CloudWatch. Each metric costs
+            there, so CloudWatch has what an alarm or a person at night looks for.
     """
 
     name: str
@@ -95,7 +99,7 @@ class Metric:
     target: str | None = None
     alarm: Alarm | None = None
     labels: tuple[str, ...] = ()
-    on_page_only: bool = False
+    prometheus_only: bool = False
 
     @property
     def prometheus_name(self) -> str:
@@ -177,7 +181,7 @@ CONNECTION_AGE = Metric(
     _D,
     "s",
     "how long a connection lasted",
-    on_page_only=True,
+    prometheus_only=True,
 )
 CONNECTIONS_OPENED = Metric(
     "ws.opened",
@@ -185,7 +189,7 @@ CONNECTIONS_OPENED = Metric(
     "connections",
     "connections that were greeted, by the `protocol`",
     labels=("protocol",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 CONNECTIONS_CLOSED = Metric(
     "ws.closed",
@@ -194,7 +198,7 @@ CONNECTIONS_CLOSED = Metric(
     "connections that ended, by the `code` of the close frame: 1005, it had none; 1006, there was "
     "no close frame; `other`, one that the client made up",
     labels=("code",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 ACKNOWLEDGEMENT = Metric(
     "ws.acknowledgement_ms",
@@ -202,7 +206,7 @@ ACKNOWLEDGEMENT = Metric(
     "ms",
     "from an acknowledgement to the one for all that the client had been given by then; clients "
     "acknowledge about once a second",
-    on_page_only=True,
+    prometheus_only=True,
 )
 MESSAGES_PER_SECOND = Metric(
     "ws.messages_per_second",
@@ -296,21 +300,21 @@ SERVICE_CHARGED = Metric(
     "what ended answers were charged: a token of the input counts 1, one of the output 2. By the "
     "`tenant`, of the first 200",
     labels=("tenant",),
-    on_page_only=True,
+    prometheus_only=True,
 )
-ANSWERS_HELD = Metric(
+ANSWERS_PREEMPTED = Metric(
     "queue.held",
     _C,
     "answers",
     "batch answers that gave their place to an interactive one, and go on later",
-    on_page_only=True,
+    prometheus_only=True,
 )
 EXCHANGE_FAILURES = Metric(
     "queue.exchange_failures",
     _C,
     "exchanges",
-    "exchanges with other tasks that failed: what they do for tenants, and which calls they make, "
-    "is not known, and each task applies rates, shares and slots by itself",
+    "exchanges with other nodes that failed: what they do for tenants, and which calls they make, "
+    "is not known, and each node applies rates, shares and slots by itself",
     "0 a minute",
     # With a wrong role or table one a second fails, if there are several tenants.
     Alarm(
@@ -352,7 +356,7 @@ BUDGET_RESERVATIONS = Metric(
     _G,
     "answers",
     "answers of this node that have something reserved of their tenant's budgets",
-    on_page_only=True,
+    prometheus_only=True,
 )
 REFUSAL_RATE = Metric(
     "messages.refusal_rate",
@@ -387,7 +391,7 @@ WAITING_POLLS = Metric(
     _G,
     "polls",
     "long polls that wait at this node; in AWS a function answers them",
-    on_page_only=True,
+    prometheus_only=True,
 )
 NODE_LOAD = Metric(
     "node.load_percent",
@@ -414,9 +418,8 @@ MODEL_LIMIT = Metric(
     "upstream.ceiling",
     _G,
     "calls",
-    "the lowest bound that a model's server has taught, by throttling or by late first tokens "
-    "(which counts while several tenants ask): calls at once; 0 where none has",
-    on_page_only=True,
+    "this node's share of the lowest concurrency limit known, of all models; 0 where none is known",
+    prometheus_only=True,
 )
 BREAKERS_OPEN = Metric(
     "upstream.open_breakers",
@@ -439,7 +442,7 @@ UPSTREAM_FAILURES = Metric(
     "attempts",
     "attempts that failed, by the `code`: that of the error which a reader would be given",
     labels=("code",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 UPSTREAM_THROTTLES = Metric(
     "upstream.throttles",
@@ -463,7 +466,7 @@ RESPONSES_ENDED = Metric(
     "responses that ended, by the agent, the model, the `protocol` of the first reader, the "
     "`state` and its `reason`: why the model ended, or the error's code",
     labels=("agent", "model", "protocol", "state", "reason"),
-    on_page_only=True,
+    prometheus_only=True,
 )
 RESPONSES_COMPLETED = Metric("responses.completed", _C, "responses", "responses that completed")
 RESPONSES_FAILED = Metric("responses.failed", _C, "responses", "responses that ended in an error")
@@ -483,7 +486,7 @@ RESPONSE_FAILURE_RATE = Metric(
     "< 1 %",
     Alarm(Statistic.AVERAGE, 5, " %", silence="no response ended"),
 )
-RESPONSES_HELD = Metric(
+RESPONSES_IN_MEMORY = Metric(
     "responses.held",
     _G,
     "responses",
@@ -569,10 +572,11 @@ DRAINED_CONNECTIONS = Metric(
     "drain.connections",
     _C,
     "connections",
-    "connections of a node that leaves: `moved` when they were asked to, `closed` when they were "
-    "not, `cut` while they read an answer that took too long",
+    "connections of a node that leaves: `moved` left in time; `closed` were idle, and still there "
+    "2 s after the moment at which they were to reconnect; `cut` were still reading when the time "
+    "was over",
     labels=("outcome",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 DRAINED_ANSWERS = Metric(
     "drain.answers",
@@ -580,7 +584,7 @@ DRAINED_ANSWERS = Metric(
     "responses",
     "answers of a node that leaves: `finished`, or `handed_over` to another one or the next start",
     labels=("outcome",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 RESUME = Metric(
     "ws.resume_ms", _D, "ms", "from a response.resume to its first frame handed to the socket"
@@ -601,7 +605,7 @@ STRETCHED_TENANTS = Metric(
     "tenants",
     "tenants over their share of the deliveries that are delivered to less often, since the core "
     "is full; all others are only while clock.interval_ms is longer, too",
-    on_page_only=True,
+    prometheus_only=True,
 )
 CLOCK_LOAD = Metric(
     "clock.load_percent",
@@ -646,20 +650,20 @@ TAKE_OVERS = Metric(
     "lease.take_overs",
     _C,
     "responses",
-    "responses that this task went on with because the one that owned them was lost or left",
+    "responses that this node went on with because the one that owned them was lost or left",
 )
 DEAD_LETTERS = Metric(
     "lease.dead_letters",
     _C,
     "messages",
-    "messages given up and put aside, because every task that answered them was lost",
+    "messages given up and put aside, because every node that answered them was lost",
 )
 
 RESPONSES_FOLLOWED = Metric(
     "responses.followed",
     _G,
     "responses",
-    "responses of other tasks that are copied for readers of this one",
+    "responses of other nodes that are copied for readers of this one",
 )
 PARSER_ERRORS = Metric(
     "ws.parser_errors",
@@ -681,7 +685,7 @@ FILTER_MATCHES = Metric(
     "matches",
     "what content filters found in answers, by the `filter`: the name of a pattern, or `guardrail`",
     labels=("filter",),
-    on_page_only=True,
+    prometheus_only=True,
 )
 FILTER_HELD = Metric(
     "filter.held_ms",
@@ -689,13 +693,13 @@ FILTER_HELD = Metric(
     "ms",
     "how long text was held back until the patterns and the operator's own filter had cleared it; "
     "text that was cleared at once isn't counted",
-    on_page_only=True,
+    prometheus_only=True,
 )
 
 CATALOGUE: tuple[Metric, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Metric)
 )
-PUBLISHED = tuple(metric for metric in CATALOGUE if not metric.on_page_only)
+PUBLISHED = tuple(metric for metric in CATALOGUE if not metric.prometheus_only)
 """Those that CloudWatch has."""
 
 

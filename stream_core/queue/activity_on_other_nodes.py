@@ -46,8 +46,8 @@ class ActivityOnOtherNodes:
         """
         found: dict[str, dict[str, Activity]] = {tenant: {} for tenant in tenants}
         for row in rows:
-            if row.task != self._node:
-                found[row.tenant][row.task] = row
+            if row.node != self._node:
+                found[row.tenant][row.node] = row
         self._forget(found)
         return {tenant: self._read(tenant, by_node) for tenant, by_node in found.items()}
 
@@ -56,7 +56,7 @@ class ActivityOnOtherNodes:
         known.readings, known.missed = known.readings + 1, 0
         whole = Activity(tenant, "")
         for row in rows.values():
-            before = known.rows.get(row.task)
+            before = known.rows.get(row.node)
             if before is None or known.readings <= _FIRST_READINGS:
                 counted = 0.0 if before is None else before.expected
                 before = replace(row, service=row.service - row.expected + counted)
@@ -74,7 +74,7 @@ class ActivityOnOtherNodes:
 def _add_growth(whole: Activity, row: Activity, before: Activity) -> Activity:
     return Activity(
         whole.tenant,
-        whole.task,
+        whole.node,
         # May be negative: an estimate was too high, or service was given back.
         service=whole.service + row.service - before.service,
         requests=whole.requests + row.requests - before.requests,

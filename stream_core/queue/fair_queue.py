@@ -46,7 +46,10 @@ class Line(NamedTuple):
 
     @property
     def sender(self) -> tuple[str, str]:
-        """The share that it counts to. Sessions have none, since one address can open many."""
+        """The tenant and address, between which a node's limits are shared.
+
+        Sessions have no share, since one address can open many.
+        """
         return self.tenant, self.address
 
 

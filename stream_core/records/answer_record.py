@@ -1,4 +1,4 @@
-"""The line of an answer: one in a deployment, by the task that recorded its end."""
+"""The line of an answer: one in a deployment, by the node that recorded its end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AnswerRecord(EventRecord):
     model: Annotated[str | None, "the model's name at its server"] = None
     protocol: Annotated[
         str | None,
-        "of its first reader at this task: a subprotocol, or the name of an API; left out where "
+        "of its first reader at this node: a subprotocol, or the name of an API; left out where "
         "it was not read here",
     ] = None
     transport: Annotated[str | None, "of the same reader: websocket, sse, poll, http"] = None
@@ -44,9 +44,9 @@ class AnswerRecord(EventRecord):
     finish_reason: Annotated[str | None, "why it ended: stop, length, tool_calls, …"] = None
     error: Annotated[str | None, "the code of its error"] = None
     degraded: Annotated[bool | None, "true: the fallback took the model's place"] = None
-    epoch: Annotated[int, "how many tasks have owned it, 1 for none but this one"]
-    attempt: Annotated[int, "the last attempt, counted over all tasks"]
-    retries: Annotated[int, "attempts of this task that followed a failed one"] = 0
+    epoch: Annotated[int, "how many nodes have owned it, 1 for none but this one"]
+    attempt: Annotated[int, "the last attempt, counted over all nodes"]
+    retries: Annotated[int, "attempts of this node that followed a failed one"] = 0
     input_tokens: Annotated[int | None, "tokens that the model read, as its server counts"] = None
     output_tokens: Annotated[
         int | None, "tokens that the model gave: as its server counts, otherwise pieces that came"
@@ -62,10 +62,10 @@ class AnswerRecord(EventRecord):
     ] = None
     entries_generated: Annotated[int, "entries of its log: deltas, parts and restarts"]
     entries_delivered: Annotated[
-        int, "of these, what its furthest reader at this task was given"
+        int, "of these, what its furthest reader at this node was given"
     ] = 0
     entries_acknowledged: Annotated[int, "of these, acknowledged by clients, by then"] = 0
-    polls: Annotated[int | None, "polls that this task answered"] = None
+    polls: Annotated[int | None, "polls that this node answered"] = None
     queue_ms: Annotated[float | None, "from acceptance to the begin of its generation"] = None
     first_token_ms: Annotated[float | None, "from acceptance to its first entry"] = None
     token_gap_p50_ms: Annotated[float | None, "time between tokens, at most 19 % too long"] = None
@@ -73,7 +73,7 @@ class AnswerRecord(EventRecord):
     token_gap_max_ms: Annotated[float | None, "the longest silence between two deliveries"] = None
     stalls: Annotated[int | None, "silences longer than a second"] = None
     duration_ms: Annotated[
-        float | None, "from acceptance, or from its take-over by this task, to its end"
+        float | None, "from acceptance, or from its take-over by this node, to its end"
     ] = None
 
     def __str__(self) -> str:
@@ -90,9 +90,9 @@ class AnswerRecord(EventRecord):
 
 
 def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
-    """The line of an answer that has ended at this task.
+    """The line of an answer that has ended at this node.
 
-    The acceptance of an adopted answer, and its readers on the earlier task, are unknown.
+    The acceptance of an adopted answer, and its readers on the earlier node, are unknown.
     """
     figures, channel = stream.figures, stream.channel
     protocol, transport = figures.first_reader or (None, None)
@@ -125,7 +125,7 @@ def answer_record(stream: ResponseStream, prices: ModelPrices) -> AnswerRecord:
 
 
 def given_up_record(head: ResponseHead, entries: int, error: str) -> AnswerRecord:
-    """The line of an answer that no task continues.
+    """The line of an answer that no node continues.
 
     Args:
         entries: the number of entries in its log.

@@ -101,7 +101,7 @@ def usage_record(stream: ResponseStream, ended_at: float, prices: ModelPrices) -
 def given_up_usage(
     head: ResponseHead, terms: MessageTerms, ended_at: float, output_tokens: int, error: str
 ) -> UsageRecord:
-    """The usage of an answer that no task continues. Its input is unknown here.
+    """The usage of an answer that no node continues. Its input is unknown here.
 
     Args:
         output_tokens: the estimate by the entries on record.

@@ -1,4 +1,4 @@
-"""The line of a reader: one for each time that a client reads an answer from a task."""
+"""The line of a reader: one for each time that a client reads an answer from a node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LeaveReason(StrEnum):
     ENDED = "ended"  # it has everything
     ANSWERED = "answered"  # it was one call, answered before the end; the next one may come
     GONE = "gone"  # it closed, resumed elsewhere, or its connection broke
-    MOVED = "moved"  # this task's copy ended, and it reads another one
+    MOVED = "moved"  # this node's copy ended, and it reads another one
     TOO_SLOW = "too_slow"  # it was disconnected
     FAILED = "failed"  # the rest can't be delivered
 
@@ -34,13 +34,13 @@ class ReaderRecord(EventRecord):
     message_id: Annotated[str, "the message"]
     response_id: Annotated[str, "the answer"]
     protocol: Annotated[
-        str, "a subprotocol, or the name of an API; `peer`: another task, for its readers"
+        str, "a subprotocol, or the name of an API; `peer`: another node, for its readers"
     ]
     transport: Annotated[str, "websocket, sse, poll (a reader each), http (one object)"]
     transport_before: Annotated[
         str | None, "of the reader before it, where it was another one: it has changed"
     ] = None
-    via: Annotated[str, "where the task had the answer from: owner, peer or store"]
+    via: Annotated[str, "where the node had the answer from: owner, peer or store"]
     left: Annotated[
         str,
         "why it reads no more: ended, answered (one call, before the end), gone, moved, too_slow "

@@ -259,7 +259,7 @@ class Conversation:
         through: str | None = None,
         replaces: str | None = None,
     ) -> None:
-        """Take over the store's state. Tasks other than `owner` may have accepted messages.
+        """Take over the store's state. Nodes other than `owner` may have accepted messages.
 
         Args:
             through: a message of the wanted version. None, or an unknown one: the newest version.

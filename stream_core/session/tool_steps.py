@@ -1,7 +1,7 @@
 """Reads the steps of an answer whose tools its client runs from its log.
 
 A step is one request to the model: its output, its calls of tools, and a result for each of these
-calls. The log has all of it, so a task that takes the answer over continues after the last step.
+calls. The log has all of it, so a node that takes the answer over continues after the last step.
 """
 
 from __future__ import annotations

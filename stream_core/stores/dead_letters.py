@@ -22,7 +22,7 @@ class DeadLetter:
     Args:
         response_id: the response, which ended in an error.
         channel: `tenant:agent:session`.
-        attempts: the number of tasks that have tried.
+        attempts: the number of nodes that have tried.
         reason: why there is no further attempt, for the operator.
         at: seconds since the epoch.
     """

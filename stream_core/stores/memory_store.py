@@ -20,9 +20,9 @@ from evenflow.stream_core.stores.response_store import (
     Ending,
     Lease,
     LeaseLost,
+    NodeLease,
     ResponseHead,
     StoredEntries,
-    TaskLease,
     gapless,
 )
 from evenflow.stream_core.stores.session_store import (
@@ -65,7 +65,7 @@ class MemoryResponseStore:
     def __init__(self) -> None:
         self._heads: dict[str, ResponseHead] = {}
         self._chunks: dict[str, list[Chunk]] = {}
-        self._leases: dict[str, TaskLease] = {}
+        self._leases: dict[str, NodeLease] = {}
         self._forgotten: set[str] = set()
         self._handed_over: dict[str, int] = {}
         self._expiries: _Expiries[str] = _Expiries()
@@ -96,31 +96,31 @@ class MemoryResponseStore:
             self._expiries.add(expires_at, lease.response_id)
 
     async def renew(self, owner: str, until: float, address: str | None = None) -> None:
-        known = self._leases.get(owner, TaskLease(owner, until, address=address))
+        known = self._leases.get(owner, NodeLease(owner, until, address=address))
         if known.lost or owner in self._forgotten:
             raise LeaseLost(f"the lease of {owner} is lost; take another name")
         if until >= known.until:
-            self._leases[owner] = TaskLease(owner, until, address=address)
+            self._leases[owner] = NodeLease(owner, until, address=address)
 
     async def release(self, owner: str) -> None:
         if (known := self._leases.get(owner)) is not None:
             self._leases[owner] = replace(known, lost=True)
 
-    async def declare_lost(self, lease: TaskLease) -> bool:
+    async def declare_lost(self, lease: NodeLease) -> bool:
         return self._declare_lost(lease.owner, lease.until)
 
     def _declare_lost(self, owner: str, until: float | None) -> bool:
         """Declare the lease lost if this is its last renewal, or there is none."""
-        known = self._leases.get(owner, TaskLease(owner, 0.0, lost=True))
+        known = self._leases.get(owner, NodeLease(owner, 0.0, lost=True))
         if not known.lost and known.until != until:
             return False
         self._leases[owner] = replace(known, lost=True)
         return True
 
-    async def lease(self, owner: str) -> TaskLease | None:
+    async def lease(self, owner: str) -> NodeLease | None:
         return self._leases.get(owner)
 
-    async def leases(self) -> Sequence[TaskLease]:
+    async def leases(self) -> Sequence[NodeLease]:
         return tuple(self._leases.values())
 
     async def unfinished(self, owner: str) -> Sequence[str]:

@@ -4,9 +4,9 @@ What every implementation must guarantee (tests/integration/stores checks it):
 
 - A response has one owner at a time, under a **lease** with an **epoch**. Taking over raises the
   epoch. From then on no reader sees what the earlier owner writes, however late it arrives.
-- A task's lease covers everything that it owns. Once the task has released it, or another has
-  declared it **lost**, it is never in force again: the task takes another name. A store never
-  decides by a clock that a lease has expired: the task that declares it lost does.
+- A node's lease covers everything that it owns. Once the node has released it, or another has
+  declared it **lost**, it is never in force again: the node takes another name. A store never
+  decides by a clock that a lease has expired: the node that declares it lost does.
 - Readers get a gapless prefix of the log. An entry that has not arrived is a delay, never a gap.
 - What has expired is not returned, whether or not it has been deleted.
 - Entries are kept in a **form**, which a later version of this program may change. A response whose
@@ -37,7 +37,7 @@ NEWEST_FORM = TYPED_FORM
 
 
 class LeaseLost(Exception):
-    """Another task owns the response now, or may. What was written before that is kept."""
+    """Another node owns the response now, or may. What was written before that is kept."""
 
 
 class StoreUnavailable(Exception):
@@ -61,7 +61,7 @@ class Unwritable(Exception):
 class NewerForm(StoreUnavailable):
     """A newer version of this program writes the response, and this one can't read it.
 
-    Nothing is lost: a task of that version continues it.
+    Nothing is lost: a node of that version continues it.
     """
 
 
@@ -118,9 +118,10 @@ class ResponseHead:
 
     Args:
         starts: the first index of each epoch's entries. An epoch without a write has none.
-        polls: the number of calls of `note_read`. It shows an owner that other tasks have readers.
-        session_polls, share_polls: those of a function, with the session's token and with share
-            tokens.
+        polls: the number of calls of `note_read`, and of polls that a function has answered. It
+            shows an owner that there are readers elsewhere.
+        session_polls, share_polls: the polls that a function has answered, with the session's token
+            and with share tokens.
         hand_overs: the number of owners that left in order.
         form: the newest form of its entries.
     """
@@ -189,14 +190,14 @@ class StoredEntries:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskLease:
-    """A task's lease until `until`, in seconds since the epoch by its own clock.
+class NodeLease:
+    """A node's lease until `until`, in seconds since the epoch by its own clock.
 
     Each renewal has a later `until`.
 
     Args:
         lost: whether it was released or declared lost. Then it is never in force again.
-        address: where the task listens.
+        address: where the node listens.
     """
 
     owner: str
@@ -209,7 +210,7 @@ class ResponseStore(Protocol):
     """Keeps responses for all processes. `now` is in seconds since the epoch.
 
     Every method may raise StoreUnavailable. `append` writes up to `chunks_per_write` chunks in one
-    request. More than that take several requests, one after the other. A task should write at most
+    request. More than that take several requests, one after the other. A node should write at most
     `chunks_per_second`, so that it has time for delivery.
     """
 
@@ -237,27 +238,27 @@ class ResponseStore(Protocol):
         """Extend the lease of `owner` to `until`. An earlier `until` than before changes nothing.
 
         Args:
-            address: where other tasks reach the owner, `http://host:port`.
+            address: where other nodes reach the owner, `http://host:port`.
 
         Raises:
             LeaseLost: the lease was released or declared lost. That holds after `forget`, too.
         """
 
     async def release(self, owner: str) -> None:
-        """End the lease of a draining task. Any task may take over its unfinished responses."""
+        """End the lease of a draining node. Any node may take over its unfinished responses."""
 
-    async def declare_lost(self, lease: TaskLease) -> bool:
+    async def declare_lost(self, lease: NodeLease) -> bool:
         """Declare a lease lost, unless it was renewed since it was read.
 
         Returns:
             Whether it is lost.
         """
 
-    async def lease(self, owner: str) -> TaskLease | None:
-        """The lease of a task. None if it has none."""
+    async def lease(self, owner: str) -> NodeLease | None:
+        """The lease of a node. None if it has none."""
 
-    async def leases(self) -> Sequence[TaskLease]:
-        """The leases of all tasks that are not forgotten, expired ones included."""
+    async def leases(self) -> Sequence[NodeLease]:
+        """The leases of all nodes that are not forgotten, expired ones included."""
 
     async def unfinished(self, owner: str) -> Sequence[str]:
         """The ids of the responses of `owner` without an ending.

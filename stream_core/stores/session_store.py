@@ -18,7 +18,7 @@ LARGE_TEXT_SECONDS = LIFETIME_SECONDS + 3_600.0
 
 
 class LargeTexts(Protocol):
-    """Keeps large texts for all tasks, as long as messages. Methods may raise StoreUnavailable."""
+    """Keeps large texts for all nodes, as long as messages. Methods may raise StoreUnavailable."""
 
     async def put(self, name: str, text: str) -> None:
         """Keep a text. A name always has the same text."""

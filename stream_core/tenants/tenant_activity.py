@@ -13,6 +13,7 @@ class Activity:
 
     Args:
         tenant: its id; `id/key` for one of its keys, `id//digest` for one of its users.
+        node: its name. Empty for a sum over nodes.
         service: the weighted tokens charged, input and output, with the expected ones.
         requests, input_tokens, output_tokens: charged to bounds, without what was given back.
         answers, connections: the current numbers.
@@ -20,7 +21,7 @@ class Activity:
     """
 
     tenant: str
-    task: str
+    node: str
     service: float = 0.0
     requests: int = 0
     input_tokens: int = 0
@@ -41,4 +42,4 @@ class Activity:
         return {name: count for name in sorted(_COUNTS) if (count := getattr(self, name))}
 
 
-_COUNTS = {field.name for field in fields(Activity)} - {"tenant", "task"}
+_COUNTS = {field.name for field in fields(Activity)} - {"tenant", "node"}

@@ -26,7 +26,8 @@ _GROWTH_OF_ALL_NODES = 1.25
 _FORGOTTEN_SECONDS = 300.0
 # Until other nodes have reported the answers that they had when a limit was found.
 _REPORTED_SECONDS = 3.0
-# The part of the limit that is reserved for newcomers: 1/5, or 1/10 of a limit by rejections.
+# The part of the limit that is reserved for the least served tenant: 1/5, or 1/10 of a limit by
+# rejections.
 _RESERVED_PART, _RESERVED_PART_AT_REJECTIONS = 5, 10
 
 
@@ -40,10 +41,10 @@ class AIMDLimit:
     one.
 
     **Rejections** (429) show the limit, too (`RejectionEstimator`). A tenth of such a limit, over
-    all nodes, is reserved for newcomers. That is less than the fifth for an engine, since fewer
-    calls make no answer sooner here. A tenant below its share may start a call even if this node's
-    share is used up. Reports of other nodes are a second old, so that holds while all calls
-    together seem to exceed the limit by less than that tenth.
+    all nodes, is reserved for the least served tenant. That is less than the fifth for an engine,
+    since fewer calls make no answer sooner here. A tenant below its share may start a call even if
+    this node's share is used up. Reports of other nodes are a second old, so that holds while all
+    calls together seem to exceed the limit by less than that tenth.
 
     **Increase.** Four first tokens in time at the limit raise it by one; of a limit by rejections,
     as many as the limit. A limit found before other nodes have reported grows at once to the
@@ -102,8 +103,8 @@ class AIMDLimit:
     def _known(self) -> int | None:
         return self.on_other_nodes.limit if self.limit is None else self.limit
 
-    def share_of(self, tenant: str) -> int | None:
-        """This node's share for a tenant, plus one: its most calls while another tenant waits.
+    def most_calls_of(self, tenant: str) -> int | None:
+        """The most calls of a tenant here while another one waits: this node's share, plus one.
 
         None: no limit, not a limit by rejections, or the tenant is not reported.
         """
@@ -118,7 +119,7 @@ class AIMDLimit:
         Their limit is adopted when they stop calling the upstream and reporting it.
         """
         known = self.on_other_nodes.limit
-        if self.limit is None and known is not None and not on_other_nodes.wanted:
+        if self.limit is None and known is not None and not on_other_nodes.wanted_by_node:
             self.limit, self._learned_at = known, now
         self.on_other_nodes, self._share = on_other_nodes, None
         if self._estimator is not None:
@@ -205,9 +206,9 @@ class AIMDLimit:
         before = self._known or self._unknown_limit
         if self._estimator is None:
             self._estimator = RejectionEstimator(self._known)
-        if self.on_other_nodes.nodes > 1 and self._estimator.is_settled:
+        if self.on_other_nodes.unreported_nodes and self._estimator.is_settled:
             return  # other nodes have not reported yet
-        alone = self.on_other_nodes.nodes == 1 and not self.on_other_nodes.wanted
+        alone = not (self.on_other_nodes.unreported_nodes or self.on_other_nodes.wanted_by_node)
         on_other_nodes = None if alone else self.on_other_nodes.running
         self._estimator.record_rejection(here, on_other_nodes, began_at, now)
         is_outage = not (here or self.on_other_nodes.answered)
@@ -231,7 +232,7 @@ class AIMDLimit:
     def _may_exceed_share(self, tenant: str, running: int) -> bool:
         """Whether a tenant with little demand may have a call beyond this node's share."""
         limit = self._known
-        if limit is None or self._estimator is None or not self.on_other_nodes.wanted:
+        if limit is None or self._estimator is None or not self.on_other_nodes.wanted_by_node:
             return False
         if running + self.on_other_nodes.running >= limit + _reserved(limit):
             return False
@@ -244,7 +245,7 @@ class AIMDLimit:
             return share if self._estimator is None else max(share, self._estimator.kept)
         # Calls that were taken over from another node may be more.
         most = max(self._unknown_limit, answered + _INITIAL_LIMIT)
-        if not self.on_other_nodes.wanted:
+        if not self.on_other_nodes.wanted_by_node:
             return most
         together = (running + self.on_other_nodes.running) * _GROWTH_OF_ALL_NODES
         # In eights, since each new number is divided again.
@@ -287,7 +288,7 @@ class AIMDLimit:
         """First tokens in time at the limit, for one call more."""
         if self._estimator is None:
             return _IN_TIME_FOR_ONE_MORE
-        return limit / max(1, len(self.on_other_nodes.wanted))
+        return limit / max(1, len(self.on_other_nodes.wanted_by_node))
 
     def _grow(self, limit: int) -> None:
         self._in_time = 0

@@ -97,11 +97,11 @@ class CallsOnOtherNodes:
             changes little.
         limits: the concurrency limits of the nodes that have learned one.
         node: this one.
-        wanted: the calls that run or wait, by node and tenant, with this node's. Empty: no other
-            node calls the model.
+        wanted_by_node: the calls that run or wait, by node and tenant, with this node's.
+            Empty: no other node calls the model.
         weight_of: the weight of a tenant.
-        nodes: the number of nodes, with this one, if others may call the model and have not
-            reported it yet. 1: all have reported.
+        unreported_nodes: the number of other nodes that may call the model, and may not have
+            reported it yet.
     """
 
     running: int = 0
@@ -110,9 +110,9 @@ class CallsOnOtherNodes:
     delay: float = 0.0
     limits: tuple[int, ...] = ()
     node: str = ""
-    wanted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    wanted_by_node: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     weight_of: Callable[[str], float] = _equal
-    nodes: int = 1
+    unreported_nodes: int = 0
 
     @classmethod
     def of(
@@ -135,7 +135,7 @@ class CallsOnOtherNodes:
         if not found:
             # The next model may be called by all nodes at once.
             alone = called_before and model in own.calls
-            return cls() if alone else cls(nodes=len(other_reports) + 1)
+            return cls() if alone else cls(unreported_nodes=len(other_reports))
         calls = [calls for _, calls in found]
         return cls(
             sum(each.running for each in calls),
@@ -147,7 +147,7 @@ class CallsOnOtherNodes:
             {own.node: own.calls.get(model, _NO_CALLS).wanted}
             | {node: each.wanted for node, each in found},
             weight_of,
-            1 if called_before else len(other_reports) + 1,
+            0 if called_before else len(other_reports),
         )
 
     @property
@@ -157,20 +157,22 @@ class CallsOnOtherNodes:
 
     def divide(self, limit: int) -> NodeShare:
         """This node's share of a concurrency limit."""
-        equal = max(1, limit // self.nodes)
-        if not self.wanted:
+        equal = max(1, limit // (1 + self.unreported_nodes))
+        if not self.wanted_by_node:
             return NodeShare(equal)
-        share = divide_limit(limit, self.node, self.wanted, self.weight_of)
+        share = divide_limit(limit, self.node, self.wanted_by_node, self.weight_of)
         return share._replace(calls=min(equal, share.calls))
 
     def any_waits(self, counts: Callable[[str], bool]) -> bool:
         """Whether counted tenants wait on other nodes: their demand there exceeds the calls."""
-        wants = (of.items() for node, of in self.wanted.items() if node != self.node)
+        demands = self.wanted_by_node.items()
+        wants = (of.items() for node, of in demands if node != self.node)
         return sum(n for of in wants for tenant, n in of if counts(tenant)) > self.running
 
     def equal_part(self, amount: int) -> int:
         """This node's part of an amount that all nodes divide equally. The parts add up to it."""
-        if not self.wanted:
-            return max(1, amount // self.nodes)
-        rank, nodes = sorted(self.wanted).index(self.node), len(self.wanted)
+        if not self.wanted_by_node:
+            return max(1, amount // (1 + self.unreported_nodes))
+        names = sorted(self.wanted_by_node)
+        rank, nodes = names.index(self.node), len(names)
         return amount * (rank + 1) // nodes - amount * rank // nodes

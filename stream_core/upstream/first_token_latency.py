@@ -77,7 +77,7 @@ class FirstTokenLatency:
         token = _with_prompts(token, on_other_nodes)
         self.peak = max(answered, self.peak * _PEAK_DECAY)
         late = self._is_late(token)
-        if on_other_nodes.nodes > 1 or on_other_nodes.wanted:
+        if on_other_nodes.unreported_nodes or on_other_nodes.wanted_by_node:
             self._unreported.append(token)
         else:
             self._remember(token, on_other_nodes)

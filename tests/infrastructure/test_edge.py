@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evenflow.stream_core.auth.allowed_origins import page_policy
-from evenflow.stream_core.http.routes import EDGE_KEY_HEADER, Origin, edge_patterns
+from evenflow.stream_core.http.routes import EDGE_KEY_HEADER, ServedBy, edge_patterns
 from tests.infrastructure.synthesis import ROOT, Synthesis
 
 # Ids of policies that AWS manages.
@@ -215,7 +215,7 @@ def _headers(synthesis: Synthesis, path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", ["/client.js", "/evenflow-chat.js", "/assets/maths-1.js"])
 def test_pages_anywhere_may_load_the_modules(synthesis: Synthesis, path: str) -> None:
-    assert any(fnmatchcase(path, pattern) for pattern in edge_patterns(Origin.MODULES))
+    assert any(fnmatchcase(path, pattern) for pattern in edge_patterns(ServedBy.MODULES))
     headers, behavior = _headers(synthesis, path), _behavior(synthesis, path)[1]
     allowed = headers["CorsConfig"]
     assert allowed["AccessControlAllowOrigins"] == {"Items": ["*"]}

@@ -29,7 +29,7 @@ from evenflow.infra.constructs.front import AddressNeededError
 from evenflow.infra.constructs.service.load_balancer import path_rules
 from evenflow.infra.evenflow_service import CanaryOutOfReachError
 from evenflow.infra.existing_parts import PrivateSubnetsNeededError, VpcNeededError
-from evenflow.stream_core.http.routes import ROUTES, Origin, edge_patterns
+from evenflow.stream_core.http.routes import ROUTES, ServedBy, edge_patterns
 from tests.infrastructure.cfn_lint import findings
 from tests.infrastructure.own_stacks import resources
 
@@ -177,12 +177,12 @@ def _alarms(template: Template) -> dict[str, Any]:
 
 
 class TestRules:
-    @pytest.mark.parametrize("origins", [(Origin.HANDLER,), tuple(Origin)])
+    @pytest.mark.parametrize("servers", [(ServedBy.HANDLER,), tuple(ServedBy)])
     @pytest.mark.parametrize("hosts", [(), ("a.example",), ("*.a.example", "b.example", "c")])
     def test_no_rule_has_more_than_five_values_or_wildcards(
-        self, origins: tuple[Origin, ...], hosts: tuple[str, ...]
+        self, servers: tuple[ServedBy, ...], hosts: tuple[str, ...]
     ) -> None:
-        rules = path_rules(edge_patterns(*origins), hosts)
+        rules = path_rules(edge_patterns(*servers), hosts)
         assert len(rules) <= 10
         for paths in rules:
             values = [*paths, *hosts]
@@ -190,7 +190,7 @@ class TestRules:
             assert sum(value.count("*") for value in values) <= 5
 
     def test_every_path_is_in_a_rule(self) -> None:
-        patterns = edge_patterns(*OnlyLoadBalancer().origins)
+        patterns = edge_patterns(*OnlyLoadBalancer().servers)
         paths = [path for rule in path_rules(patterns) for path in rule]
         for pattern in patterns:
             assert any(fnmatchcase(pattern, path) for path in paths), pattern
@@ -263,7 +263,7 @@ class TestWithoutCloudFront:
             paths = _paths(template)
             for route in ROUTES:
                 served = any(fnmatchcase(route.path, path) for path in paths)
-                outside = route.origin in (Origin.PAGE, Origin.MODULES, Origin.MACHINE)
+                outside = route.served_by in (ServedBy.PAGE, ServedBy.MODULES, ServedBy.MACHINE)
                 assert served is not outside, route.path
 
     def test_there_is_nothing_that_only_cloudfront_needs(

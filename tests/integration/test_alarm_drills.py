@@ -212,17 +212,19 @@ async def test_a_role_that_may_not_tell_other_tasks(
     task, clock = HandlerTask(), HandTurnedClock()
     context = NodeContext(Limits(), clock.delivery, task.metrics, clock.monotonic, clock.monotonic)
 
-    async def gone(_nodes: Collection[str]) -> Collection[str]:
+    async def without_lease(_nodes: Collection[str]) -> Collection[str]:
         return ()
 
     charges: Any = SimpleNamespace(
-        compared=lambda: ["acme"], counted=lambda _tenant: {"requests": 1}, learned=print
+        charge_compared=lambda: ["acme"],
+        counted=lambda _tenant: {"requests": 1},
+        charge_other_nodes=print,
     )
     exchange = NodeExchange(
         context,
         Denied(),
         "node",
-        gone=gone,
+        without_lease=without_lease,
         upstreams=Upstreams(ControlledSource(), Limits()),
         generations=cast("Generations", SimpleNamespace(charges=charges)),
     )

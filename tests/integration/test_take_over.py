@@ -282,7 +282,7 @@ async def test_what_a_stale_owner_writes_is_read_by_nobody(
         assert (answer.text, answer.finish_reason) == (right, "stop")
     assert model.calls_for(response_id) == ["1:1", "2:2"]
     # The one that slept serves on, under another name.
-    assert "the lease of this task was lost" in owner.log
+    assert "the lease of this node was lost" in owner.log
     again = await session.post("m2", "m1", words(5, 1))
     assert (
         await read_whole(over_polls, [session], again.json["response_id"])

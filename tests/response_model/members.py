@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from evenflow.stream_core.log.entries import LogEntry, Restart
-from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseLog, resume_point
+from evenflow.stream_core.log.response_log import REPLACES_ALL, Cursor, ResponseLog, resume_point
 from evenflow.stream_core.stores.response_store import Lease, StoredEntries
 from tests.response_model.implementations import Stores
 from tests.unit.recording_reader import AssembledText, standing_text
@@ -117,7 +117,7 @@ class Client:
         if point is None:
             return
         if point.restarted is not None:
-            assert point.restarted.from_index == EVERYTHING
+            assert point.restarted.from_index == REPLACES_ALL
             # Only who has to begins again.
             assert self._entries != log.entries[: len(self._entries)] or not self._tells_epoch
             self.held, self._entries = AssembledText(), []

@@ -18,9 +18,9 @@ from evenflow.stream_core.stores.response_store import (
     Ending,
     Lease,
     LeaseLost,
+    NodeLease,
     ResponseStore,
     StoredEntries,
-    TaskLease,
 )
 from evenflow.stream_core.stores.session_store import LedgerEntry
 from tests.response_model.implementations import Implementation, Stores
@@ -224,7 +224,7 @@ class System:
                 lost.append(lease.owner)
         return lost
 
-    def _declare_lost(self, task: Task, lease: TaskLease) -> None:
+    def _declare_lost(self, task: Task, lease: NodeLease) -> None:
         """That is refused if it was renewed since it was read."""
         done = self.leases.is_lost(lease.owner) or lease in self.leases.all()
         assert task.stores.responses(lambda store: store.declare_lost(lease)) is done
@@ -267,7 +267,7 @@ class System:
         self.answers[response_id].check_entries(stored)
         return stored
 
-    async def _remembered_leases(self, store: ResponseStore) -> list[TaskLease]:
+    async def _remembered_leases(self, store: ResponseStore) -> list[NodeLease]:
         return self.leases.remembered(await store.leases())
 
     def _name(self, prefix: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from evenflow.stream_core.log.entries import LogEntry
 from evenflow.stream_core.log.response_log import ResponseLog
-from evenflow.stream_core.stores.response_store import Lease, ResponseHead, StoredEntries, TaskLease
+from evenflow.stream_core.stores.response_store import Lease, NodeLease, ResponseHead, StoredEntries
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Leases:
     """Those of all tasks, by the rules of the port."""
 
     def __init__(self) -> None:
-        self._leases: dict[str, TaskLease] = {}
+        self._leases: dict[str, NodeLease] = {}
         self._forgotten: set[str] = set()
 
     def is_lost(self, owner: str) -> bool:
@@ -65,24 +65,24 @@ class Leases:
         """It is good for longer."""
         known = self._leases.get(owner)
         if known is None or known.until <= until:
-            self._leases[owner] = TaskLease(owner, until, address=address)
+            self._leases[owner] = NodeLease(owner, until, address=address)
 
     def lose(self, owner: str) -> None:
         """It was declared lost, or the task left."""
-        self._leases[owner] = replace(self._leases.get(owner, TaskLease(owner, 0.0)), lost=True)
+        self._leases[owner] = replace(self._leases.get(owner, NodeLease(owner, 0.0)), lost=True)
 
     def forget(self, owner: str) -> None:
         """Nobody asks for it any more."""
         if self.is_lost(owner):
             self._forgotten.add(owner)
 
-    def remembered(self, leases: Iterable[TaskLease]) -> list[TaskLease]:
+    def remembered(self, leases: Iterable[NodeLease]) -> list[NodeLease]:
         """Those that were not forgotten.
 
         Another may be listed again, when it is found once more to be lost.
         """
         return [lease for lease in leases if lease.owner not in self._forgotten]
 
-    def all(self) -> list[TaskLease]:
+    def all(self) -> list[NodeLease]:
         """What must be listed."""
         return self.remembered(self._leases.values())

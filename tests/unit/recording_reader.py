@@ -143,4 +143,4 @@ class RecordingReader:
 
     def _end_pause(self) -> None:
         self.paused = False
-        self._stream.backpressure.resume_reader()
+        self._stream.backpressure.unpause_reader()

@@ -25,7 +25,7 @@ from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
-from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
+from evenflow.stream_core.log.response_log import NOTHING_YET, ResumePoint, slice_of
 from evenflow.stream_core.protocols.ag_ui import encoder as agui_events
 from evenflow.stream_core.protocols.ag_ui.bodies import FORWARDED, RUN_NAME, RUN_REQUEST, RunRequest
 from evenflow.stream_core.protocols.ag_ui.encoder import AgUiEvents
@@ -34,7 +34,7 @@ from evenflow.stream_core.protocols.evenflow.messages import parse
 from evenflow.stream_core.protocols.openai_chat.parameters import AnswerParameters
 from evenflow.stream_core.session.conversation import Turn
 
-_NOTHING = EventId(EVERYTHING, 1)
+_NOTHING = EventId(NOTHING_YET, 1)
 _MESSAGE_ID = "run"
 """A run is the only message of its channel, whatever its client sends when it returns."""
 

@@ -38,7 +38,7 @@ from evenflow.stream_core.base.errors import InvalidRequest, NotFound
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.block_encoder import BlockEncoder
 from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
-from evenflow.stream_core.log.response_log import EVERYTHING, ResponseState, ResumePoint
+from evenflow.stream_core.log.response_log import NOTHING_YET, ResponseState, ResumePoint
 from evenflow.stream_core.protocols.ai_sdk.bodies import (
     CHAT_REQUEST,
     STOP_REQUEST,
@@ -122,7 +122,7 @@ class ChatEndpoint:
         if response_id is not None:
             named_stream = await orchestrator.find(response_id, channel)
             return await self._answer(request, named_stream, last, at_once=True)
-        if last.last_index != EVERYTHING:
+        if last.last_index != NOTHING_YET:
             raise InvalidRequest(
                 f"{LAST_EVENT_ID} needs the `response_id` of the answer that broke off; nothing "
                 "was changed",

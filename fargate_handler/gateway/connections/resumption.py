@@ -13,7 +13,7 @@ from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import InvalidRequest, Overloaded
 from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, resume_point
+from evenflow.stream_core.log.response_log import NOTHING_YET, ResumePoint, resume_point
 
 PATIENCE_SECONDS = 20.0
 """Longer than a lease, so that by then another node is the owner."""
@@ -28,7 +28,7 @@ class Progress(NamedTuple):
         param: the name of `after` in the request.
     """
 
-    after: int = EVERYTHING
+    after: int = NOTHING_YET
     epoch: int | None = None
     param: str = ""
 
@@ -92,7 +92,10 @@ class WakingReader:
         self._news.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for news, at most `seconds`. Returns whether there is any. The first call has."""
+        """Wait for news, at most `seconds`. Returns whether there is any.
+
+        The first call returns True at once, since `attach` wakes the request.
+        """
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._news.wait()
@@ -175,7 +178,7 @@ async def resume(
             return Resumption(stream, point)
         if epoch is not None and epoch > stream.log.epoch_at(stream.log.next_index):
             await _look_again(context, stream, epoch, param)
-        elif stream.via == "owner" or stream.log.closed:
+        elif stream.is_owned_here or stream.log.closed:
             raise InvalidRequest(
                 f"`{param}` is after the response's end: its last index is "
                 f"{stream.log.next_index - 1}; nothing was changed",
@@ -200,9 +203,9 @@ async def _look_again(
             code="invalid_field",
             param=param,
         )
-    if stream.via == "owner" and not stream.log.closed:
+    if stream.is_owned_here and not stream.log.closed:
         raise Overloaded(
-            "another task has taken this response over, which this one is about to learn; resume "
+            "another node has taken this response over, which this one is about to learn; resume "
             "again",
             code="response_elsewhere",
             retry_after_ms=1000,
@@ -216,7 +219,7 @@ async def _point(
     """The resume point, once this replica has it. None if it ends, or is not there in time."""
     after, epoch, _ = progress
     point = resume_point(stream.log, after, epoch)
-    if point is not None or stream.via == "owner":
+    if point is not None or stream.is_owned_here:
         return point
     with reading(stream, "http") as reader:
         while point is None and not (reader.left_behind or stream.log.closed):

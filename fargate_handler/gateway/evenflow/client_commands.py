@@ -89,7 +89,7 @@ def act(client: CommandingClient, message: ClientMessage) -> None:
             case ResponsePause():
                 _reader(client, message.response_id).pause(now)
             case ResponseContinue():
-                _reader(client, message.response_id).resume(now)
+                _reader(client, message.response_id).unpause(now)
             case ResponseCredit():
                 _add_credit(client, message, now)
             case ResponseAck():
@@ -336,7 +336,7 @@ def _acknowledged(stream: ResponseStream, index: int) -> int:
     last_index = stream.log.next_index - 1
     if index <= last_index:
         return stream.acknowledge(index)
-    if stream.epoch > 1 or stream.via != "owner":
+    if stream.epoch > 1 or not stream.is_owned_here:
         return 0  # the store lacks some of what an earlier owner has sent
     raise InvalidRequest(
         f"`index` is {index}, but the response's last index is {last_index}",

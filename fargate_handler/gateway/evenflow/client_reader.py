@@ -128,15 +128,15 @@ class ClientReader(LiveReader):
             self._deliver_late(now)
             return
         entries, cursor = self._entries, self._cursor
-        index, head = cursor.next_index, len(entries)
-        if index < head:
+        index, end = cursor.next_index, len(entries)
+        if index < end:
             if not self._steady:
                 self._steady = True
             elif jitter is not None:
                 self._measures.jitter.record(jitter * 1000)
             entry = entries[index]
-            if index + 1 == head and isinstance(entry, str):
-                cursor.next_index = head
+            if index + 1 == end and isinstance(entry, str):
+                cursor.next_index = end
                 outbox = self._outbox
                 outbox.append((self._send, self._encoder.delta(entry, index, index)))
                 if len(outbox) == 1:
@@ -198,10 +198,10 @@ class ClientReader(LiveReader):
         self._is_paused_by_client = True
         self._pause_delivery(now)
 
-    def resume(self, now: float) -> None:
+    def unpause(self, now: float) -> None:
         """End the pause. The delivery continues as far as the credit reaches."""
         self._is_paused_by_client = False
-        self._resume_delivery(now)
+        self._unpause_delivery(now)
 
     def add_credit(self, credit: int, now: float) -> None:
         """Let `credit` more entries be delivered.
@@ -211,12 +211,12 @@ class ClientReader(LiveReader):
         """
         self._paced.grant(credit)
         self._can_send = False
-        self._resume_delivery(now)
+        self._unpause_delivery(now)
 
     def lift_limits(self, now: float) -> None:
         """Deliver everything from now on, without pause and credit."""
         self._paced.lift()
-        self.resume(now)
+        self.unpause(now)
 
     def detach(self) -> None:
         """Stop reading this response."""
@@ -287,7 +287,7 @@ class ClientReader(LiveReader):
             self.stream.backpressure.pause_reader()
             self._watch()
 
-    def _resume_delivery(self, now: float) -> None:
+    def _unpause_delivery(self, now: float) -> None:
         if self._paced.starved:
             self._finish_without_credit()
         elif not self._is_paused_by_client and self._end_pause():
@@ -303,13 +303,13 @@ class ClientReader(LiveReader):
             self._finish()
 
     def _end_pause(self) -> bool:
-        if not self._flow.resume():
+        if not self._flow.unpause():
             return False
         self._end_reader_pause()
         return True
 
     def _end_reader_pause(self) -> None:
-        self.stream.backpressure.resume_reader()
+        self.stream.backpressure.unpause_reader()
 
     def _finish(self) -> None:
         self._client.send_frame(terminal_frame(self.stream))

@@ -11,7 +11,7 @@ from evenflow.stream_core.bounds.call_rates import cost_of_answer
 from evenflow.stream_core.delivery.credit_cursor import FlowControl
 from evenflow.stream_core.delivery.flow_control import FlowEvent
 from evenflow.stream_core.delivery.response_stream import ResponseStream
-from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
+from evenflow.stream_core.log.response_log import REPLACES_ALL, ResumePoint
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 from evenflow.stream_core.protocols.evenflow.response_frames import restart_frame
 
@@ -55,7 +55,7 @@ class ClientReaders(dict[str, ClientReader]):
         self._numbered += 1
         client.send_frame(start_frame(stream, point.next_index, number, duplicate=duplicate))
         if point.restarted is not None:
-            client.send_frame(restart_frame(stream, point.restarted, EVERYTHING))
+            client.send_frame(restart_frame(stream, point.restarted, REPLACES_ALL))
         if client.session.over:
             return  # the client doesn't read, and that frame was one too many
         reader = ClientReader(client, stream, point.next_index, encoder, number, flow_state)

@@ -33,13 +33,16 @@ class EventsEndpoint:
         """The events after the last one that the client has."""
         context, last = self._context, _last_event(request)
         check_stays(request, context)
-        joined = number_of_query(request, "joined", 1) > 0
+        # Only replicas ask for entries that are not joined. `CallIntake` has checked their token.
+        is_from_replica = number_of_query(request, "joined", 1) == 0
         progress = Progress(last.last_index, last.epoch, LAST_EVENT_ID)
         stream, point = await requested_resumption(request, context, progress)
         if stream.log.closed and last.end and point.next_index == stream.log.next_index:
             # The client has everything. After a 204 an EventSource does not reconnect.
             return web.Response(status=204)
-        encoder = EventEncoder(stream, point, context.limits.frame_characters, joined=joined)
+        encoder = EventEncoder(
+            stream, point, context.limits.frame_characters, joined=not is_from_replica
+        )
         headers = {NEXT_INDEX_HEADER: str(stream.log.next_index)}
         answer = EventStream(
             context,
@@ -47,11 +50,11 @@ class EventsEndpoint:
             encoder,
             headers,
             at_once=True,
-            for_node=not joined,
-            start=_start_event if joined else None,
-            payer=payer_of(request, context.access) if joined else None,
+            for_node=is_from_replica,
+            start=None if is_from_replica else _start_event,
+            payer=None if is_from_replica else payer_of(request, context.access),
         )
-        replicated_at = None if joined else request.query.get("task")
+        replicated_at = request.query.get("task") if is_from_replica else None
         with context.orchestrator.presence.replicated(stream.response_id, replicated_at):
             return await answer.write(stream)
 

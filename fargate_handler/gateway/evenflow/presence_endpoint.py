@@ -10,7 +10,7 @@ from aiohttp import web
 
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.evenflow.presence_notice import presence_notice
-from evenflow.fargate_handler.gateway.http.call_intake import READERS_OF_TASK
+from evenflow.fargate_handler.gateway.http.call_intake import READERS_OF_NODE
 from evenflow.fargate_handler.gateway.http.verified_request import GRANT, claims_of
 from evenflow.fargate_handler.gateway.sse.event_reader import STILL_HERE
 from evenflow.fargate_handler.gateway.sse.event_stream import EVENT_STREAM_HEADERS
@@ -19,7 +19,7 @@ from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 
 # A node that sends nothing for 2.5 s counts as lost.
-_TASK_HEARTBEAT_SECONDS = 1.0
+_NODE_HEARTBEAT_SECONDS = 1.0
 
 
 class PresenceEndpoint:
@@ -31,17 +31,17 @@ class PresenceEndpoint:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """The readers now, and after each change."""
         context = self._context
-        is_task = READERS_OF_TASK in request.query
+        for_node = READERS_OF_NODE in request.query
         stream = (
             self._for_node(request)
-            if is_task
+            if for_node
             else await context.orchestrator.find(
                 request.match_info["response_id"], claims_of(request).channel
             )
         )
         if stream.log.closed:
             return web.Response(status=204)  # an EventSource doesn't come again
-        beat = _TASK_HEARTBEAT_SECONDS if is_task else context.limits.sse_heartbeat_seconds
+        beat = _NODE_HEARTBEAT_SECONDS if for_node else context.limits.sse_heartbeat_seconds
         answer = web.StreamResponse(headers=EVENT_STREAM_HEADERS)
         with self._listening(stream, request) as listener:
             context.measures.event_streams += 1
@@ -67,9 +67,9 @@ class PresenceEndpoint:
         stream = self._context.orchestrator.responses.get(
             request.match_info["response_id"], channel
         )
-        if request.query[READERS_OF_TASK] != "here" and stream.via != "owner":
+        if request.query[READERS_OF_NODE] != "here" and not stream.is_owned_here:
             raise Overloaded(
-                "this task is not the response's owner; ask that one",
+                "this node is not the response's owner; ask that one",
                 code="response_elsewhere",
                 retry_after_ms=1000,
             )
@@ -77,7 +77,7 @@ class PresenceEndpoint:
 
     @contextmanager
     def _listening(self, stream: ResponseStream, request: web.Request) -> Iterator[_PresenceQueue]:
-        scope = request.query.get(READERS_OF_TASK)
+        scope = request.query.get(READERS_OF_NODE)
         listener, presence = _PresenceQueue(), self._context.orchestrator.presence
         if scope == "here":
             stream.readers.listen(stream.response_id, listener)

@@ -46,7 +46,7 @@ from evenflow.stream_core.http.routes import (
 from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
 
-READERS_OF_TASK = "readers"
+READERS_OF_NODE = "readers"
 """The query parameter of another node's call for readers: `all` at the owner of a response, `here`
 at a node with a replica of it.
 """
@@ -174,4 +174,4 @@ def _is_from_replica(request: web.Request, route: Route) -> bool:
     """Whether the request comes from a replica on another node."""
     if route is EVENTS:
         return number_of_query(request, "joined", 1) == 0
-    return route is PRESENCE and READERS_OF_TASK in request.query
+    return route is PRESENCE and READERS_OF_NODE in request.query

@@ -110,7 +110,7 @@ async def resumed_after(context: GatewayContext, stream: ResponseStream, number:
         resumption = await resume(context, stream.response_id, stream.channel, progress)
     if resumption.point.restarted is not None:
         raise Gone(
-            "what you have of this response is not on record, since its task was lost; drop it, "
+            "what you have of this response is not on record, since its node was lost; drop it, "
             f"and ask again without {STARTING_AFTER}",
             code="response_restarted",
             param=STARTING_AFTER,

@@ -7,7 +7,7 @@ from evenflow.fargate_handler.gateway.connections.resumption import Progress, Re
 from evenflow.stream_core.base.errors import Gone, InvalidRequest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import LAST_EVENT_ID, EventId
-from evenflow.stream_core.log.response_log import EVERYTHING
+from evenflow.stream_core.log.response_log import NOTHING_YET
 
 
 def last_event(header: str | None, *, has_key: bool) -> EventId:
@@ -17,7 +17,7 @@ def last_event(header: str | None, *, has_key: bool) -> EventId:
         InvalidRequest: it is not the id of a chunk, or there is no key that names the response.
     """
     if not header:
-        return EventId(EVERYTHING, 1)
+        return EventId(NOTHING_YET, 1)
     last = EventId.parse(header, ends=False)
     if not has_key:
         raise InvalidRequest(
@@ -47,7 +47,7 @@ async def resume_appending(
 
 def _replaced() -> Gone:
     return Gone(
-        "what you have of this response is not on record, since its task was lost; drop it, and "
+        "what you have of this response is not on record, since its node was lost; drop it, and "
         f"ask with the same Idempotency-Key and without {LAST_EVENT_ID}",
         code="response_restarted",
         param=LAST_EVENT_ID,

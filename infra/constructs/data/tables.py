@@ -1,4 +1,4 @@
-"""The four DynamoDB tables, and the permissions to use them."""
+"""The four DynamoDB tables as CDK makes them, and the permissions to use them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from evenflow.infra.constructs.retention import removal_policy
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.infra.settings.stack_settings import NEW_TABLE_WRITES
 
-TTL_ATTRIBUTE = "expires_at"  # seconds since the epoch, written by stream_aws
-# The heads of unfinished responses, by owner: other tasks find a lost task's responses there.
+# The names are those of `stream_aws/tables.py`, which infra must not import.
+TTL_ATTRIBUTE = "expires_at"  # seconds since the epoch
+# The heads of unfinished responses, by owner: other nodes find a lost node's responses there.
 UNFINISHED_INDEX, UNFINISHED_KEY = "by-owner", "running"
 
 

@@ -29,7 +29,7 @@ from evenflow.stream_core.http.routes import (
     OPEN_SESSION,
     POLL,
     STREAM,
-    Origin,
+    ServedBy,
     edge_patterns,
 )
 
@@ -88,7 +88,7 @@ class Edge(Construct):
             default_behavior=self._file(page, security_headers(self, "SecurityHeaders", settings)),
             additional_behaviors={
                 **dict.fromkeys(
-                    edge_patterns(Origin.MODULES),
+                    edge_patterns(ServedBy.MODULES),
                     self._file(page, module_headers(self, "ModuleHeaders", settings)),
                 ),
                 **self._behaviors(load_balancer, http_api),
@@ -139,7 +139,7 @@ class Edge(Construct):
         without_host = cloudfront.OriginRequestPolicy.ALL_VIEWER_EXCEPT_HOST_HEADER
         # CloudFront tries them in this order, and chooses by path alone, not by method.
         return {
-            **dict.fromkeys(edge_patterns(Origin.HANDLER), balancer),
+            **dict.fromkeys(edge_patterns(ServedBy.HANDLER), balancer),
             # With cookies CloudFront would not collapse a crowd's requests into one.
             ENTRIES.pattern: self._kept(
                 handlers, "KeptByToken", "kept-by-token", self._without_cookies()

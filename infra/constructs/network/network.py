@@ -1,4 +1,4 @@
-"""The VPC: isolated and public subnets without NAT, which no setting changes."""
+"""The VPC: isolated subnets without NAT, and public ones, except behind a private front."""
 
 from __future__ import annotations
 

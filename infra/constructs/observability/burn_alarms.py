@@ -28,8 +28,8 @@ _HOUR_MINUTES = 60
 class BurnAlarm(Construct):
     """The alarm of one promise. It pages while both windows of any rate are above their threshold.
 
-    An alarm has one period. So each window is an alarm of its own, which is only recorded, and a
-    composite one sees them together.
+    An alarm has one period. So each window is an alarm of its own, which only sends a notice. A
+    composite one sees them together, and pages.
 
     Attributes:
         windows: the alarms of the windows.

@@ -92,7 +92,7 @@ class CatalogueAlarms(Construct):
             return [self._alarm(metric, alarm, series=series)]
         return [
             # Tasks publish at different moments. An evaluation in between misses some of them,
-            # which looks like a drop. So this alarm is only recorded, and its copy pages.
+            # which looks like a drop. So this alarm only sends a notice. Its copy pages.
             self._alarm(
                 metric,
                 alarm,

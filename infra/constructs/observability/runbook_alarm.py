@@ -47,7 +47,10 @@ def what_to_do(name: str, base_url: str | None) -> str:
 
 
 class AlarmTopics(Construct):
-    """The topics of alarms: `pages` for on-call, `notices` for every change of every alarm.
+    """The topics of alarms: `pages` for on-call, `notices` for every change.
+
+    Every `RunbookAlarm` and composite alarm sends notices. Rollback alarms have no topic: they only
+    stop a deployment.
 
     Only this environment's alarms may publish. The topics have a key of their own, since CloudWatch
     can't use SNS's.

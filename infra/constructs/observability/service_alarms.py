@@ -171,7 +171,6 @@ class ServiceAlarms(Construct):
         )
 
     def _missing_tasks(self, target_group: elbv2.IApplicationTargetGroup) -> RunbookAlarm:
-        # One target group is enough: both have the same tasks, checked at the same port.
         tasks = self._settings.handler.tasks_min
         return self._alarm(
             "service.healthy_tasks",

@@ -178,7 +178,7 @@ class LoadBalancer(Construct):
         )
 
     def _route(self, listener: elbv2.ApplicationListener) -> None:
-        for number, paths in enumerate(path_rules(edge_patterns(*self._front.origins)), start=1):
+        for number, paths in enumerate(path_rules(edge_patterns(*self._front.servers)), start=1):
             listener.add_action(
                 f"Handlers{number}",
                 priority=number,
@@ -189,7 +189,7 @@ class LoadBalancer(Construct):
     def _route_existing(self, existing: ExistingListener) -> None:
         hosts = list(existing.hosts)
         of_hosts = [elbv2.ListenerCondition.host_headers(hosts)] if hosts else []
-        rules = path_rules(edge_patterns(*self._front.origins), hosts)
+        rules = path_rules(edge_patterns(*self._front.servers), hosts)
         for number, paths in enumerate(rules):
             # The rules are in our stack: the listener may be in another, or in none.
             elbv2.ApplicationListenerRule(

@@ -12,7 +12,7 @@ import re
 
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.encoding.port import EventId
-from evenflow.stream_core.log.response_log import EVERYTHING
+from evenflow.stream_core.log.response_log import NOTHING_YET
 
 BEGINNING = "-1"
 NOW = "now"
@@ -45,7 +45,7 @@ def read_offset(text: str) -> EventId:
         InvalidRequest: it is neither an offset nor the beginning.
     """
     if text == BEGINNING:
-        return EventId(EVERYTHING, None)
+        return EventId(NOTHING_YET, None)
     match = _OFFSET.fullmatch(text)
     if match is None:
         raise InvalidRequest(

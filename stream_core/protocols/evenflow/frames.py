@@ -10,7 +10,7 @@ from evenflow.stream_core.delivery.delta_encoder import EntryEncoder
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import event_id, rest_of_id
 from evenflow.stream_core.log.entries import Part, Restart
-from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResumePoint
+from evenflow.stream_core.log.response_log import NOTHING_YET, REPLACES_ALL, Cursor, ResumePoint
 from evenflow.stream_core.protocols.evenflow.entry_encoders import V1Encoder
 from evenflow.stream_core.protocols.evenflow.messages import ErrorFrame
 from evenflow.stream_core.protocols.evenflow.response_frames import (
@@ -51,8 +51,8 @@ class FrameEncoder:
         self.ended = False
         self.kind = _DELTA
         """The type of the last frame."""
-        self.last = EVERYTHING
-        """The index of the last frame. `EVERYTHING` for one that has no place in the log."""
+        self.last = NOTHING_YET
+        """The index of the last frame. `NOTHING_YET` before the first and after a full restart."""
         self._most = most
         self.deltas: EntryEncoder = V1Encoder(stream.channel.session, stream.response_id)
         """Writes the deltas and parts. Several readers may have the same one."""
@@ -115,13 +115,13 @@ class FrameEncoder:
     @property
     def place(self) -> bytes:
         """The line with the event id by which the reader resumes. Empty before any entry."""
-        if self._restarted is not None or self.cursor.after == EVERYTHING:
+        if self._restarted is not None or self.cursor.after == NOTHING_YET:
             return b""
         return b"id: %b\n" % event_id(self.cursor.after, self.epoch).encode()
 
     def _replace_everything(self, restarted: Restart) -> bytes:
-        frame = restart_frame(self._stream, restarted, EVERYTHING)
-        self.kind, self.last, self._restarted = frame.type, EVERYTHING, None
+        frame = restart_frame(self._stream, restarted, REPLACES_ALL)
+        self.kind, self.last, self._restarted = frame.type, NOTHING_YET, None
         return frame.to_json()
 
     def _end(self) -> bytes:
@@ -292,6 +292,6 @@ class EventEncoder(FrameEvents):
     def _id(self) -> str:
         """The event's id. Empty before any entry: an EventSource then begins again."""
         frames = self._frames
-        if frames.last == EVERYTHING and not frames.ended:
+        if frames.last == NOTHING_YET and not frames.ended:
             return ""
         return event_id(frames.last, frames.epoch, end=frames.ended)

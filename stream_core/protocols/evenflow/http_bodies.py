@@ -169,7 +169,7 @@ class PollAnswer(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the task takes new connections (otherwise 503), how many it has, and its load."""
+    """Whether the node takes new connections (otherwise 503), how many it has, and its load."""
 
     status: Literal["serving", "draining", "full", "store_lost"]
     connections: int

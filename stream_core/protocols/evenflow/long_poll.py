@@ -1,4 +1,4 @@
-"""When a long poll answers, and with what. It has no state, so all tasks and functions agree."""
+"""When a long poll answers, and with what. It has no state, so all nodes and functions agree."""
 
 from __future__ import annotations
 

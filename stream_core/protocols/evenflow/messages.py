@@ -417,9 +417,9 @@ class ResponseStart(FromServer):
     """Deltas of this response follow, from `next_index` on.
 
     `stream` is its number in the compact subprotocol. `epoch` counts its owners. `via` says where
-    this task has it from: from itself (`owner`), from the owner (`peer`), or from the `store`.
+    this node has it from: from itself (`owner`), from the owner (`peer`), or from the `store`.
     `history_dropped` is there if the model does not receive the whole conversation: the number of
-    its oldest messages that are left out, by the bound `history_dropped_by`. Only the task that
+    its oldest messages that are left out, by the bound `history_dropped_by`. Only the node that
     accepted the message sends it. Where the model rejects the conversation as too long and receives
     less, the frame comes again.
     """

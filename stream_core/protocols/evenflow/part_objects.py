@@ -1,4 +1,4 @@
-"""The parts of a response as JSON objects, for clients and other tasks."""
+"""The parts of a response as JSON objects, for clients and other nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port through which a task reads a response's log at the task that owns it."""
+"""The port through which a node reads a response's log at the node that owns it."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ PeerEvent = (
 
 
 class PeerUnreachable(Exception):
-    """The other task does not answer, or no longer. Only the store knows the response's state."""
+    """The other node does not answer, or no longer. Only the store knows the response's state."""
 
 
-class PeerGone(PeerUnreachable):
-    """The other task can't be connected to, or the connection broke. Perhaps it is lost."""
+class PeerConnectionLost(PeerUnreachable):
+    """The other node can't be connected to, or the connection broke. Perhaps it is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerResponse:
-    """A response at another task. `epoch` is the newest one that the reader received.
+    """A response at another node. `epoch` is the newest one that the reader received.
 
-    `reader_at` is the address of the task that copies it. None if other tasks can't reach that one.
+    `reader_at` is the address of the node that copies it. None if other nodes can't reach that one.
     """
 
     address: str
@@ -51,7 +51,7 @@ class PeerResponse:
 
 
 class PeerLog(Protocol):
-    """The logs of other tasks. Each has the address that is in its lease."""
+    """The logs of other nodes. Each has the address that is in its lease."""
 
     def events(self, response: PeerResponse, after: int) -> AsyncGenerator[list[PeerEvent], None]:
         """The entries after index `after` as they come, until the response's end.
@@ -61,8 +61,8 @@ class PeerLog(Protocol):
         owner doesn't say it.
 
         Raises:
-            PeerUnreachable: the task does not answer, or no longer.
-            PeerGone: it can't be connected to, or the connection broke.
+            PeerUnreachable: the node does not answer, or no longer.
+            PeerConnectionLost: it can't be connected to, or the connection broke.
         """
 
     def presence(
@@ -71,10 +71,10 @@ class PeerLog(Protocol):
         """The readers of the response there, now and on each change, until the response's end.
 
         Args:
-            of_all: the readers at all tasks, as its owner knows them. Otherwise of that one.
+            of_all: the readers at all nodes, as its owner knows them. Otherwise of that one.
 
         Raises:
-            PeerUnreachable: the task does not answer, or no longer, or has no such response.
+            PeerUnreachable: the node does not answer, or no longer, or has no such response.
         """
 
     async def cancel(self, response: PeerResponse) -> ResponseState:
@@ -84,7 +84,7 @@ class PeerLog(Protocol):
             The state of the response afterwards.
 
         Raises:
-            PeerUnreachable: the task does not answer.
+            PeerUnreachable: the node does not answer.
         """
 
     async def take_result(self, response: PeerResponse, call_id: str, text: str) -> None:
@@ -92,5 +92,5 @@ class PeerLog(Protocol):
 
         Raises:
             Conflict: the call is not open.
-            PeerUnreachable: the task does not answer.
+            PeerUnreachable: the node does not answer.
         """

@@ -52,7 +52,7 @@ def check_completed(stream: ResponseStream) -> None:
 
 
 def _error_of(error: dict[str, Any]) -> EvenflowError:
-    # It may come from another task, as the error's object.
+    # It may come from another node, as the error's object.
     kind = next(
         (error_class for error_class in _CLASSES if error_class.type == error["type"]),
         InternalError,

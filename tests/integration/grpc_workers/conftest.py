@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 import grpc
 import pytest
 
-from evenflow.fargate_handler.inference.errors import worker_options
+from evenflow.fargate_handler.inference.channel_options import worker_options
 from evenflow.fargate_handler.inference.llm_v1.inference_pb2_grpc import (
     add_InferenceServicer_to_server,
 )

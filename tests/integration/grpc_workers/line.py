@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from evenflow.fargate_handler.inference import errors
+from evenflow.fargate_handler.inference import channel_options
 
 PING_SECONDS = 0.2
 _TIMES_OF_PINGS = (
@@ -22,9 +22,9 @@ def short_pings() -> Iterator[None]:
     """Within, who connects or listens pings a silent peer after 0.2 s, and waits 0.2 s more."""
     shortened = [
         (name, round(PING_SECONDS * 1000) if name in _TIMES_OF_PINGS else value)
-        for name, value in errors._COMMON
+        for name, value in channel_options._COMMON
     ]
-    with patch.object(errors, "_COMMON", shortened):
+    with patch.object(channel_options, "_COMMON", shortened):
         yield
 
 

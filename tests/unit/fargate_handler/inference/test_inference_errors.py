@@ -7,13 +7,7 @@ import logging
 import grpc
 import pytest
 
-from evenflow.fargate_handler.inference.errors import (
-    Options,
-    error_of,
-    handler_options,
-    status_of,
-    worker_options,
-)
+from evenflow.fargate_handler.inference.errors import error_of, status_of
 from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
 from evenflow.stream_core.base.errors import (
     EvenflowError,
@@ -26,7 +20,6 @@ from evenflow.stream_core.base.errors import (
     UpstreamTimeout,
     UpstreamUnreadable,
 )
-from evenflow.stream_core.base.limits import Limits
 
 Status = grpc.StatusCode
 
@@ -141,12 +134,3 @@ def test_whatever_status_a_foreign_worker_ends_with_is_an_error_of_the_contract(
 
 def test_a_message_fits_into_the_headers() -> None:
     assert len(status_of(UpstreamFailed("x" * 100_000, code="upstream_failed"))[1]) <= 500
-
-
-@pytest.mark.parametrize(
-    "options", [handler_options(Limits(), "worker:50051"), worker_options(Limits())]
-)
-def test_a_silent_machine_is_found_before_a_first_token_is_due(options: Options) -> None:
-    told = dict(options)
-    silent, waits = told["grpc.keepalive_time_ms"], told["grpc.http2.ping_timeout_ms"]
-    assert (int(silent) + int(waits)) / 1000 < Limits().model_first_sign_seconds / 2

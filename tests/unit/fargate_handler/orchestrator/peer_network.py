@@ -16,7 +16,7 @@ from evenflow.stream_core.base.queue_place import QueuePlace
 from evenflow.stream_core.delivery.presence import Present
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Part, Restart
-from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
+from evenflow.stream_core.log.response_log import REPLACES_ALL, Cursor, ResponseState, resume_point
 from evenflow.stream_core.protocols.evenflow.messages import (
     PresenceNotice,
     PresentClient,
@@ -25,8 +25,8 @@ from evenflow.stream_core.protocols.evenflow.messages import (
 )
 from evenflow.stream_core.protocols.evenflow.part_objects import part_object
 from evenflow.stream_core.protocols.evenflow.peer_log import (
+    PeerConnectionLost,
     PeerEvent,
-    PeerGone,
     PeerResponse,
     PeerUnreachable,
 )
@@ -154,7 +154,7 @@ class PeerNetwork:
             raise PeerUnreachable("the owner answered 400")
         waiting: list[PeerEvent] = []
         if point.restarted is not None:
-            waiting.append(restart_frame(stream, point.restarted, EVERYTHING))
+            waiting.append(restart_frame(stream, point.restarted, REPLACES_ALL))
         cursor = Cursor(stream.log, point.next_index, most=0)
         reader = _CopyingReader(stream)
         reader.attach()
@@ -183,7 +183,7 @@ class PeerNetwork:
             raise PeerUnreachable("no connection")
         orchestrator = self._orchestrators[response.address]
         stream = orchestrator.responses.of_session(response.response_id, response.channel)
-        if stream is None or (of_all and stream.via != "owner"):
+        if stream is None or (of_all and not stream.is_owned_here):
             raise PeerUnreachable("the task answered 404 or 503")
         self.asked_for_presence[response.address] += 1
         hearing = _Hearing()
@@ -195,7 +195,7 @@ class PeerNetwork:
         try:
             while not (hearing.lost or stream.log.closed):
                 if response.address in self._unreachable:
-                    raise PeerGone("it broke")
+                    raise PeerConnectionLost("it broke")
                 if (present := await hearing.news()) is not None:
                     yield _notice(response, present)
                 elif orchestrator.responses.of_any_session(response.response_id) is not stream:
@@ -226,7 +226,7 @@ class PeerNetwork:
             )
         except EvenflowError as error:
             raise PeerUnreachable(f"the owner answered {error.status}") from error
-        if stream.via != "owner":
+        if not stream.is_owned_here:
             raise PeerUnreachable("it is not the owner")
         return stream
 

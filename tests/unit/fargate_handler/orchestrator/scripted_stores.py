@@ -13,11 +13,11 @@ from evenflow.stream_core.stores.response_store import (
     Chunk,
     Ending,
     Lease,
+    NodeLease,
     ResponseHead,
     ResponseStore,
     StoredEntries,
     StoreUnavailable,
-    TaskLease,
 )
 from evenflow.stream_core.stores.session_store import LedgerEntry, SessionStore, StoredConversation
 from evenflow.stream_core.upstream.node_reports import NodeReport, NodeReports
@@ -117,17 +117,17 @@ class ScriptedResponseStore:
         async with self.network.call("release"):
             await self._behind.release(owner)
 
-    async def declare_lost(self, lease: TaskLease) -> bool:
+    async def declare_lost(self, lease: NodeLease) -> bool:
         """See the port."""
         async with self.network.call("declare_lost"):
             return await self._behind.declare_lost(lease)
 
-    async def lease(self, owner: str) -> TaskLease | None:
+    async def lease(self, owner: str) -> NodeLease | None:
         """See the port."""
         async with self.network.call("lease"):
             return await self._behind.lease(owner)
 
-    async def leases(self) -> Sequence[TaskLease]:
+    async def leases(self) -> Sequence[NodeLease]:
         """See the port."""
         async with self.network.call("leases"):
             return await self._behind.leases()

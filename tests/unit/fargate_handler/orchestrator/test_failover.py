@@ -13,7 +13,7 @@ from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import ResponseState, slice_of
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.session.conversation import Turn
-from evenflow.stream_core.stores.response_store import Ending, TaskLease
+from evenflow.stream_core.stores.response_store import Ending, NodeLease
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.scripted_stores import UNREACHABLE
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import CHANNEL, Shared, Task
@@ -465,7 +465,7 @@ async def test_a_lost_lease_is_remembered_for_a_while_and_then_forgotten() -> No
 
 async def test_a_lease_with_something_left_to_take_over_is_not_forgotten() -> None:
     _, b, response_id = await lost(tokens="a")
-    b.shared.memory._leases["a"] = TaskLease("a", b.clock.now - 1_000.0, lost=True)
+    b.shared.memory._leases["a"] = NodeLease("a", b.clock.now - 1_000.0, lost=True)
     # There is room when it begins to look, and none any more when it has found something.
     b.responses.network.hold("unfinished")
     await b.clock.pass_time(SWEEP)

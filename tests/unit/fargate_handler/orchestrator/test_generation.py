@@ -476,7 +476,7 @@ async def test_who_is_throttled_gives_its_place_up_and_goes_on_with_another(
         call.fail(TOO_MANY)
         await settle()
         assert (len(bench.waiting), len(bench.source.calls)) == (attempt, attempt)
-        bench.generation.resume()
+        bench.generation.on_slot()
         await settle()
         assert len(bench.source.calls) == attempt + 1
     last = bench.source.calls[-1]
@@ -493,7 +493,7 @@ async def test_a_server_that_refuses_at_the_time_it_named_is_asked_three_times()
     for _ in range(2):
         call.fail(TOO_MANY)
         await bench.pass_time(3)
-        bench.generation.resume()
+        bench.generation.on_slot()
         await settle()
         call = bench.source.calls[-1]
     call.fail(TOO_MANY)
@@ -555,7 +555,7 @@ async def test_a_server_that_throttles_without_end_is_asked_five_times() -> None
         call.fail(TOO_MANY)
         await settle()
         if bench.waiting and not bench.ended:
-            bench.generation.resume()
+            bench.generation.on_slot()
             await settle()
             call = bench.source.calls[-1]
     assert (len(bench.source.calls), error_code(bench.stream)) == (5, "upstream_throttled")
@@ -601,7 +601,7 @@ async def test_a_held_sender_waits_unless_it_decides_itself_when_to_ask_again(
     generation, limiter = bench.generation, bench.generation.upstream.limiter
     for text in ("one", "another"):
         limiter.acquire(text, "public", "sender", 0.0, None)
-        limiter.record_rejection(0.0, 0.0, 5.0, RejectedCall(generation.sender, text, text))
+        limiter.record_rejection(0.0, 0.0, 5.0, RejectedCall(generation.sender_key, text, text))
         limiter.release(text, "public", "sender")
     assert (generation.not_before > 0) is held
 
@@ -610,7 +610,7 @@ async def test_throttling_costs_none_of_the_attempts_that_failures_have() -> Non
     bench = Bench(limits=Limits(model_retries=1))
     (await bench.start()).fail(TOO_MANY)
     await settle()
-    bench.generation.resume()
+    bench.generation.on_slot()
     await settle()
     bench.source.calls[-1].fail(BROKEN)
     await bench.pass_time(1)

@@ -10,7 +10,7 @@ from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore
-from evenflow.stream_core.stores.response_store import LeaseLost, TaskLease
+from evenflow.stream_core.stores.response_store import LeaseLost, NodeLease
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
     ScriptedResponseStore,
@@ -49,14 +49,14 @@ class Node:
     def wall_time(self) -> float:
         return EPOCH + self.clock.now + self.ahead
 
-    async def lease(self, owner: str = "a") -> TaskLease:
+    async def lease(self, owner: str = "a") -> NodeLease:
         lease = await self.memory.lease(owner)
         assert lease is not None
         return lease
 
     def declare_lost(self, owner: str = "a") -> None:
         """Another task has taken something over, or its lease."""
-        self.memory._leases[owner] = TaskLease(owner, 0.0, lost=True)
+        self.memory._leases[owner] = NodeLease(owner, 0.0, lost=True)
 
 
 async def started(limits: Limits | None = None) -> Node:
@@ -82,7 +82,7 @@ async def test_it_says_under_which_name_until_when_and_where_the_task_is() -> No
     await node.keeper.start()
     assert node.keeper.in_force
     assert node.keeper.owner == "a"
-    assert await node.lease() == TaskLease("a", node.wall_time() + 3.0, address=ADDRESS)
+    assert await node.lease() == NodeLease("a", node.wall_time() + 3.0, address=ADDRESS)
 
 
 async def test_a_lease_of_three_seconds_is_renewed_every_second() -> None:
@@ -223,7 +223,7 @@ async def test_whose_lease_is_lost_goes_on_under_another_name_and_says_so_after_
     assert node.lost == ["a-2"]
     assert node.keeper.owner == "a-2"
     assert node.keeper.in_force
-    assert await node.lease("a-2") == TaskLease("a-2", node.store.renewals[-1], address=ADDRESS)
+    assert await node.lease("a-2") == NodeLease("a-2", node.store.renewals[-1], address=ADDRESS)
     assert (await node.lease()).lost, "nothing brings the old one back"
     node.declare_lost("a-2")
     await node.clock.pass_time(1.2)

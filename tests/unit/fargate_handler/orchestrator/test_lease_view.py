@@ -9,7 +9,7 @@ from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore
-from evenflow.stream_core.stores.response_store import LeaseLost, TaskLease
+from evenflow.stream_core.stores.response_store import LeaseLost, NodeLease
 from tests.unit.fargate_handler.orchestrator.scripted_stores import (
     UNREACHABLE,
     ScriptedResponseStore,
@@ -131,7 +131,7 @@ async def test_a_longer_lease_of_another_task_is_waited_for() -> None:
     tasks = Tasks()
     await tasks.b.keeper.start()
     now = EPOCH + tasks.clock.now
-    tasks.memory._leases["old"] = TaskLease("old", now + 2 * LEASE)
+    tasks.memory._leases["old"] = NodeLease("old", now + 2 * LEASE)
     assert not await tasks.b.judges_lost("old")
     await tasks.clock.pass_time(2 * LEASE - 0.1)
     assert not await tasks.b.judges_lost("old")
@@ -195,16 +195,16 @@ async def test_a_task_is_gone_when_its_lease_is_over_and_there_again_under_its_n
     await tasks.b.view.all(0)
     new = Member("new", tasks.clock, tasks.memory)
     await new.keeper.start()
-    assert await tasks.b.view.gone({"a", "b", "new", "never"}) == {"never"}
+    assert await tasks.b.view.without_lease({"a", "b", "new", "never"}) == {"never"}
     tasks.a.freeze()
     assert await tasks.lost_within(10.0) is not None
-    assert await tasks.b.view.gone({"a", "b"}) == {"a"}
+    assert await tasks.b.view.without_lease({"a", "b"}) == {"a"}
     tasks.a.store.network.release()
     await settle()
     assert tasks.a.keeper.owner == "a-2"
-    assert await tasks.b.view.gone({"a", "b"}) == set()
+    assert await tasks.b.view.without_lease({"a", "b"}) == set()
     tasks.b.store.network.calls.clear()
-    assert await tasks.b.view.gone(set()) == set()
+    assert await tasks.b.view.without_lease(set()) == set()
     assert not tasks.b.store.network.calls
 
 

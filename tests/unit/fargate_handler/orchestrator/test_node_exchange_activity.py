@@ -32,16 +32,16 @@ class Counting:
         self.told: list[Activity] = []
         self._field = field
 
-    def compared(self) -> Collection[str]:
+    def charge_compared(self) -> Collection[str]:
         return self.tenants
 
     def counted(self, tenant: str) -> Mapping[str, float]:
         return {self._field: self.counts.get(tenant, 0)}
 
-    def learned(self, others: Activity, _now: float = 0.0) -> None:
+    def charge_other_nodes(self, others: Activity, _now: float = 0.0) -> None:
         self.told.append(others)
 
-    learn = learned
+    learn = charge_other_nodes
 
     def busy_accounts(self, _now: float) -> Collection[str]:
         return self.tenants
@@ -77,7 +77,7 @@ class Tasks:
         self.clock, self.store = HandTurnedClock(), Written()
         self.requests, self.answers = Counting("requests", ["t"]), Counting("answers")
         self.other = Counting("requests", ["t"])
-        self.gone: set[str] = set()
+        self.lost: set[str] = set()
         self.metrics = Metrics()
         self._start("a", self.requests, self.answers)
         self._start("b", self.other, Counting("answers"))
@@ -97,13 +97,13 @@ class Tasks:
             context,
             self.store,
             name,
-            gone=self._gone,
+            without_lease=self._without_lease,
             upstreams=Upstreams(ControlledSource(), Limits()),
             generations=generations,
         ).start()
 
-    async def _gone(self, tasks: Collection[str]) -> Collection[str]:
-        return self.gone.intersection(tasks)
+    async def _without_lease(self, tasks: Collection[str]) -> Collection[str]:
+        return self.lost.intersection(tasks)
 
     async def pass_seconds(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -149,7 +149,7 @@ async def test_a_task_without_a_lease_has_no_answers_but_what_it_has_counted_sta
     tasks.requests.counts["t"], tasks.answers.counts["t"] = 1, 1
     await tasks.pass_seconds(3)
     tasks.requests.counts["t"] = 5
-    tasks.gone.add("a")
+    tasks.lost.add("a")
     await tasks.pass_seconds(2)
     assert tasks.other.told[-1].answers == 0
     assert sum(others.requests for others in tasks.other.told) == 4

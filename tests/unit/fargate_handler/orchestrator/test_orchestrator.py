@@ -77,7 +77,11 @@ class Node:
     @property
     def page(self) -> dict[str, float]:
         """The gauges that the orchestrator registered."""
-        names = (catalogue.QUEUE_DEPTH, catalogue.GENERATIONS_RUNNING, catalogue.RESPONSES_HELD)
+        names = (
+            catalogue.QUEUE_DEPTH,
+            catalogue.GENERATIONS_RUNNING,
+            catalogue.RESPONSES_IN_MEMORY,
+        )
         return {metric.name: self.metrics._gauges[metric.name]() for metric in names}
 
 

@@ -16,15 +16,15 @@ from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import LogEntry, Part, PartKind, Restart
 from evenflow.stream_core.log.response_log import ResponseState
-from evenflow.stream_core.protocols.evenflow.peer_log import PeerGone, PeerResponse
+from evenflow.stream_core.protocols.evenflow.peer_log import PeerConnectionLost, PeerResponse
 from evenflow.stream_core.stores.memory_store import MemoryResponseStore
 from evenflow.stream_core.stores.response_store import (
     TEXT_FORM,
     Chunk,
     Ending,
     NewerForm,
+    NodeLease,
     ResponseHead,
-    TaskLease,
 )
 from tests.unit.fargate_handler.orchestrator.scripted_peer import (
     ScriptedPeer,
@@ -82,7 +82,7 @@ class Node:
         return EPOCH + self.clock.now
 
     def owned_by_a(self, *, address: str | None = None, lost: bool = False) -> None:
-        self.memory._leases["a"] = TaskLease("a", self.wall_time() + 3.0, lost, address)
+        self.memory._leases["a"] = NodeLease("a", self.wall_time() + 3.0, lost, address)
 
     def on_due(self, _slot: int) -> None:
         """The owner renews its lease."""
@@ -573,7 +573,7 @@ async def test_of_an_owner_that_seems_gone_the_record_is_read_once_until_it_rene
     node.peer.say(delta(0, "a"))
     await node.clock.pass_time(0.2)
     await node.write("a", "b")
-    node.peer.break_off(PeerGone("broken"))
+    node.peer.break_off(PeerConnectionLost("broken"))
     node.peer.reachable = False
     await node.clock.pass_time(0.5)
     assert (node.reader.held.text, node.store.network.calls["entries"]) == ("ab", 1)
@@ -593,7 +593,7 @@ async def test_who_waits_for_an_owner_that_seems_gone_goes_on_when_another_has_i
     await node.clock.pass_time(0.2)
     await node.write("a")
     node.a_lives = False
-    node.peer.break_off(PeerGone("broken"))
+    node.peer.break_off(PeerConnectionLost("broken"))
     node.peer.reachable = False
     await node.clock.pass_time(0.5)
     await node.taken_over(1)

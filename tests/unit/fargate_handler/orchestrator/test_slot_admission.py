@@ -150,8 +150,8 @@ def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has
     slots, calls_of = waiting.limiter.limit, waiting.limiter.of_tenants
     slots.record_rejection(12, began_at=0.0, now=0.5)
     wanted = {"a": {"long": 9, "short": 9}, "b": {"long": 9, "short": 9}}
-    slots.on_other_nodes = CallsOnOtherNodes(running=9, node="a", wanted=wanted)
-    assert [slots.share_of(tenant) for tenant in ("long", "short", "new")] == [4, 4, None]
+    slots.on_other_nodes = CallsOnOtherNodes(running=9, node="a", wanted_by_node=wanted)
+    assert [slots.most_calls_of(tenant) for tenant in ("long", "short", "new")] == [4, 4, None]
     calls_of["long"] = 4
     waiting.tenants = ("long", "new")
     assert waiting.again()(waiting.message("long")), "nobody waits that has less than its part"
@@ -174,7 +174,7 @@ def test_a_tenant_has_its_part_and_one_too_while_another_waits_at_another_task()
 
     def may_begin(running: int, **elsewhere: int) -> bool:
         wanted = {"a": {"long": 9, "short": 3}, "b": {"long": 9, **elsewhere}}
-        slots.on_other_nodes = CallsOnOtherNodes(running=running, node="a", wanted=wanted)
+        slots.on_other_nodes = CallsOnOtherNodes(running=running, node="a", wanted_by_node=wanted)
         return waiting.again()(waiting.message("long"))
 
     assert may_begin(6, short=6), "all that the others want may run"

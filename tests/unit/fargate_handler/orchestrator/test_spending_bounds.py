@@ -23,9 +23,7 @@ from evenflow.stream_core.tenants.registry import Tenants
 from evenflow.stream_core.tenants.tenant import QuotaLimits
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 from tests.unit.fargate_handler.orchestrator.tasks_on_one_store import Task
-from tests.unit.fargate_handler.orchestrator.test_client_tools import TOOL, called
-from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, Bench
-from tests.unit.fargate_handler.orchestrator.test_tenant_usage import (
+from tests.unit.fargate_handler.orchestrator.test_budget_reservations import (
     INPUT,
     LIMITS,
     STEP,
@@ -35,6 +33,8 @@ from tests.unit.fargate_handler.orchestrator.test_tenant_usage import (
     shared,
     used,
 )
+from tests.unit.fargate_handler.orchestrator.test_client_tools import TOOL, called
+from tests.unit.fargate_handler.orchestrator.test_generation import BROKEN, Bench
 from tests.unit.settle import settle
 
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")

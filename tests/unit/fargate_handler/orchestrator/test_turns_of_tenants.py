@@ -72,7 +72,7 @@ class Node:
 
     @property
     def held(self) -> int:
-        return self.task.count(catalogue.ANSWERS_HELD)
+        return self.task.count(catalogue.ANSWERS_PREEMPTED)
 
 
 async def test_who_was_given_fewer_tokens_is_next() -> None:
@@ -489,10 +489,10 @@ async def test_within_a_second_or_two_what_other_tasks_gave_a_tenant_counts() ->
 async def test_what_others_tell_is_charged_over_some_seconds_and_all_of_it() -> None:
     (node,) = await several(1)
     charges = node.task.workload.generations.charges
-    charges.learned(Activity("t", "", service=1_000))
+    charges.charge_other_nodes(Activity("t", "", service=1_000))
     assert charges.counters.of("t") == 400
     for _ in range(30):
-        charges.learned(Activity("t", ""))
+        charges.charge_other_nodes(Activity("t", ""))
     assert charges.counters.of("t") == pytest.approx(1_000, abs=1)
     await node.task.leave()
 
@@ -500,8 +500,8 @@ async def test_what_others_tell_is_charged_over_some_seconds_and_all_of_it() -> 
 async def test_who_is_compared_no_more_is_charged_the_rest_at_once() -> None:
     (node,) = await several(1)
     charges = node.task.workload.generations.charges
-    charges.learned(Activity("t", "", service=1_000))
-    assert not charges.compared()
+    charges.charge_other_nodes(Activity("t", "", service=1_000))
+    assert not charges.charge_compared()
     assert charges.counters.of("t") == 1_000
     await node.task.leave()
 

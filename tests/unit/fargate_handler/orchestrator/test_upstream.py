@@ -25,12 +25,12 @@ def test_each_model_has_its_own_breaker() -> None:
 
 def test_each_model_has_its_own_limit_and_the_lowest_is_published() -> None:
     models = upstreams()
-    assert models.lowest_limit == 0
+    assert models.lowest_share == 0
     for model, count in (("small", 3), ("large", 9)):
         limiter = models.of(model).limiter
         for number in range(count):
             limiter.acquire(str(number), "t", SENDER, 0.0, None)
         limiter.record_rejection(0.0, 0.0, retry_after=1.0)
-    assert models.lowest_limit == 2
+    assert models.lowest_share == 2
     assert models.of("small") is models.of("small")
     assert models.of("other").limiter.may_start("t", 0.0)

@@ -231,6 +231,6 @@ def test_what_was_taken_back_before_it_was_read_is_not_unread() -> None:
     log.append("c" * 50)
     log.restart(-1, attempt=1, withdraws=True)
     log.append("de")
-    while not cursor.at_head:
+    while not cursor.at_end_of_log:
         cursor.next_entry()
     assert cursor.unread_bytes == 0

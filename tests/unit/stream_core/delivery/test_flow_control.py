@@ -99,9 +99,9 @@ def test_a_pause_holds_delivery_and_continue_lets_it_go_on() -> None:
     flow = ReaderFlow(LIMITS)
     flow.pause(0.0, 0)
     assert (flow.state, flow.may_send) == (FlowState.PAUSED, False)
-    assert flow.resume()
+    assert flow.unpause()
     assert (flow.state, flow.may_send) == (FlowState.CURRENT, True)
-    assert not flow.resume()
+    assert not flow.unpause()
 
 
 def test_a_paused_reader_is_never_too_slow() -> None:
@@ -121,7 +121,7 @@ def test_the_model_is_held_when_it_is_the_pause_window_ahead_and_not_before() ->
     flow.pause(0.0, 1000)
     assert not flow.pauses_model(1000 + LIMITS.pause_window_bytes - 1)
     assert flow.pauses_model(1000 + LIMITS.pause_window_bytes)
-    flow.resume()
+    flow.unpause()
     assert not flow.pauses_model(1000 + LIMITS.pause_window_bytes)
 
 
@@ -131,7 +131,7 @@ def test_a_reader_that_must_go_can_do_nothing_about_it() -> None:
     flow.caught_up()
     flow.fell_behind(32.0, 0)
     assert not flow.pause(32.0, 0)
-    assert not flow.resume()
+    assert not flow.unpause()
     assert flow.state is FlowState.TOO_SLOW
     assert flow.check(flow.measure(60.0, 100, 1_000_000)) is None
 
@@ -163,7 +163,7 @@ def test_no_order_of_calls_breaks_the_flow_and_every_step_is_a_row_of_the_table(
             case "pause":
                 flow.pause(now, log_bytes)
             case "resume":
-                flow.resume()
+                flow.unpause()
             case _:
                 flow.check(flow.measure(now, 1, log_bytes))
         after = flow.state

@@ -9,7 +9,7 @@ from evenflow.stream_core.encoding.block_encoder import BlockEncoder, BlockPlace
 from evenflow.stream_core.encoding.blocks import Block
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.entries import Content, Part, PartKind, Restart
-from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
+from evenflow.stream_core.log.response_log import REPLACES_ALL, ResumePoint
 from tests.unit.hand_turned_clock import HandTurnedClock
 from tests.unit.stream_core.delivery.test_response_stream import new_stream
 
@@ -202,7 +202,7 @@ def test_another_copy_is_compared_with_what_the_client_has() -> None:
     stream = answer("a", "b")
     read = encoder(stream, 1)
     assert read.take() == b"1-1 b\n"
-    read.go_on(answer("abc"), ResumePoint(0, Restart(EVERYTHING, 2, 2)))
+    read.go_on(answer("abc"), ResumePoint(0, Restart(REPLACES_ALL, 2, 2)))
     assert taken(read) == ["0-0 c"]
 
 

@@ -16,15 +16,15 @@ from evenflow.stream_core.http.routes import (
     ROUTES,
     Bound,
     Credential,
-    Origin,
     Route,
+    ServedBy,
     edge_patterns,
     paths_of,
     routes_of,
 )
 
 # CloudFront's behaviors, in the order in which it tries them.
-_AT_THE_EDGE = (Origin.HANDLER, Origin.SESSION_INIT, Origin.POLL_RESPONSE)
+_AT_THE_EDGE = (ServedBy.HANDLER, ServedBy.SESSION_INIT, ServedBy.POLL_RESPONSE)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=str)
@@ -40,8 +40,8 @@ def test_the_first_pattern_that_matches_a_path_leads_to_its_origin(route: Route)
         ),
         None,
     )
-    behind_the_edge = route.origin in _AT_THE_EDGE
-    assert leads_to == (route.origin if behind_the_edge else None)
+    behind_the_edge = route.served_by in _AT_THE_EDGE
+    assert leads_to == (route.served_by if behind_the_edge else None)
 
 
 def test_a_method_of_a_path_is_answered_once() -> None:
@@ -58,7 +58,7 @@ def test_the_terms_of_a_route_are_those_of_its_kind(route: Route) -> None:
     terms = route.terms
     needs_none = terms.credential in (Credential.NOTHING, Credential.OPERATOR, Credential.OPENER)
     assert (terms.right is None) is needs_none
-    assert (terms.bound is Bound.MACHINE) is (route.origin is Origin.MACHINE)
+    assert (terms.bound is Bound.MACHINE) is (route.served_by is ServedBy.MACHINE)
     assert terms.cost > 0
     if terms.bound is Bound.STREAM:
         assert (route.method, terms.right) == ("GET", Right.READ)
@@ -75,8 +75,8 @@ def test_paths() -> None:
     assert EVENTS.pattern == "/chat/message/*/events"
     assert EVENTS.with_names(response_id="a") == "/chat/message/a/events"
     assert GET_MODEL.public_path == "/v1/models/{model}"
-    assert paths_of(Origin.MACHINE) == {"/health", "/metrics", "/drain"}
-    assert {route.path for route in routes_of(Origin.SESSION_INIT)} == {"/session"}
+    assert paths_of(ServedBy.MACHINE) == {"/health", "/metrics", "/drain"}
+    assert {route.path for route in routes_of(ServedBy.SESSION_INIT)} == {"/session"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 
 from evenflow.stream_core.log.entries import Restart
 from evenflow.stream_core.log.response_log import (
-    EVERYTHING,
+    NOTHING_YET,
+    REPLACES_ALL,
     ResponseLog,
     ResponseState,
     ResumePoint,
@@ -40,7 +41,7 @@ def test_one_owner_each_index_once(epoch: int | None, after: int) -> None:
 def test_a_reader_that_is_ahead_of_the_log_has_to_wait() -> None:
     assert resume_point(log_of(), 10, 1) is None
     assert resume_point(ResponseLog(), 0, None) is None
-    assert resume_point(ResponseLog(), EVERYTHING, None) == FIRST
+    assert resume_point(ResponseLog(), NOTHING_YET, None) == FIRST
 
 
 def test_behind_the_end_of_a_closed_log_nothing_comes() -> None:
@@ -58,7 +59,7 @@ def test_who_holds_what_an_earlier_owner_wrote_behind_its_successors_beginning_b
     if after < 6:
         assert point == ResumePoint(after + 1)
     else:
-        assert point == ResumePoint(0, Restart(EVERYTHING, 2, 2))
+        assert point == ResumePoint(0, Restart(REPLACES_ALL, 2, 2))
 
 
 @pytest.mark.parametrize("after", range(-1, 10))
@@ -78,17 +79,18 @@ def test_who_does_not_say_what_it_knows_is_taken_to_know_the_first_owner(after: 
 )
 def test_of_several_later_owners_the_first_counts(after: int, epoch: int, again: bool) -> None:
     point = resume_point(log_of((2, 3), (3, 6)), after, epoch)
-    assert point == (ResumePoint(0, Restart(EVERYTHING, 3, 3)) if again else ResumePoint(after + 1))
+    anew = ResumePoint(0, Restart(REPLACES_ALL, 3, 3))
+    assert point == (anew if again else ResumePoint(after + 1))
 
 
 def test_an_owner_that_left_nothing_on_record_has_no_marker() -> None:
     log = log_of((3, 4))
     assert resume_point(log, 3, 2) == ResumePoint(4)
-    assert resume_point(log, 4, 2) == ResumePoint(0, Restart(EVERYTHING, 3, 3))
+    assert resume_point(log, 4, 2) == ResumePoint(0, Restart(REPLACES_ALL, 3, 3))
 
 
 def test_who_is_far_ahead_of_a_later_owner_begins_again_at_once() -> None:
-    assert resume_point(log_of((2, 6)), 50, 1) == ResumePoint(0, Restart(EVERYTHING, 2, 2))
+    assert resume_point(log_of((2, 6)), 50, 1) == ResumePoint(0, Restart(REPLACES_ALL, 2, 2))
 
 
 @pytest.mark.parametrize("after", [-1, 2, 7, 9])
@@ -107,4 +109,4 @@ def test_a_copy_that_is_older_than_what_the_reader_knows_tells_nothing(
 def test_beginning_again_says_the_newest_attempt() -> None:
     log = log_of((2, 3))
     log.restart(-1, attempt=9)
-    assert resume_point(log, 5, 1) == ResumePoint(0, Restart(EVERYTHING, 9, 2))
+    assert resume_point(log, 5, 1) == ResumePoint(0, Restart(REPLACES_ALL, 9, 2))

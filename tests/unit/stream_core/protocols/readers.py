@@ -14,7 +14,7 @@ from evenflow.stream_core.encoding.blocks import SealingBlocks
 from evenflow.stream_core.encoding.port import EventId, LogEncoder
 from evenflow.stream_core.encoding.serial_blocks import SerialBlocks
 from evenflow.stream_core.log.entries import Content, Restart
-from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint, slice_of
+from evenflow.stream_core.log.response_log import NOTHING_YET, REPLACES_ALL, ResumePoint, slice_of
 from evenflow.stream_core.protocols.ag_ui.encoder import AgUiEvents
 from evenflow.stream_core.protocols.ai_sdk.encoder import UIMessageChunks
 from evenflow.stream_core.protocols.anthropic.encoder import AnthropicObjects
@@ -38,7 +38,7 @@ from tests.unit.fargate_handler.gateway.text_protocol import TextEncoder
 from tests.unit.recording_reader import AssembledText
 
 MOST = 20
-_NOTHING = EventId(EVERYTHING, 1)
+_NOTHING = EventId(NOTHING_YET, 1)
 
 
 class Client(Protocol):
@@ -108,7 +108,7 @@ class FrameClient:
                 PartObject.model_validate(frame).to_part(), frame.get("from", index), index
             )
         elif frame["type"] == "chat.response.restarted":
-            if index == EVERYTHING:
+            if index == REPLACES_ALL:
                 self.held.indexes.clear()
             epoch = frame.get("epoch", 1)
             self.held.take(

@@ -232,7 +232,7 @@ def test_few_calls_at_once_say_nothing_of_many() -> None:
 def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> None:
     limit = AIMDLimit()
     wanted = {"a": {"t": 300}, "b": {"t": 200}, "c": {"t": 200}}
-    limit.learn(CallsOnOtherNodes(limits=(24,), node="b", wanted=wanted), now=0.0)
+    limit.learn(CallsOnOtherNodes(limits=(24,), node="b", wanted_by_node=wanted), now=0.0)
     assert [limit.may_start(running) for running in (7, 8)] == [True, False]
     assert limit.limit is None
     limit.limit = 30
@@ -242,8 +242,8 @@ def test_a_task_that_has_found_nothing_goes_by_what_another_one_has_found() -> N
 def test_what_others_have_found_is_kept_while_they_are_idle_and_forgotten_in_time() -> None:
     limit = AIMDLimit()
     wanted = {"a": {"t": 300}, "b": {"t": 200}}
-    limit.learn(CallsOnOtherNodes(limits=(24,), node="b", wanted=wanted), now=1_000.0)
-    limit.learn(CallsOnOtherNodes(nodes=2), now=1_001.0)
+    limit.learn(CallsOnOtherNodes(limits=(24,), node="b", wanted_by_node=wanted), now=1_000.0)
+    limit.learn(CallsOnOtherNodes(unreported_nodes=1), now=1_001.0)
     assert limit.share == 12, "an equal part, until others have told what they ask"
     limit.record_first_token(FirstToken(0, 0, 100, 0, 0.1), 1, now=1_300.0)
     assert limit.limit == 24
@@ -254,13 +254,13 @@ def test_what_others_have_found_is_kept_while_they_are_idle_and_forgotten_in_tim
 def test_a_first_token_is_beside_few_as_far_as_others_have_told_a_second_later() -> None:
     """Else what waits at a server that all have begun to ask at once is taken for usual."""
     limit = AIMDLimit()
-    limit.learn(CallsOnOtherNodes(nodes=2), now=0.0)
+    limit.learn(CallsOnOtherNodes(unreported_nodes=1), now=0.0)
     for running in range(10):
         limit.record_first_token(FirstToken(running, 0, 100, 0, 0.1), running + 1, now=1.0)
-    limit.learn(CallsOnOtherNodes(nodes=2), now=1.0)
+    limit.learn(CallsOnOtherNodes(unreported_nodes=1), now=1.0)
     for _ in range(20):
         limit.record_first_token(FirstToken(2, 0, 100, 0, 3.0), 3, now=4.0)
-    limit.learn(CallsOnOtherNodes(running=40, answered=20, wanted={"a": {"t": 9}}), now=5.0)
+    limit.learn(CallsOnOtherNodes(running=40, answered=20, wanted_by_node={"a": {"t": 9}}), now=5.0)
     for _ in range(4):
         limit.record_first_token(FirstToken(9, 40, 100, 0, 3.0), 10, now=9.0)
     assert limit.limit is not None, "three seconds are late"
@@ -278,7 +278,7 @@ def _found_alone() -> AIMDLimit:
 
 
 _OTHERS = CallsOnOtherNodes(
-    running=24, answered=20, node="a", wanted={"a": {"t": 9}, "b": {"t": 9}}
+    running=24, answered=20, node="a", wanted_by_node={"a": {"t": 9}, "b": {"t": 9}}
 )
 
 
@@ -311,9 +311,13 @@ def test_while_no_bound_is_known_tasks_divide_a_little_more_than_they_make() -> 
     limit = AIMDLimit()
     assert limit.may_start(100, answered=100)
     wanted = {"a": {"long": 40}, "b": {"long": 20, "short": 40}}
-    limit.learn(CallsOnOtherNodes(running=20, answered=20, node="a", wanted=wanted), now=0.0)
+    limit.learn(
+        CallsOnOtherNodes(running=20, answered=20, node="a", wanted_by_node=wanted), now=0.0
+    )
     assert [limit.may_start(running, answered=100) for running in (9, 10)] == [True, False]
-    limit.learn(CallsOnOtherNodes(running=40, answered=40, node="a", wanted=wanted), now=0.0)
+    limit.learn(
+        CallsOnOtherNodes(running=40, answered=40, node="a", wanted_by_node=wanted), now=0.0
+    )
     assert [limit.may_start(running, answered=100) for running in (19, 20)] == [True, False]
 
 

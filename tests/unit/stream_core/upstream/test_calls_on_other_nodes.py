@@ -34,8 +34,8 @@ def test_a_task_that_is_alone_has_all_of_them() -> None:
 
 
 def test_until_tasks_have_told_something_each_has_an_equal_part() -> None:
-    assert CallsOnOtherNodes(nodes=3).divide(32).calls == 10
-    assert CallsOnOtherNodes(nodes=50).divide(32).calls == 1
+    assert CallsOnOtherNodes(unreported_nodes=2).divide(32).calls == 10
+    assert CallsOnOtherNodes(unreported_nodes=49).divide(32).calls == 1
 
 
 def test_in_its_first_second_a_task_does_not_take_others_for_idle() -> None:
@@ -79,7 +79,7 @@ def test_other_models_and_the_task_s_own_row_do_not_count() -> None:
     other_model = NodeReport(node="b", calls={"other": ModelCallReport(running=9, limit=2)})
     own = row("a", slots=3, t=9)
     assert of(own, [own, other_model]) == CallsOnOtherNodes()
-    assert of(NodeReport(node="a"), [own, other_model]) == CallsOnOtherNodes(nodes=2)
+    assert of(NodeReport(node="a"), [own, other_model]) == CallsOnOtherNodes(unreported_nodes=1)
 
 
 def test_the_calls_of_others_are_added_and_their_fewest_slots_count() -> None:
@@ -134,7 +134,7 @@ def test_an_equal_part_is_of_all_and_all_parts_are_all() -> None:
     rows = [row(task, t=9) for task in "abc"]
     assert [of(each, rows).equal_part(3) for each in rows] == [1, 1, 1]
     assert [of(each, rows).equal_part(2) for each in rows] == [0, 1, 1]
-    assert CallsOnOtherNodes(nodes=3).equal_part(7) == 2
+    assert CallsOnOtherNodes(unreported_nodes=2).equal_part(7) == 2
 
 
 def test_who_wants_more_than_its_share_of_all_tasks_wants_much() -> None:

@@ -10,7 +10,7 @@ WANTED = {"a": {"greedy": 90}, "b": {"greedy": 90}}
 
 
 def on_other_nodes(running: int) -> CallsOnOtherNodes:
-    return CallsOnOtherNodes(running=running, answered=running, node="a", wanted=WANTED)
+    return CallsOnOtherNodes(running=running, answered=running, node="a", wanted_by_node=WANTED)
 
 
 def flooded(limit: AIMDLimit, running: int, takes: int, at: float = 1.0) -> None:
@@ -60,7 +60,7 @@ def test_it_is_raised_by_what_others_tell_next() -> None:
 def test_what_is_known_is_not_lowered_by_a_refusal_of_which_others_have_not_told() -> None:
     limit = found(32)
     for _ in range(2):
-        limit.learn(CallsOnOtherNodes(nodes=3), now=9.0)
+        limit.learn(CallsOnOtherNodes(unreported_nodes=2), now=9.0)
     limit.record_rejection(10, began_at=10.0, now=10.5)
     assert limit.limit == 32
 
@@ -82,7 +82,7 @@ def test_until_others_have_told_a_task_keeps_what_the_server_took() -> None:
     limit.learn(on_other_nodes(16), now=1.2)
     limit.learn(on_other_nodes(16), now=1.6)
     assert (limit.limit, limit.share) == (32, 16)
-    others = CallsOnOtherNodes(running=20, node="a", wanted=WANTED | {"c": {"greedy": 90}})
+    others = CallsOnOtherNodes(running=20, node="a", wanted_by_node=WANTED | {"c": {"greedy": 90}})
     limit.learn(others, now=2.6)
     assert limit.share == 10
 
@@ -98,7 +98,7 @@ def kept(task: str, tasks: str, slots: int) -> int:
     found_there = found(slots)
     wanted = {name: {"greedy": 90} for name in tasks}
     for _ in range(2):
-        found_there.learn(CallsOnOtherNodes(running=9, node=task, wanted=wanted), now=2.0)
+        found_there.learn(CallsOnOtherNodes(running=9, node=task, wanted_by_node=wanted), now=2.0)
     part = found_there.share
     assert part is not None
     return part - next(running for running in range(part) if found_there.only_reserved(running))
@@ -112,7 +112,7 @@ def test_who_wants_little_may_have_more_than_the_part_of_a_task() -> None:
     limit = found(32)
     wanted = {"a": {"greedy": 60}, "b": {"greedy": 30, "quiet": 2}}
     for running in (0, 0, 14):
-        limit.learn(CallsOnOtherNodes(running=running, node="a", wanted=wanted), now=2.0)
+        limit.learn(CallsOnOtherNodes(running=running, node="a", wanted_by_node=wanted), now=2.0)
     assert limit.share == 15
     assert not limit.may_start(15, 15, "greedy")
     for tenant in ("quiet", "nobody has told of"):

@@ -10,7 +10,7 @@ import pytest
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import EventId
 from evenflow.stream_core.log.entries import Restart
-from evenflow.stream_core.log.response_log import EVERYTHING, ResumePoint
+from evenflow.stream_core.log.response_log import NOTHING_YET, REPLACES_ALL, ResumePoint
 from evenflow.stream_core.protocols.durable_streams import encoder as durable_streams
 from evenflow.stream_core.protocols.durable_streams.encoder import StreamEvents, chunk_of, tail_of
 from evenflow.stream_core.protocols.durable_streams.offsets import offset_of
@@ -49,7 +49,7 @@ def test_a_chunk_at_the_tail_of_an_open_response_may_grow() -> None:
 
 def test_where_there_is_nothing_there_is_an_empty_list() -> None:
     chunk = chunk_of(response(), _BEGINNING)
-    assert (chunk.body, chunk.has) == (b"[]", EventId(EVERYTHING, 1))
+    assert (chunk.body, chunk.has) == (b"[]", EventId(NOTHING_YET, 1))
 
 
 @pytest.mark.parametrize(("bound", "value"), [("MOST_MESSAGES", 2), ("MOST_BYTES", 150)])
@@ -77,13 +77,13 @@ def test_of_a_closed_response_a_full_chunk_does_not_say_the_end(
 
 def test_what_everything_replaces_comes_first_and_under_a_later_offset() -> None:
     stream = response("a", "b", Restart(1, 2, epoch=2), "c")
-    chunk = chunk_of(stream, ResumePoint(0, Restart(EVERYTHING, 2, 2)))
+    chunk = chunk_of(stream, ResumePoint(0, Restart(REPLACES_ALL, 2, 2)))
     assert kinds(chunk.body) == ["restarted", "delta", "delta", "restarted", "delta"]
     assert offset_of(chunk.has) > offset_of(EventId(700, 1))
 
 
 def test_the_tail_is_behind_everything() -> None:
-    assert tail_of(response()) == EventId(EVERYTHING, 1)
+    assert tail_of(response()) == EventId(NOTHING_YET, 1)
     assert tail_of(response("a", Restart(0, 2, epoch=3))) == EventId(1, 3)
     assert tail_of(response("a", ended=True)) == EventId(0, 1, True)
 

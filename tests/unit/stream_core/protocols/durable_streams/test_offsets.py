@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evenflow.stream_core.base.errors import InvalidRequest
 from evenflow.stream_core.encoding.port import EventId
-from evenflow.stream_core.log.response_log import EVERYTHING
+from evenflow.stream_core.log.response_log import NOTHING_YET
 from evenflow.stream_core.protocols.durable_streams.offsets import (
     live_cursor,
     offset_of,
@@ -33,8 +33,8 @@ def test_offsets_sort_as_a_reader_is_given_them(one: EventId, other: EventId) ->
 
 
 def test_the_beginning_is_no_offset_of_its_own() -> None:
-    assert read_offset("-1") == EventId(EVERYTHING, None)
-    assert offset_of(EventId(EVERYTHING, None)) == "000000001_000000000000000"
+    assert read_offset("-1") == EventId(NOTHING_YET, None)
+    assert offset_of(EventId(NOTHING_YET, None)) == "000000001_000000000000000"
 
 
 @pytest.mark.parametrize("text", ["", "0", "now", "1_1", "000000001_00000000000000١", "a,b"])

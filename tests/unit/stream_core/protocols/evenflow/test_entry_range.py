@@ -13,7 +13,7 @@ from evenflow.stream_core.base.errors import InvalidRequest, NotFound
 from evenflow.stream_core.delivery.delta_encoder import SharedEncoder
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.entries import Content, LogEntry, Part, Restart, joined, joins
-from evenflow.stream_core.log.response_log import EVERYTHING, Cursor, ResponseState, resume_point
+from evenflow.stream_core.log.response_log import REPLACES_ALL, Cursor, ResponseState, resume_point
 from evenflow.stream_core.protocols.evenflow.entry_encoders import V1Encoder
 from evenflow.stream_core.protocols.evenflow.entry_range import MOST_ENTRIES, entry_range
 from evenflow.stream_core.protocols.evenflow.part_objects import PartObject
@@ -118,7 +118,7 @@ def test_what_a_lost_owner_wrote_is_not_what_the_next_one_wrote() -> None:
     point = resume_point(next_one.log, 3, 1)
     assert point is not None
     assert point.restarted is not None
-    assert point.restarted.from_index == EVERYTHING
+    assert point.restarted.from_index == REPLACES_ALL
 
 
 @pytest.mark.parametrize(("first", "last"), [(2, 1), (0, MOST_ENTRIES)])

@@ -225,7 +225,7 @@ def fire_in_flow(flow: ReaderFlow, event: FlowEvent) -> None:
         case FlowEvent.PAUSE:
             flow.pause(11.0, 0)
         case FlowEvent.CONTINUE:
-            flow.resume()
+            flow.unpause()
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(FlowState, FlowEvent)))

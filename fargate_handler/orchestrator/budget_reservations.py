@@ -78,7 +78,7 @@ class _GrowingReservation:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class TenantUsage:
+class BudgetReservations:
     """Reserves the most that answers may cost, and settles their true cost.
 
     It reserves only for tenants with budgets. It records usage only of tenants with a
@@ -280,7 +280,9 @@ class TenantUsage:
                 return full is None
             return False
 
-    def resume(self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost) -> None:
+    def adopt_reservation(
+        self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost
+    ) -> None:
         """Adopt the reservation of an answer that this node has taken over, if it has one."""
         if self.store is not None and has_budgets(self._tenants.of(stream.channel.tenant)):
             self._background.run(self._adopt(self.store, stream, terms, expected))

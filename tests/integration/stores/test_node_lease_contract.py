@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from evenflow.stream_core.stores.response_store import Lease, LeaseLost, TaskLease
+from evenflow.stream_core.stores.response_store import Lease, LeaseLost, NodeLease
 from tests.integration.stores.stores import LIFETIME, NOW, Stores, completed, lease_of, new_name
 
 ADDRESS = "http://10.0.1.5:8080"
 
 
-async def listed(stores: Stores, *owners: str) -> list[TaskLease]:
+async def listed(stores: Stores, *owners: str) -> list[NodeLease]:
     """The leases of these owners, as another task is told."""
     leases = await stores.of_another_task().leases()
     return sorted(
@@ -34,14 +34,14 @@ async def test_a_lease_is_told_to_all(stores: Stores) -> None:
     assert await stores.responses.lease(owner) is None
     assert await listed(stores, owner) == []
     await stores.responses.renew(owner, NOW + 10.25, ADDRESS)
-    lease = TaskLease(owner, NOW + 10.25, lost=False, address=ADDRESS)
+    lease = NodeLease(owner, NOW + 10.25, lost=False, address=ADDRESS)
     assert await stores.of_another_task().lease(owner) == lease
     assert await listed(stores, owner) == [lease]
 
 
 async def test_a_task_need_not_be_reachable(stores: Stores) -> None:
     await stores.responses.renew(owner := new_name("task"), NOW + 10)
-    assert await stores.responses.lease(owner) == TaskLease(owner, NOW + 10)
+    assert await stores.responses.lease(owner) == NodeLease(owner, NOW + 10)
 
 
 async def test_the_last_renewal_counts(stores: Stores) -> None:
@@ -53,11 +53,11 @@ async def test_the_last_renewal_counts(stores: Stores) -> None:
         (15, ADDRESS),
     ):
         await stores.responses.renew(owner, NOW + until, address)
-    assert await stores.responses.lease(owner) == TaskLease(
+    assert await stores.responses.lease(owner) == NodeLease(
         owner, NOW + 20, address="http://10.0.1.7:8080"
     )
     await stores.responses.renew(owner, NOW + 30)
-    assert await stores.responses.lease(owner) == TaskLease(owner, NOW + 30)
+    assert await stores.responses.lease(owner) == NodeLease(owner, NOW + 30)
 
 
 async def test_the_leases_of_all_tasks_are_listed_whatever_became_of_them(stores: Stores) -> None:
@@ -68,10 +68,10 @@ async def test_the_leases_of_all_tasks_are_listed_whatever_became_of_them(stores
     await stores.responses.release(owners[1])
     await stores.lose(owners[2])
     assert await listed(stores, *owners) == [
-        TaskLease(owners[0], NOW + 10),
-        TaskLease(owners[1], NOW - 100, lost=True),
-        TaskLease(owners[2], NOW - 100, lost=True),
-        TaskLease(owners[3], NOW - 100),
+        NodeLease(owners[0], NOW + 10),
+        NodeLease(owners[1], NOW - 100, lost=True),
+        NodeLease(owners[2], NOW - 100, lost=True),
+        NodeLease(owners[3], NOW - 100),
     ]
 
 
@@ -86,12 +86,12 @@ async def test_any_name_is_kept_apart_from_all_others(stores: Stores, name: str)
     left = await stores.begin(name)
     await stores.responses.release(name)
     assert await listed(stores, name, *others) == [
-        TaskLease(name, NOW + 20, lost=True),
-        *(TaskLease(owner, NOW + 10) for owner in others),
+        NodeLease(name, NOW + 20, lost=True),
+        *(NodeLease(owner, NOW + 10) for owner in others),
     ]
     assert await stores.responses.take_over(left.response_id, "b", NOW) is not None
     await stores.responses.forget(name)
-    assert await listed(stores, name, *others) == [TaskLease(owner, NOW + 10) for owner in others]
+    assert await listed(stores, name, *others) == [NodeLease(owner, NOW + 10) for owner in others]
     for owner in others:
         await stores.responses.release(owner)
         await stores.responses.forget(owner)
@@ -109,13 +109,13 @@ async def test_a_lease_that_ran_out_unnoticed_is_renewed(stores: Stores) -> None
 
 async def test_a_lease_that_was_declared_lost_stays_lost(stores: Stores) -> None:
     left = await lost(stores)
-    assert await stores.responses.lease(left.owner) == TaskLease(
+    assert await stores.responses.lease(left.owner) == NodeLease(
         left.owner, NOW + 10, lost=True, address=ADDRESS
     )
     for until in (5, 10, 20, 1_000):
         with pytest.raises(LeaseLost):
             await stores.responses.renew(left.owner, NOW + until, ADDRESS)
-    assert await stores.responses.lease(left.owner) == TaskLease(
+    assert await stores.responses.lease(left.owner) == NodeLease(
         left.owner, NOW + 10, lost=True, address=ADDRESS
     )
 
@@ -139,7 +139,7 @@ async def test_a_lease_that_was_renewed_since_it_was_read_is_not_declared_lost(
     # Its clock may have been set back, so that the next renewal is hardly later.
     await stores.responses.renew(owner, NOW + 10.001, ADDRESS)
     assert not await task.declare_lost(read)
-    assert await listed(stores, owner) == [TaskLease(owner, NOW + 10.001, address=ADDRESS)]
+    assert await listed(stores, owner) == [NodeLease(owner, NOW + 10.001, address=ADDRESS)]
     assert await task.take_over(left.response_id, "b", NOW + 1_000) is None
     await stores.responses.renew(owner, NOW + 20, ADDRESS)
 
@@ -152,7 +152,7 @@ async def test_declaring_it_lost_again_says_the_same(stores: Stores) -> None:
     for task, lease in zip(tasks, read, strict=True):
         assert lease is not None
         assert await task.declare_lost(lease)
-    assert await listed(stores, owner) == [TaskLease(owner, NOW + 10, lost=True)]
+    assert await listed(stores, owner) == [NodeLease(owner, NOW + 10, lost=True)]
 
 
 async def test_a_lost_lease_covers_nothing_new(stores: Stores) -> None:
@@ -206,7 +206,7 @@ async def test_a_task_that_leaves_releases_its_lease(stores: Stores) -> None:
     for each in (owner, other.owner):
         await stores.responses.renew(each, NOW + 10, ADDRESS)
     await stores.responses.release(owner)
-    assert await stores.responses.lease(owner) == TaskLease(
+    assert await stores.responses.lease(owner) == NodeLease(
         owner, NOW + 10, lost=True, address=ADDRESS
     )
     with pytest.raises(LeaseLost):
@@ -236,7 +236,7 @@ async def test_releasing_again_or_without_a_lease_changes_nothing(stores: Stores
     await stores.responses.renew(owner, NOW + 10)
     for _ in range(2):
         await stores.responses.release(owner)
-        assert await stores.responses.lease(owner) == TaskLease(owner, NOW + 10, lost=True)
+        assert await stores.responses.lease(owner) == NodeLease(owner, NOW + 10, lost=True)
 
 
 # -- forgotten -------------------------------------------------------------------------------------
@@ -264,11 +264,11 @@ async def test_what_a_forgotten_task_left_may_still_be_taken_over(stores: Stores
 async def test_a_lease_that_is_not_lost_is_not_forgotten(stores: Stores, until: float) -> None:
     await stores.responses.renew(owner := new_name("task"), until)
     await stores.of_another_task().forget(owner)
-    assert await stores.responses.lease(owner) == TaskLease(owner, until)
+    assert await stores.responses.lease(owner) == NodeLease(owner, until)
     await stores.responses.renew(owner, until + 1)
 
 
 async def test_a_lease_that_nobody_knows_may_be_forgotten(stores: Stores) -> None:
     await stores.responses.forget(owner := new_name("task"))
     await stores.responses.renew(owner, NOW + 10)
-    assert await stores.responses.lease(owner) == TaskLease(owner, NOW + 10)
+    assert await stores.responses.lease(owner) == NodeLease(owner, NOW + 10)
