@@ -27,8 +27,8 @@ _REWRITTEN_BYTES = 268_435_456
 _START_BYTES = 1_048_576
 
 VERSION = 6
-"""The version of the tables. Raise it with every change, put the statements into `UPGRADES`, and add
-them to `_prepare` for new files."""
+"""The version of the tables. Raise it with every change, put the statements into `UPGRADES`, and
+add them to `_prepare` for new files."""
 
 TENANT_TABLES = (
     "CREATE TABLE tenants (id TEXT PRIMARY KEY, record TEXT NOT NULL) STRICT",

@@ -119,6 +119,9 @@ class Admission:
             return _CLOSED
         if group.has_started:
             return _OPEN
+        return self._room_among_tenants(tenant, limiter)
+
+    def _room_among_tenants(self, tenant: str, limiter: ConcurrencyLimiter) -> float:
         if self._has_its_prefills(tenant, limiter) or self._has_its_share(tenant, limiter):
             return _CLOSED
         if not self._has_many_tenants or not (limiter.window_is_full or limiter.only_reserved):

@@ -56,10 +56,9 @@ class AIMDLimit:
 
     **Slow start.** Without a limit a node starts eight calls, and one more with each first token in
     time while half of the allowed calls run. So an upstream whose limit is unknown gets no long
-    backlog. (`Admission` says for whom: a single tenant's answers all start at once, except those
-    of the batch class.) After an outage, in which every call was rejected, one call at a time is tried. Then
-    the calls double each round up to the last good limit (TCP's slow start threshold), and grow by
-    one from there.
+    backlog. (A single tenant's answers are bounded only in the batch class: see `Admission`.) After
+    an outage, in which every call was rejected, one call at a time is tried. Then the calls double
+    each round up to the last good limit (TCP's slow start threshold), and grow by one from there.
 
     **Several nodes** report their limits and calls, and each uses its share. A node above its share
     starts one call for two that end. While no limit is known they divide a quarter more calls than

@@ -32,14 +32,12 @@ def test_the_websocket_has_them_too() -> None:
 
 def test_it_imports_what_the_page_lists_and_nothing_on_the_page_is_left_over() -> None:
     imports = imports_of(str(SMALLEST.relative_to(ROOT)))
-    files = [
-        path for path in imports if path.endswith(("/line_connection.py", "/line_endpoint.py"))
-    ]
+    files = [path for path in imports if path.endswith(("/line_transport.py", "/line_endpoint.py"))]
     assert len(files) == 2
     imported = {
         module for path in files for module in imports[path] if module.split(".")[0] in OURS
     }
-    of_ours = {module for module in imported if "line_connection" not in module}
+    of_ours = {module for module in imported if "line_transport" not in module}
     assert {
         module
         for module in of_ours

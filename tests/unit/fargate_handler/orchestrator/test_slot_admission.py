@@ -7,7 +7,9 @@ from typing import Any
 
 from evenflow.fargate_handler.orchestrator.slot_admission import Admission
 from evenflow.fargate_handler.orchestrator.upstream import Upstreams
+from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.base.limits import Limits
+from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.upstream.calls_on_other_nodes import CallsOnOtherNodes
 from tests.unit.fargate_handler.orchestrator.controlled_source import ControlledSource
 
@@ -52,11 +54,21 @@ class Waiting:
         """Another call starts, and has a token."""
         self.limiter.acquire("", "busy", "sender", 0.0, None)
 
+    def start_without_token(self, count: int) -> None:
+        """Calls start. A second of silence has doubled the initial limit, eight."""
+        for _ in range(count):
+            self.limiter.acquire(str(self.limiter.running), "busy", "sender", 0.0, 1)
+
     def message(
-        self, tenant: str, service: int = 10, tokens: int = 0, not_before: float = 0.0
+        self,
+        tenant: str,
+        service: int = 10,
+        tokens: int = 0,
+        not_before: float = 0.0,
+        service_class: ServiceClass = ServiceClass.STANDARD,
     ) -> Any:
         return SimpleNamespace(
-            line=SimpleNamespace(tenant=tenant),
+            line=Line(tenant, "session", service_class=service_class),
             not_before=not_before,
             upstream=self.upstream,
             stream=SimpleNamespace(tokens=tokens),
@@ -137,12 +149,30 @@ def test_while_one_tenant_asks_prompts_are_not_bounded_and_slots_are_for_the_nex
     assert not waiting.again()(waiting.message("busy"))
 
 
+def test_while_no_limit_is_known_only_the_batch_class_of_a_single_tenant_is_bounded() -> None:
+    waiting = Waiting(ahead=0, may_come=[], least=("busy", 1.0), several=False)
+    batch = waiting.message("busy", service_class=ServiceClass.BATCH)
+    waiting.start_without_token(16)
+    assert waiting.again()(waiting.message("busy"))
+    assert not waiting.again()(batch)
+    waiting.limiter.limit.limit = 16
+    assert not waiting.again()(waiting.message("busy")), "the limit is known"
+
+
+def test_while_no_limit_is_known_answers_of_several_tenants_are_bounded() -> None:
+    waiting = Waiting(ahead=0, may_come=[], least=("busy", 1.0))
+    waiting.start_without_token(15)
+    assert waiting.again()(waiting.message("busy"))
+    waiting.start_without_token(1)
+    assert not waiting.again()(waiting.message("busy"))
+
+
 def test_an_answer_that_goes_on_waits_for_its_model_alone() -> None:
     waiting = Waiting(FULL, may_come=["quiet"], least=("few", 50.0))
     assert waiting.admits(waiting.message("busy", tokens=1))
     waiting.limiter.backoff.pause(now=1.0, seconds=5.0)
-    assert not waiting.admits(waiting.message("busy", tokens=1))
-    assert not waiting.admits(waiting.message("few"))
+    assert not waiting.again()(waiting.message("busy", tokens=1))
+    assert not waiting.again()(waiting.message("few"))
 
 
 def test_a_tenant_has_its_part_of_the_slots_and_one_while_another_waits_that_has_less() -> None:

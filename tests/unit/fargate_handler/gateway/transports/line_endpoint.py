@@ -12,7 +12,7 @@ from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.evenflow.client_admission import admit_client
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.stream_core.protocols.evenflow.dialect import Dialect
-from tests.unit.fargate_handler.gateway.transports.line_connection import LineConnection
+from tests.unit.fargate_handler.gateway.transports.line_transport import LineTransport
 
 
 class LineEndpoint:
@@ -27,7 +27,7 @@ class LineEndpoint:
         loop, most = asyncio.get_running_loop(), self._context.limits.message_bytes
         for listening in sockets:
             self._servers.append(
-                await loop.create_server(lambda: LineConnection(self._admit, most), sock=listening)
+                await loop.create_server(lambda: LineTransport(self._admit, most), sock=listening)
             )
 
     def stop_accepting(self) -> None:

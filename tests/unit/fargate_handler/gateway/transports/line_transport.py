@@ -17,7 +17,7 @@ from evenflow.stream_core.base.errors import EvenflowError
 from evenflow.stream_core.protocols.evenflow.socket_session import Opcode
 
 
-class LineConnection(asyncio.Protocol):
+class LineTransport(asyncio.Protocol):
     """One connection: the transport of its client.
 
     Args:
