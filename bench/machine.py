@@ -18,7 +18,8 @@ import psutil
 
 SERVER_CORE = 0
 LOAD_CORE = 1
-RESERVED_DESCRIPTORS = 200  # libraries, logs, listening sockets, pipes
+# Of the server: for the store, models and files, and connections beyond those that are served.
+RESERVED_DESCRIPTORS = 1_200
 RESERVED_PORTS = 500  # what the other programs of this machine may be using
 
 

@@ -28,9 +28,9 @@ from bench.throughput import Throughput
 from bench.timings import Timings, timings
 from bench.verify import Tally
 
-BUSY_STREAM_SECONDS = 20.0  # no answer ends while frames are counted
+BUSY_STREAM_SECONDS = 40.0  # no answer ends while frames are counted
 WARM_UP_SECONDS = 2.0
-SPREAD_SECONDS = 2.0  # the streams begin evenly over this time
+SPREAD_SECONDS = 10.0  # the streams begin evenly over this time
 INTERVAL_MS = 100
 EVEN_SPREAD_SECONDS = 10.0
 LATE_SECONDS = 5.0  # the last answers may begin so late, and none ends while frames are counted

@@ -263,7 +263,7 @@ class BudgetReservations:
     ) -> bool:
         """Reserve one more call, or without input one more step. Returns whether it fits."""
         async with growing.lock:
-            before = growing.reservation
+            before: Reservation | None = growing.reservation
             more = self._most(replace(growing.expected, input_tokens=input_tokens))
             amounts = {name: most + more.of(name) for name, most in before.amounts.items()}
             wanted = replace(before, amounts=amounts, step=before.step + 1)
@@ -274,7 +274,11 @@ class BudgetReservations:
                     await asyncio.sleep(_RETRY_SECONDS)
                     continue
                 except ReservationGone:
-                    return False
+                    if before is None:
+                        return False
+                    # Another node released it: this one seemed lost before the message was stored.
+                    before = None
+                    continue
                 if full is None:
                     growing.reservation = wanted
                 return full is None

@@ -99,7 +99,7 @@ class AnswerCheck:
         elif kind == "chat.response.error":
             self._ended_at(frame["last_index"])
             self._failed(frame["error"])
-        elif kind != "lag":
+        elif kind not in ("lag", "chat.response.queued"):
             self.problem(Kind.PROTOCOL, f"a frame of type {kind}")
 
     def delta(self, first: int, last: int, text: str) -> None:

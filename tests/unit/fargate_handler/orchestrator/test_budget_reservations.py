@@ -252,6 +252,21 @@ async def test_a_reservation_grows_with_its_answer_while_there_is_anything_left(
     assert await committed(stores) == INPUT + 2 * STEP
 
 
+async def test_a_reservation_that_another_node_released_by_mistake_is_made_again() -> None:
+    """A node that was suspended while it accepted the message seems lost, without an answer."""
+    stores = shared(INPUT + 2 * STEP)
+    task = await Task.join(stores, limits=LIMITS)
+    stream = await ask(task)
+    await stores.usage.release(stream.channel.tenant, stream.response_id)
+    assert await committed(stores) == 0
+    for _ in range(STEP):
+        task.source.calls[0].push("a")
+    await settle()
+    assert await committed(stores) == INPUT + 2 * STEP
+    await task.answer("z")
+    assert (stream.finish_reason, stream.tokens) == ("stop", STEP + 1)
+
+
 async def test_a_model_that_is_quicker_than_the_store_pauses_and_goes_on() -> None:
     stores = shared()
     task = await Task.join(stores, limits=LIMITS)
