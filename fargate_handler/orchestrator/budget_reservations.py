@@ -263,10 +263,11 @@ class BudgetReservations:
     ) -> bool:
         """Reserve one more call, or without input one more step. Returns whether it fits."""
         async with growing.lock:
-            before: Reservation | None = growing.reservation
+            current = growing.reservation
             more = self._most(replace(growing.expected, input_tokens=input_tokens))
-            amounts = {name: most + more.of(name) for name, most in before.amounts.items()}
-            wanted = replace(before, amounts=amounts, step=before.step + 1)
+            amounts = {name: most + more.of(name) for name, most in current.amounts.items()}
+            wanted = replace(current, amounts=amounts, step=current.step + 1)
+            before: Reservation | None = current
             while not stream.log.closed:
                 try:
                     full = await store.reserve(ReservationRequest(wanted, growing.bounds, before))
