@@ -122,7 +122,7 @@ class Admission:
         return self._room_among_tenants(tenant, limiter)
 
     def _room_among_tenants(self, tenant: str, limiter: ConcurrencyLimiter) -> float:
-        if self._has_its_prefills(tenant, limiter) or self._has_its_share(tenant, limiter):
+        if self._has_most_prefills(tenant, limiter) or self._has_its_share(tenant, limiter):
             return _CLOSED
         if not self._has_many_tenants or not (limiter.window_is_full or limiter.only_reserved):
             return _OPEN
@@ -143,16 +143,15 @@ class Admission:
             limiter.window.record_waiting()
 
     def _needs_room(self, group: AdmissionGroup) -> bool:
-        """Whether the limit of the model has to have room for an answer of this group."""
+        """Whether answers of this group may start only within the model's concurrency limit."""
         if group.has_started:
             return False
         is_known = group.upstream.limiter.limit.share is not None
         return is_known or self._has_many_tenants or group.is_batch
 
-    def _has_its_prefills(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
-        return self._most_prefills is not None and (
-            limiter.prefills_of(tenant) >= self._most_prefills
-        )
+    def _has_most_prefills(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
+        most = self._most_prefills
+        return most is not None and limiter.prefills_of(tenant) >= most
 
     def _has_its_share(self, tenant: str, limiter: ConcurrencyLimiter) -> bool:
         """Whether a tenant has the most calls of its share while a message as urgent waits: of a

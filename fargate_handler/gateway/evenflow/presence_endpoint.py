@@ -57,7 +57,7 @@ class PresenceEndpoint:
         return answer
 
     def _for_node(self, request: web.Request) -> ResponseStream:
-        """The response of which another node has a replica.
+        """The response that another node replicates.
 
         Raises:
             NotFound, Gone: it is not here.
