@@ -6,6 +6,10 @@ import os
 import sys
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import PathEntryFinder
 
 __version__ = "0.1.0"
 
@@ -20,7 +24,7 @@ if os.environ.get("EVENFLOW_COMPILED") == "0":
     _PACKAGE = Path(__file__).parent
     _sources = FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))
 
-    def _only_sources(path: str) -> FileFinder:
+    def _only_sources(path: str) -> PathEntryFinder:
         if not Path(path).is_relative_to(_PACKAGE):
             raise ImportError(path)
         return _sources(path)
