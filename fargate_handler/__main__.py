@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
-from evenflow import form
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
 from evenflow.fargate_handler.gateway.connections.processes import (
     ProcessIdentity,
@@ -256,7 +255,7 @@ async def serve_until_asked(
             "serving %s, %s, %s; Ctrl-C leaves",
             server.public_addresses,
             settings.described_model,
-            form(),
+            "compiled" if "evenflow__mypyc" in sys.modules else "interpreted",
         )
         serving()
         await leave.asked.wait()
