@@ -13,9 +13,10 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
 from evenflow.fargate_handler.token_sources.model_connection import while_paused
+from evenflow.fargate_handler.token_sources.plain_chunks import PlainChunks, has_chunks
 from evenflow.fargate_handler.token_sources.port import TokenSink
 from evenflow.stream_core.base.errors import UpstreamUnreadable
-from evenflow.stream_core.bounds.memory_bound import MODEL_READ_BYTES
+from evenflow.stream_core.bounds.memory_bound import MODEL_READ_BYTES, READ_AHEAD_BYTES
 
 _MOST_HEAD_BYTES = 65_536
 _MOST_INTERIM = 16
@@ -85,6 +86,8 @@ class Guard(asyncio.Protocol):
     aiohttp buffers bytes after an answer, and treats them as the answer to the next request. So the
     guard cuts a connection on which bytes arrive while it is idle, or after the end of an answer.
     It bounds heads and drops interim ones (1xx), since aiohttp would accept them without end.
+
+    A body in plain chunks is read past aiohttp. From the first other byte on aiohttp parses it.
     """
 
     __slots__ = (
@@ -99,6 +102,7 @@ class Guard(asyncio.Protocol):
         "_on_unsolicited",
         "_released",
         "_transport",
+        "chunks",
         "is_lost",
         "on_data",
     )  # fmt: skip
@@ -113,6 +117,8 @@ class Guard(asyncio.Protocol):
         """Called when bytes of the answer have arrived, until the connection is released."""
         self.is_lost = False
         """Whether the connection has ended."""
+        self.chunks: PlainChunks | None = None
+        """The body of the answer, unless aiohttp parses it."""
         self._is_new = True
         self._handler = handler
         self._feed = handler.data_received
@@ -139,7 +145,14 @@ class Guard(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """As of `asyncio.Protocol`, like all that follow."""
-        if self._answering:
+        chunks = self.chunks
+        if chunks is not None:
+            on_data = self.on_data
+            chunks.feed(data)
+            if len(chunks.received) > READ_AHEAD_BYTES:
+                self.hand_over()  # aiohttp stops reading while too much waits
+            on_data()
+        elif self._answering:
             self._pass_on(data)
         elif self._head is not None:
             self._take_head(self._head, data)
@@ -164,8 +177,14 @@ class Guard(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._handler.resume_writing()
 
-    def _pass_on(self, data: bytes) -> None:
-        on_data = self.on_data
+    def hand_over(self) -> None:
+        """Have aiohttp parse the rest of the body, from the bytes that were not read."""
+        chunks, self.chunks = self.chunks, None
+        if chunks is not None and not self.is_lost and (rest := chunks.rest()):
+            self._pass_on(rest, _do_nothing)
+
+    def _pass_on(self, data: bytes, on_data: Callable[[], None] | None = None) -> None:
+        on_data = on_data or self.on_data
         self._last = data
         self._feeding = True
         self._feed(data)
@@ -191,11 +210,20 @@ class Guard(asyncio.Protocol):
             if not status.startswith(b"1"):
                 self._head = None
                 self._answering = True
-                return self._pass_on(bytes(head))
+                return self._begin_body(bytes(head), end.end())
             self._interim += 1
             if status == b"101" or self._interim > _MOST_INTERIM:
                 return self._reject("interim answers without end, or another protocol")
             del head[: end.end()]
+
+    def _begin_body(self, received: bytes, begin: int) -> None:
+        if not has_chunks(received[:begin]):
+            self._pass_on(received)
+            return
+        self.chunks = PlainChunks()
+        self._pass_on(received[:begin])
+        if begin < len(received):
+            self.data_received(received[begin:])
 
     def _reject(self, what: str) -> None:
         self._head = None
@@ -221,7 +249,7 @@ class Guard(asyncio.Protocol):
         """
         last, self._last = self._last, b""
         self._released = self._answering = False
-        self._head = None
+        self._head = self.chunks = None
         at_end = last.endswith(b"\r\n\r\n") or (last != b"" and _LAST_CHUNK.endswith(last))
         if self._handler.should_close or not at_end:
             self._transport.abort()
@@ -349,28 +377,43 @@ class PushedBody:
         self._is_scheduled = False
         if self._is_over or self._is_paused:
             return
-        content, sink = self._content, self._sink
+        guard, content = self._guard, self._content
         try:
+            if guard is not None and (chunks := guard.chunks) is not None:
+                piece = chunks.read(_BYTES_PER_TURN)
+                if piece and not self._take_piece(piece):
+                    return
+                if chunks.is_plain and not guard.is_lost:
+                    return  # nearly every call is like this
+                guard.hand_over()
             while piece := content.read_nowait(_BYTES_PER_TURN):
-                if not self._take(piece):
-                    self._finish(None)
-                    return
-                if sink.paused:
-                    self._is_paused = True
-                    self._call.set()
-                    return
-                if len(piece) == _BYTES_PER_TURN:
-                    # What is not taken fills aiohttp's buffer, and then it reads no more.
-                    self._is_scheduled = True
-                    asyncio.get_running_loop().call_soon(self._take_all)
+                if not self._take_piece(piece):
                     return
             if content.at_eof():
                 self._finish(None)
-            elif self._guard is None or self._guard.is_lost:
+            elif guard is None or guard.is_lost:
                 # aiohttp doesn't notify the body if its parser found no end.
                 self._finish(aiohttp.ClientPayloadError("the connection ended within the answer"))
         except Exception as error:  # `read` raises it
             self._finish(error)
+
+    def _take_piece(self, piece: bytes) -> bool:
+        """Process a piece. Returns whether the next one may follow in this turn."""
+        if not self._take(piece):
+            self._finish(None)
+            return False
+        if self._sink.paused:
+            self._is_paused = True
+            self._call.set()
+            if self._guard is not None:
+                self._guard.hand_over()
+            return False
+        if len(piece) == _BYTES_PER_TURN:
+            # What is not taken fills aiohttp's buffer, and then it reads no more.
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._take_all)
+            return False
+        return True
 
     def _finish(self, error: Exception | None) -> None:
         if self._is_over:
@@ -378,3 +421,5 @@ class PushedBody:
         self._is_over = True
         self._error = error
         self._call.set()
+        if self._guard is not None:
+            self._guard.hand_over()

@@ -20,10 +20,11 @@ _END = b"0\r\n\r\n"
 
 
 class PiecewiseServer:
-    """Answers every request with the head. The test sends the body."""
+    """Answers every request with `head`. The test sends the body."""
 
     def __init__(self) -> None:
         self.connections = 0
+        self.head = _HEAD
         self.asked = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
 
@@ -33,7 +34,7 @@ class PiecewiseServer:
         self._writer = writer
         try:
             while await reader.readuntil(b"\r\n\r\n"):
-                writer.write(_HEAD)
+                writer.write(self.head)
                 self.asked.set()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -108,10 +109,8 @@ async def test_each_piece_is_taken_when_it_comes_and_the_connection_is_used_agai
 @pytest.mark.timeout(10)
 async def test_what_has_come_with_the_head_is_taken() -> None:
     async with piecewise() as (server, http, url):
+        server.head += b"2\r\nab\r\n" + _END
         async with http.get(url) as answer:
-            server.send(b"ab")
-            server.send_raw(_END)
-            await answer.content.wait_eof()
             taken = Taken()
             await PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
         assert taken.whole == b"ab"
