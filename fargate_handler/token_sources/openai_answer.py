@@ -43,38 +43,61 @@ _BESIDE_CHOICES = ("usage", "x_groq", "error", "event")
 _MOST_TRIES = 8
 
 
-class TextChunks:
-    """Remembers one chunk of an answer that is only text, and reads the text of similar ones.
+class SimilarChunks:
+    """Reads the text of chunks with the same bytes before it and after it.
 
     Nearly all chunks of an answer differ in nothing but their text. To parse the same names and
-    numbers again for each token would take longer than all else that is done with it.
+    numbers again for each token would take twice as long.
+
+    Args:
+        prefix: all before the text, with its quote.
+        suffix: all after the text, with its quote.
     """
 
-    __slots__ = ("_prefix", "_suffix", "_tries")
+    __slots__ = ("_prefix", "_suffix", "has_matched")
 
-    def __init__(self) -> None:
-        self._prefix = self._suffix = b""
-        self._tries = _MOST_TRIES
+    def __init__(self, prefix: bytes, suffix: bytes) -> None:
+        self.has_matched = False
+        """Whether there was a chunk like this one."""
+        self._prefix = prefix
+        self._suffix = suffix
 
     def text(self, data: bytes) -> str:
-        """The text of a chunk like the learnt one. Empty if the chunk must be parsed."""
+        """The text of such a chunk. Empty if the chunk must be parsed."""
         prefix, suffix = self._prefix, self._suffix
-        if not (prefix and data.startswith(prefix) and data.endswith(suffix)):
-            return ""
-        encoded_text = data[len(prefix) : -len(suffix)]
-        if b'"' in encoded_text or b"\\" in encoded_text:
+        if not (data.startswith(prefix) and data.endswith(suffix)):
             return ""
         try:
-            text = encoded_text.decode()
-        except UnicodeDecodeError:
+            # It begins with a quote, so what can be parsed is one string.
+            text: str = orjson.loads(data[len(prefix) - 1 : 1 - len(suffix) or None])
+        except orjson.JSONDecodeError:
             return ""
-        if not text.isprintable():
-            return ""  # a string of JSON has no control characters
-        self._tries = _MOST_TRIES
+        self.has_matched = True
         return text
+
+    def within(self, before: bytes, after: bytes) -> SimilarChunks:
+        """The same with further bytes around each chunk."""
+        return SimilarChunks(before + self._prefix, self._suffix + after)
+
+
+NO_CHUNKS = SimilarChunks(b"\0", b"\0")
+"""No chunk is like these: they are no JSON."""
+
+
+class TextChunks:
+    """Remembers one chunk of an answer that is only text, to read similar ones faster."""
+
+    __slots__ = ("_tries", "similar")
+
+    def __init__(self) -> None:
+        self.similar = NO_CHUNKS
+        """The chunks like the remembered one."""
+        self._tries = _MOST_TRIES
 
     def learn(self, data: bytes, chunk: dict[str, Any]) -> None:
         """Remember this chunk, if it is only text. `chunk` is `data`, parsed."""
+        if self.similar.has_matched:
+            self._tries = _MOST_TRIES
         text = _only_text(chunk) if self._tries else ""
         if not text:
             return
@@ -86,7 +109,7 @@ class TextChunks:
         # The same text may be in another field, and have escapes in its own.
         with suppress(orjson.JSONDecodeError):  # only a lenient parser reads this chunk
             if _content(orjson.loads(prefix + b'""' + suffix)) == "":
-                self._prefix, self._suffix = prefix + b'"', b'"' + suffix
+                self.similar = SimilarChunks(prefix + b'"', b'"' + suffix)
 
 
 def _only_text(chunk: dict[str, Any]) -> str:
@@ -151,6 +174,11 @@ class OpenAIAnswer:
         self._cache_written_tokens = 0
 
     @property
+    def similar_chunks(self) -> SimilarChunks:
+        """The chunks that only add text, like one that was taken. `push_text` takes their text."""
+        return self._text_chunks.similar
+
+    @property
     def has_ended(self) -> bool:
         """Whether each choice has a finish reason, or `[DONE]` was received."""
         return self._is_done or len(self._ended_choices) >= self._choices
@@ -162,15 +190,18 @@ class OpenAIAnswer:
             UpstreamFailed: the event can't be read, or is the server's error.
             ModelRefused: it is the server's rejection of the message.
         """
-        text = self._text_chunks.text(data)
+        text = self._text_chunks.similar.text(data)
         if not text:
             return self._take_other(data)
-        # Nearly every chunk is like this.
+        self.push_text(text)
+        return True
+
+    def push_text(self, text: str) -> None:
+        """Push the text of one of the `similar_chunks`."""
         if self._parts.unsettled:
             self._parts.text(text)
         else:
             self._sink.push(text)
-        return True
 
     def take_last(self, data: bytes) -> None:
         """Take the last event, which the end of the body may have truncated."""

@@ -139,6 +139,25 @@ async def test_who_pauses_is_asked_for_what_waits_also_behind_the_last_piece() -
 
 
 @pytest.mark.timeout(10)
+async def test_chunks_may_be_cut_anywhere_and_have_extensions_and_trailers() -> None:
+    wire = b"2\r\nab\r\n00003\r\ncde\r\n1;name=x\r\nf\r\n1\r\ng\r\n0\r\nTrailer: x\r\n\r\n"
+    async with piecewise() as (server, http, url):
+        for cut in range(len(wire)):
+            async with http.get(url) as answer:
+                taken = Taken()
+                reading = asyncio.create_task(
+                    PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+                )
+                server.send_raw(wire[:cut])
+                for _ in range(3):
+                    await asyncio.sleep(0)  # both are received in turns of their own, mostly
+                server.send_raw(wire[cut:])
+                await reading
+                assert taken.whole == b"abcdefg"
+        assert server.connections == 1
+
+
+@pytest.mark.timeout(10)
 async def test_who_has_enough_leaves_the_rest() -> None:
     async with piecewise() as (server, http, url), http.get(url) as answer:
         taken = Taken(lambda piece: piece != b"cd")
