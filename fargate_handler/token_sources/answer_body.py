@@ -108,13 +108,9 @@ class AnswerBody:
             self.is_within_event = not events
         if self._buffered_events:
             events, self._buffered_events = [*self._buffered_events, *events], []
-        for number, data in enumerate(events, 1):
-            if not self._answer.take(data):
-                self._is_over = True
-                return False
-            if number < len(events) and self._sink.paused:
-                self._buffered_events = events[number:]
-                break
+        if not self._take_events(events):
+            self._is_over = True
+            return False
         if decoder.comments != self._comments:
             self._comments = decoder.comments
             self.is_within_event = False
@@ -123,6 +119,15 @@ class AnswerBody:
             self._learn(piece, events[0])
         if decoder.is_between_events and not self._buffered_events:
             self._similar_next = self._similar_events
+        return True
+
+    def _take_events(self, events: list[bytes]) -> bool:
+        for number, data in enumerate(events, 1):
+            if not self._answer.take(data):
+                return False
+            if number < len(events) and self._sink.paused:
+                self._buffered_events = events[number:]
+                break
         return True
 
     def _learn(self, piece: bytes, data: bytes) -> None:

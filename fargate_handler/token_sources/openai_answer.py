@@ -54,11 +54,9 @@ class SimilarChunks:
         suffix: all after the text, with its quote.
     """
 
-    __slots__ = ("_prefix", "_suffix", "has_matched")
+    __slots__ = ("_prefix", "_suffix")
 
     def __init__(self, prefix: bytes, suffix: bytes) -> None:
-        self.has_matched = False
-        """Whether there was a chunk like this one."""
         self._prefix = prefix
         self._suffix = suffix
 
@@ -69,10 +67,9 @@ class SimilarChunks:
             return ""
         try:
             # It begins with a quote, so what can be parsed is one string.
-            text: str = orjson.loads(data[len(prefix) - 1 : 1 - len(suffix) or None])
+            text: str = orjson.loads(data[len(prefix) - 1 : len(data) - len(suffix) + 1])
         except orjson.JSONDecodeError:
             return ""
-        self.has_matched = True
         return text
 
     def within(self, before: bytes, after: bytes) -> SimilarChunks:
@@ -87,17 +84,19 @@ NO_CHUNKS = SimilarChunks(b"\0", b"\0")
 class TextChunks:
     """Remembers one chunk of an answer that is only text, to read similar ones faster."""
 
-    __slots__ = ("_tries", "similar")
+    __slots__ = ("_tries", "is_useful", "similar")
 
     def __init__(self) -> None:
         self.similar = NO_CHUNKS
         """The chunks like the remembered one."""
+        self.is_useful = False
+        """Whether a chunk was like the remembered one."""
         self._tries = _MOST_TRIES
 
     def learn(self, data: bytes, chunk: dict[str, Any]) -> None:
         """Remember this chunk, if it is only text. `chunk` is `data`, parsed."""
-        if self.similar.has_matched:
-            self._tries = _MOST_TRIES
+        if self.is_useful:
+            self.is_useful, self._tries = False, _MOST_TRIES
         text = _only_text(chunk) if self._tries else ""
         if not text:
             return
@@ -198,6 +197,7 @@ class OpenAIAnswer:
 
     def push_text(self, text: str) -> None:
         """Push the text of one of the `similar_chunks`."""
+        self._text_chunks.is_useful = True
         if self._parts.unsettled:
             self._parts.text(text)
         else:

@@ -178,9 +178,12 @@ class Guard(asyncio.Protocol):
         self._handler.resume_writing()
 
     def hand_over(self) -> None:
-        """Have aiohttp parse the rest of the body, from the bytes that were not read."""
-        chunks, self.chunks = self.chunks, None
-        if chunks is not None and not self.is_lost and (rest := chunks.rest()):
+        """Have aiohttp parse the rest of the body, unless the end of a chunk must come first."""
+        chunks = self.chunks
+        if chunks is None or self.is_lost or (rest := chunks.rest()) is None:
+            return
+        self.chunks = None
+        if rest:
             self._pass_on(rest, _do_nothing)
 
     def _pass_on(self, data: bytes, on_data: Callable[[], None] | None = None) -> None:
@@ -376,6 +379,7 @@ class PushedBody:
         """Process the bytes that have arrived."""
         self._is_scheduled = False
         if self._is_over or self._is_paused:
+            self._leave_rest()
             return
         guard, content = self._guard, self._content
         try:
@@ -405,8 +409,7 @@ class PushedBody:
         if self._sink.paused:
             self._is_paused = True
             self._call.set()
-            if self._guard is not None:
-                self._guard.hand_over()
+            self._leave_rest()
             return False
         if len(piece) == _BYTES_PER_TURN:
             # What is not taken fills aiohttp's buffer, and then it reads no more.
@@ -421,5 +424,9 @@ class PushedBody:
         self._is_over = True
         self._error = error
         self._call.set()
+        self._leave_rest()
+
+    def _leave_rest(self) -> None:
+        """Leave what comes next to aiohttp, which buffers little of it."""
         if self._guard is not None:
             self._guard.hand_over()

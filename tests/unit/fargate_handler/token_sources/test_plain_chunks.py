@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 
+import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +60,10 @@ def test_wherever_it_is_cut_and_wherever_the_parser_goes_on(
         if reads == last_read:
             break
     assert chunks.is_plain
-    assert body + _body(chunks.rest() + wire[fed:]) == b"".join(pieces)
+    while (rest := chunks.rest()) is None:
+        chunks.feed(wire[fed : fed + 1])
+        fed += 1
+    assert body + _body(rest + wire[fed:]) == b"".join(pieces)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +92,29 @@ def test_what_is_not_plain_is_left_to_the_parser(other: bytes) -> None:
         assert chunks.read(_MANY) == b""
         assert not chunks.is_plain
         assert chunks.rest() == other
+
+
+def test_data_is_read_before_the_end_of_its_chunk_has_come() -> None:
+    chunks = PlainChunks()
+    chunks.feed(b"3\r\nabc")
+    assert chunks.read(_MANY) == b"abc"
+    assert chunks.rest() is None
+    chunks.feed(b"\r")
+    assert chunks.read(_MANY) == b""
+    assert chunks.rest() is None
+    chunks.feed(b"\n1\r\nd\r\n")
+    assert chunks.rest() == b"1\r\nd\r\n"
+    assert chunks.read(_MANY) == b"d"
+
+
+def test_data_behind_the_size_of_a_chunk_that_was_read_is_an_error() -> None:
+    chunks = PlainChunks()
+    chunks.feed(b"3\r\nabc")
+    assert chunks.read(_MANY) == b"abc"
+    chunks.feed(b"d\r\n")
+    with pytest.raises(aiohttp.ClientPayloadError):
+        chunks.read(_MANY)
+    assert chunks.rest() is None
 
 
 @pytest.mark.parametrize("broken", [b"4\r\ntoo much\r\n", b"4\r\nabcd\n\n"])

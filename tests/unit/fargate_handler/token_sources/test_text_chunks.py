@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
 from evenflow.fargate_handler.token_sources.openai_answer import NO_CHUNKS, OpenAIAnswer, TextChunks
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.stream_core.base.errors import UpstreamFailed
@@ -109,6 +110,17 @@ def test_a_server_whose_chunks_all_differ_is_not_tried_for_ever() -> None:
         chunk = _chunk("one", obfuscation=str(number))
         known.learn(orjson.dumps(chunk), chunk)
     assert known.similar.text(orjson.dumps(chunk)) == ""
+
+
+def test_a_server_whose_events_all_differ_is_not_tried_for_ever() -> None:
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink, Failures())
+    body = AnswerBody(answer, sink)
+    for number in range(100):
+        data = orjson.dumps(_chunk("one", obfuscation=str(number)))
+        assert body.take(b"data: %b\n\n" % data)
+    assert answer.similar_chunks.text(data) == ""
+    assert sink.tokens == ["one"] * 100
 
 
 _CONTENTS = st.text(max_size=6) | st.sampled_from(['"', "\\", "\n", "content", '":"', "\x1e"])
