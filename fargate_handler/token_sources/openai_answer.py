@@ -148,6 +148,24 @@ class OpenAIAnswer:
         headers: of the answer over HTTP.
     """
 
+    __slots__ = (
+        "_cache_written_tokens",
+        "_choices",
+        "_ended_choices",
+        "_extra",
+        "_failures",
+        "_headers",
+        "_is_done",
+        "_last_other",
+        "_parts",
+        "_reason",
+        "_says_messages",
+        "_sink",
+        "_text_chunks",
+        "_usage",
+        "_usage_fields",
+    )
+
     def __init__(
         self,
         sink: TokenSink,
@@ -164,7 +182,7 @@ class OpenAIAnswer:
         self._extra = ExtraFields()
         self._usage_fields: dict[str, Any] = {}
         self._text_chunks = TextChunks()
-        self._ended_choices: set[int] = set()
+        self._ended_choices = frozenset[int]()
         self._is_done = self._says_messages = False
         self._reason: str | None = None
         # The last event that is neither a chunk nor an error, for the log.
@@ -230,7 +248,7 @@ class OpenAIAnswer:
         """Note a finish reason. The first choice's is the answer's, unless one of them failed."""
         if not reason:
             return
-        self._ended_choices.add(index)
+        self._ended_choices |= {index}
         if self._reason is not None and is_failure(self._reason):
             return
         if index == 0 or is_failure(str(reason)):

@@ -284,6 +284,8 @@ class Arrivals:
     first ones are read at the end of the turn.
     """
 
+    __slots__ = ("_deferred", "_read_count")
+
     def __init__(self) -> None:
         self._read_count = 0
         self._deferred: list[Callable[[], None]] = []
@@ -317,6 +319,19 @@ class PushedBody:
         arrivals: the schedule of all bodies.
     """
 
+    __slots__ = (
+        "_arrivals",
+        "_content",
+        "_error",
+        "_guard",
+        "_is_over",
+        "_is_paused",
+        "_is_scheduled",
+        "_sink",
+        "_take",
+        "_waiter",
+    )
+
     def __init__(
         self,
         answer: aiohttp.ClientResponse,
@@ -330,7 +345,7 @@ class PushedBody:
         self._arrivals = arrivals
         self._is_over = self._is_paused = self._is_scheduled = False
         self._error: Exception | None = None
-        self._call = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         # The connection of a whole answer is already released.
         transport = answer.connection.transport if answer.connection is not None else None
         self._guard = None if transport is None else guard_of(transport)
@@ -346,11 +361,12 @@ class PushedBody:
         try:
             self._take_all()
             while not self._is_over:
-                await self._call.wait()
-                self._call.clear()
                 if self._is_paused:
                     await while_paused(self._sink)
                     self._go_on()
+                else:
+                    self._waiter = asyncio.get_running_loop().create_future()
+                    await self._waiter
         finally:
             self._finish(None)
         if self._error is not None:
@@ -364,9 +380,7 @@ class PushedBody:
         """Process the bytes that were buffered in a pause, and later ones."""
         if not self._take(b""):
             self._finish(None)
-        elif self._sink.paused:
-            self._call.set()
-        else:
+        elif not self._sink.paused:
             self._is_paused = False
             self._take_all()
 
@@ -408,7 +422,7 @@ class PushedBody:
             return False
         if self._sink.paused:
             self._is_paused = True
-            self._call.set()
+            self._wake()
             self._leave_rest()
             return False
         if len(piece) == _BYTES_PER_TURN:
@@ -423,8 +437,13 @@ class PushedBody:
             return
         self._is_over = True
         self._error = error
-        self._call.set()
+        self._wake()
         self._leave_rest()
+
+    def _wake(self) -> None:
+        """Let `read` act."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _leave_rest(self) -> None:
         """Leave what comes next to aiohttp, which buffers little of it."""
