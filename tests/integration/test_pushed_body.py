@@ -175,6 +175,40 @@ async def test_who_has_enough_leaves_the_rest() -> None:
 
 
 @pytest.mark.timeout(10)
+async def test_who_has_enough_before_the_end_of_a_chunk_leaves_the_rest() -> None:
+    async with piecewise() as (server, http, url):
+        for _ in range(2):
+            async with http.get(url) as answer:
+                taken = Taken(lambda _piece: False)
+                reading = asyncio.create_task(
+                    PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+                )
+                server.send_raw(b"2\r\nab")
+                await reading
+                server.send_raw(b"\r\n2\r\ncd\r\n" + _END)
+                assert await answer.content.read() == b"cd"
+                assert taken.whole == b"ab"
+        assert server.connections == 1
+
+
+@pytest.mark.timeout(10)
+async def test_a_pause_before_the_end_of_a_chunk_loses_nothing() -> None:
+    async with piecewise() as (server, http, url), http.get(url) as answer:
+        sink = RecordingSink()
+        sink.paused = True
+        taken = Taken()
+        reading = asyncio.create_task(PushedBody(answer, taken.take, sink, Arrivals()).read())
+        server.send_raw(b"2\r\nab")
+        await taken.until(b"ab")
+        server.send_raw(b"\r\n2\r\ncd\r\n" + _END)
+        await answer.content.wait_eof()
+        assert taken.whole == b"ab"
+        sink.paused = False
+        await reading
+        assert taken.whole == b"abcd"
+
+
+@pytest.mark.timeout(10)
 async def test_what_the_taker_raises_is_raised_by_read() -> None:
     def refuse(_piece: bytes) -> bool:
         raise ValueError("not this")
