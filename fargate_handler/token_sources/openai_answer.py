@@ -65,9 +65,12 @@ class SimilarChunks:
         prefix, suffix = self._prefix, self._suffix
         if not (data.startswith(prefix) and data.endswith(suffix)):
             return ""
+        quoted = data[len(prefix) - 1 : len(data) - len(suffix) + 1]
+        if b"\n" in quoted:
+            return ""  # several events in one piece: an exception would cost more
         try:
             # It begins with a quote, so what can be parsed is one string.
-            text: str = orjson.loads(data[len(prefix) - 1 : len(data) - len(suffix) + 1])
+            text: str = orjson.loads(quoted)
         except orjson.JSONDecodeError:
             return ""
         return text
