@@ -8,11 +8,8 @@ from functools import partial
 import aiohttp
 import pytest
 
-from evenflow.fargate_handler.token_sources.pushed_body import (
-    Arrivals,
-    GuardedConnector,
-    PushedBody,
-)
+from evenflow.fargate_handler.token_sources.guarded_connector import GuardedConnector
+from evenflow.fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 _HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
