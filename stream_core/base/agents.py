@@ -119,6 +119,8 @@ class MessageTerms(BaseModel):
 
     def to_text(self) -> str:
         """The terms as the store keeps them. Empty where all are the default."""
+        if self is NO_TERMS:
+            return ""
         text = self.model_dump_json(exclude_defaults=True)
         return "" if text == "{}" else text
 

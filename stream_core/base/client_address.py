@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple, Protocol
 
@@ -134,6 +135,8 @@ def _unquoted(value: str) -> str:
 
 LOCAL_PROXIES = "127.0.0.0/8,::1"
 """The default: a proxy on this machine."""
+
+_LONGEST_KNOWN = 64  # characters of an address that is cached: a client may write any number
 
 _SITE_BITS = 64  # what one IPv6 customer has at least: its host part is free to choose
 
@@ -288,6 +291,10 @@ def _parsed(entry: str) -> _Proxies:
 
 def _read(text: str) -> _Address | None:
     """The address of a text that may have a port, as some proxies write it. None: it has none."""
+    return _parse_known(text) if len(text) <= _LONGEST_KNOWN else _parse(text)
+
+
+def _parse(text: str) -> _Address | None:
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
@@ -301,6 +308,11 @@ def _read(text: str) -> _Address | None:
     return mapped or address
 
 
+# Most requests come from few addresses, and parsing one takes longer than the rest of `client`.
+_parse_known = lru_cache(maxsize=4_096)(_parse)
+
+
+@lru_cache(maxsize=4_096)
 def _counted(address: _Address) -> str:
     if isinstance(address, IPv4Address):
         return str(address)
