@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from ipaddress import ip_address
 
 from evenflow.stream_core.base.errors import HostNotAllowed
@@ -72,6 +73,7 @@ class AllowedHosts:
             )
 
 
+@lru_cache(maxsize=16)  # a server is called by few
 def _is_address(name: str) -> bool:
     try:
         ip_address(name)
