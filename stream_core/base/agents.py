@@ -24,8 +24,9 @@ class ServiceClass(StrEnum):
 
     def or_lower(self, requested: ServiceClass | None) -> ServiceClass:
         """The class that a message requests, if it is lower than this one."""
-        classes = list(ServiceClass)
-        return max(self, requested or self, key=classes.index)
+        if requested is None:
+            return self
+        return max(self, requested, key=list(ServiceClass).index)
 
 
 _INT64 = 2**63
