@@ -21,7 +21,7 @@ ISSUER = "evenflow"
 """The issuer of session tokens, in their claim `iss`."""
 _FOR_PEERS = "peer:"
 # Verified tokens that are remembered: about 8 MB. A client sends its token with each call.
-_MOST_REMEMBERED = 8_192
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 8_192, 2_048
 OF_NODE = "#task"
 """The `key` of a token by which another node stops a response, or brings a tool's result for it.
 
@@ -274,7 +274,8 @@ class SessionTokens:
     ) -> SessionClaims:
         # The caller compares the expiry, which has an error of its own.
         try:
-            claims, not_before = self._read(token)
+            read = self._read if len(token) <= _LONGEST_REMEMBERED else self._read_signed
+            claims, not_before = read(token)
         except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
             raise _invalid() from error
         is_ticket = tickets and not (claims.only_for or "").startswith(_FOR_PEERS)

@@ -38,16 +38,13 @@ class AddressTurns:
         Args:
             credentials: as they were sent, not checked yet.
         """
-        if self._may_start(address):
-            self._call(address, _start_request)
-            return
         turn = asyncio.Event()
 
         def start() -> float:
             turn.set()
             return _TURN_SECONDS
 
-        self._queue(address, credentials, start)
+        self._start_or_queue(address, credentials, start)
         await turn.wait()
 
     def call(self, address: str, handshake: Callable[[], None]) -> None:
@@ -60,18 +57,15 @@ class AddressTurns:
             handshake()
             return max(_HANDSHAKE_SECONDS, perf_counter() - started)
 
-        if self._may_start(address):
+        self._start_or_queue(address, "", start)
+
+    def _start_or_queue(self, address: str, credentials: str, start: Callable[[], float]) -> None:
+        """Call `start` now, unless others wait or the address has used its part of this turn."""
+        if address not in self._waiting and self._has_time(address):
             self._call(address, start)
         else:
-            self._queue(address, "", start)
-
-    def _may_start(self, address: str) -> bool:
-        """Whether none of this address waits, and it has not used its part of this turn."""
-        return address not in self._waiting and self._has_time(address)
-
-    def _queue(self, address: str, credentials: str, start: Callable[[], float]) -> None:
-        lines = self._waiting.setdefault(address, OrderedDict())
-        lines.setdefault(credentials, deque()).append(start)
+            lines = self._waiting.setdefault(address, OrderedDict())
+            lines.setdefault(credentials, deque()).append(start)
 
     def _has_time(self, address: str) -> bool:
         return self._used_seconds.get(address, 0.0) < _TURN_SECONDS
@@ -89,11 +83,6 @@ class AddressTurns:
                 self._call(address, _next_of(lines))
             if not lines:
                 del self._waiting[address]
-
-
-def _start_request() -> float:
-    """A request starts that need not wait."""
-    return _TURN_SECONDS
 
 
 def _next_of(lines: _Lines) -> Callable[[], float]:
