@@ -136,8 +136,6 @@ def _unquoted(value: str) -> str:
 LOCAL_PROXIES = "127.0.0.0/8,::1"
 """The default: a proxy on this machine."""
 
-_LONGEST_KNOWN = 64  # characters of an address that is cached: a client may write any number
-
 _SITE_BITS = 64  # what one IPv6 customer has at least: its host part is free to choose
 
 _Address = IPv4Address | IPv6Address
@@ -215,7 +213,7 @@ class TrustedProxies:
 
     def trusts(self, peer: str) -> bool:
         """Whether a connection from this address is a proxy's."""
-        address = _read(peer)
+        address = _read_peer(peer)
         return address is not None and self._of(address) is not None
 
     def client(self, peer: str, headers: RequestHeaders) -> Client:
@@ -224,7 +222,7 @@ class TrustedProxies:
         Args:
             peer: the address at the other end of the connection.
         """
-        forwarded, address = read_forwarded(headers), _read(peer)
+        forwarded, address = read_forwarded(headers), _read_peer(peer)
         if address is None:
             return Client(peer, is_forwarded=forwarded.is_forwarded)  # a Unix socket's
         proxies = self._of(address)
@@ -291,10 +289,6 @@ def _parsed(entry: str) -> _Proxies:
 
 def _read(text: str) -> _Address | None:
     """The address of a text that may have a port, as some proxies write it. None: it has none."""
-    return _parse_known(text) if len(text) <= _LONGEST_KNOWN else _parse(text)
-
-
-def _parse(text: str) -> _Address | None:
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
@@ -308,11 +302,10 @@ def _parse(text: str) -> _Address | None:
     return mapped or address
 
 
-# Most requests come from few addresses, and parsing one takes longer than the rest of `client`.
-_parse_known = lru_cache(maxsize=4_096)(_parse)
+# Behind a proxy all connections have a few addresses.
+_read_peer = lru_cache(maxsize=256)(_read)
 
 
-@lru_cache(maxsize=4_096)
 def _counted(address: _Address) -> str:
     if isinstance(address, IPv4Address):
         return str(address)
