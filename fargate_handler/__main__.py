@@ -138,6 +138,8 @@ def _log(
             )
         )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[log])
+    # No line has them, and to find them takes a third of the time to make a record.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     if process is not None:
         # The supervisor logs once for all processes that they serve, and that they leave.
         _logger.setLevel(logging.WARNING)

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 _NOT_FOR_CLIENTS = paths_of(ServedBy.MACHINE)
 _MODULES = paths_of(ServedBy.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
+_WITHOUT_COOKIE = _NOT_FOR_CLIENTS | _DOCUMENTS | _MODULES
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 _FOR_ANY_PAGE = {"Access-Control-Allow-Origin": "*", **_NO_SNIFFING}
 
@@ -266,7 +267,7 @@ class HttpEndpoints:
 
     async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
         context = self._context
-        if request.path in _NOT_FOR_CLIENTS | _DOCUMENTS | _MODULES:
+        if request.path in _WITHOUT_COOKIE:
             return
         if answer.headers.get("Cache-Control", "").startswith("public"):
             return  # a shared cache would give one client's cookie to all

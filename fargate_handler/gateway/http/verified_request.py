@@ -176,7 +176,8 @@ def payer_of(request: web.Request, access: AccessControl) -> Caller | None:
     payer: Caller | None = request.get(PAYER)
     if payer is None:
         return None
-    return payer._replace(tenant=access.counted_tenant(payer.tenant))
+    tenant = access.counted_tenant(payer.tenant)
+    return payer if tenant == payer.tenant else payer._replace(tenant=tenant)
 
 
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
