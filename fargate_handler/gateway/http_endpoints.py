@@ -127,9 +127,7 @@ class HttpEndpoints:
         """Close the connections."""
         await self._runner.cleanup()
 
-    def take(
-        self, transport: asyncio.Transport, received: bytes, head_timer: ClientTimer
-    ) -> None:
+    def take(self, transport: asyncio.Transport, received: bytes, head_timer: ClientTimer) -> None:
         """Give a connection to aiohttp, with the first bytes that came over it.
 
         Args:
