@@ -90,11 +90,10 @@ async def test_a_stall_of_the_loop_cuts_no_handshake(serve: Serve) -> None:
 
 
 async def test_on_a_late_loop_handshakes_wait_or_are_told_when_to_come_again(serve: Serve) -> None:
-    server = await serve(head_seconds=_HEAD_SECONDS, token_keys=f"k:{_SECRET}")
+    server = await serve(head_seconds=2.0, token_keys=f"k:{_SECRET}")
     async with AsyncExitStack() as stack:
         clients = _Clients(server, stack)
         first, second = await clients.open(150), await clients.open(450)
-        returning = (await clients.open(1))[0]
         async with _late_loop():
             earlier = [
                 asyncio.create_task(clients.shake_hands(raw, f"a{number}"))
@@ -107,5 +106,6 @@ async def test_on_a_late_loop_handshakes_wait_or_are_told_when_to_come_again(ser
             assert set(await asyncio.gather(*earlier)) == {101}
             assert set(statuses) == {101, 503}
             assert clients.promises == sorted(clients.promises), "one after the other"
+            (returning,) = await clients.open(1)
             assert await clients.shake_hands(returning, "c") == 101, "the queue is short again"
         assert 'why="head"' not in await server.metrics_page()
