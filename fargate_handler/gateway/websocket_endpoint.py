@@ -140,6 +140,8 @@ class WebSocketEndpoint:
 
     def rejection(self, error: EvenflowError) -> bytes:
         """The answer that rejects a handshake with this error."""
+        if isinstance(error, Overloaded):
+            self._context.metrics.counter(catalogue.CONNECTIONS_REFUSED).value += 1
         response = self._error_response(error)
         response.headers["Connection"] = "close"
         return bytes(response.to_bytes())

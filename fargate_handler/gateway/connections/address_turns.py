@@ -114,9 +114,11 @@ class _Lane:
 
     def _start(self, address: str, start: Start) -> bool:
         used_seconds = start()
+        if not used_seconds:
+            return False
         self._used_seconds[address] = self._used_seconds.get(address, 0.0) + used_seconds
         self._used_of_all += used_seconds
-        return used_seconds > 0
+        return True
 
     def _next_of(self, address: str) -> Start:
         """Remove and return the first of an address. Its credentials go behind all others."""
