@@ -90,7 +90,7 @@ class Listener:
         for server in chain(*self._servers.values()):
             server.close()
         for connection in tuple(self._undecided):
-            connection.close_without_head()
+            connection.abort()
 
     def _first(self) -> HeadFirst:
         return HeadFirst(
@@ -161,10 +161,9 @@ class HeadFirst(asyncio.BufferedProtocol):
         self._forget()
         self._accepted.remove(self._transport)
 
-    def close_without_head(self) -> None:
-        """Close the connection at once, unless its handshake waits for its turn or was rejected."""
-        if self._state is _State.READING:
-            self._transport.abort()
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> bytearray:
         """The buffer for the next bytes."""
@@ -232,7 +231,7 @@ class HeadFirst(asyncio.BufferedProtocol):
 
     def _late(self) -> None:
         if self._state is _State.REJECTED:
-            self._transport.abort()
+            self.abort()
         else:
             self._accepted.cut(self._transport, Cut.HEAD)
 

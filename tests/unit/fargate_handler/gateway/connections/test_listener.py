@@ -144,18 +144,6 @@ async def test_a_handshake_that_waits_for_its_turn_has_a_place_and_no_deadline()
     assert first.taken == [("websocket", _UPGRADE + b"a frame")]
 
 
-async def test_a_node_that_leaves_closes_what_has_no_head_and_answers_what_waits() -> None:
-    without, waiting = _First(), _First(turns=await _full_turns(), refusal=b"draining")
-    waiting.receive(_UPGRADE)
-    for first in (without, waiting):
-        first.protocol.close_without_head()
-    without.transport.abort.assert_called_once_with()
-    await asyncio.sleep(0)
-    waiting.transport.write.assert_called_once_with(b"draining")
-    waiting.protocol.close_without_head()
-    waiting.transport.abort.assert_not_called()
-
-
 async def test_while_it_waits_it_is_read_up_to_a_bound() -> None:
     first = _First(turns=await _full_turns())
     first.receive(_UPGRADE)
