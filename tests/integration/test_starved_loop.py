@@ -105,7 +105,7 @@ async def test_on_a_late_loop_handshakes_wait_or_are_told_when_to_come_again(ser
             )
             assert set(await asyncio.gather(*earlier)) == {101}
             assert set(statuses) == {101, 503}
-            assert clients.promises == sorted(clients.promises), "one after the other"
+            assert max(clients.promises) - min(clients.promises) > 0.1, "not all at the same time"
             (returning,) = await clients.open(1)
             assert await clients.shake_hands(returning, "c") == 101, "the queue is short again"
         assert 'why="head"' not in await server.metrics_page()
