@@ -35,14 +35,14 @@ HttpTaking = Callable[[asyncio.Transport, bytes, ClientTimer], None]
 class WebSocketTaking(Protocol):
     """Takes connections that begin with a WebSocket's handshake."""
 
-    def take(self, transport: asyncio.Transport, received: bytes) -> bytes | None:
+    def take(self, transport: asyncio.Transport, received: bytes, /) -> bytes | None:
         """Take a connection from the bytes of its first head on.
 
         Returns:
             The answer that rejects it, or None.
         """
 
-    def rejection(self, error: EvenflowError) -> bytes:
+    def rejection(self, error: EvenflowError, /) -> bytes:
         """The answer that rejects a handshake with this error."""
 
 
