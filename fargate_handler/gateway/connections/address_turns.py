@@ -36,7 +36,8 @@ _LONGEST_WAIT_SECONDS = 1.5
 _LONGEST_PROMISE_SECONDS = 60.0
 _SUSPENDED_SECONDS = 0.250
 """A longer turn means that the process was suspended, which says nothing about the next turns."""
-_SMOOTHING = 0.2
+_PACE_SECONDS = 1.0
+"""The time for which the pace is measured. A burst of ends takes a turn of half a second."""
 
 Start = Callable[[], float]
 """Starts a request or a handshake. Returns the seconds that it counts as. 0: its client is gone."""
@@ -47,12 +48,14 @@ class _Lane:
 
     Args:
         least_seconds: the least part of one turn.
-        pace: the expected seconds of the loop until one of those that wait is started.
+        pace: the seconds of the loop for each that waits, until it is measured.
     """
 
     def __init__(self, least_seconds: float, pace: float) -> None:
         self._least_seconds = least_seconds
-        self._pace = pace
+        # The recent turns in which any of those that waited was started.
+        self._recent_seconds = _PACE_SECONDS / 10
+        self._recent_starts = self._recent_seconds / pace
         self._used_seconds: dict[str, float] = {}
         self._used_of_all = 0.0
         self._most_of_address, self._most_of_all = _TURN_SECONDS, least_seconds
@@ -87,8 +90,7 @@ class _Lane:
             if address in waiting:
                 waiting.move_to_end(address)
         if started:
-            seconds_each = min(last_turn_seconds, _SUSPENDED_SECONDS) / started
-            self._pace += (seconds_each - self._pace) * _SMOOTHING
+            self._measure_pace(min(last_turn_seconds, _SUSPENDED_SECONDS), started)
 
     @property
     def is_in_use(self) -> bool:
@@ -99,6 +101,17 @@ class _Lane:
         """The seconds that one more of this address is expected to wait."""
         ahead = min(self._counts.total(), (self._counts[address] + 1) * len(self._waiting))
         return ahead * self._pace
+
+    @property
+    def _pace(self) -> float:
+        """The seconds of the loop for each that is started while others wait."""
+        return self._recent_seconds / self._recent_starts
+
+    def _measure_pace(self, turn_seconds: float, started: int) -> None:
+        """Add a turn to the recent ones. One long turn changes the pace by its length."""
+        kept = 1 - turn_seconds / _PACE_SECONDS
+        self._recent_seconds = self._recent_seconds * kept + turn_seconds
+        self._recent_starts = self._recent_starts * kept + started
 
     def promise(self, address: str, now: float) -> float:
         """The seconds after which one that is rejected finds its turn, one after the other."""

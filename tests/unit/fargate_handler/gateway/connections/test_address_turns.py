@@ -16,7 +16,7 @@ class Loop:
     """Counts turns of the event loop, and who went on in which."""
 
     def __init__(self) -> None:
-        self.turns = AddressTurns()
+        self.turns = AddressTurns(lambda: 0.0)  # turns are not longer on a busy machine
         self.number = 0
         self.went_on: list[tuple[str, int]] = []
 
@@ -205,13 +205,13 @@ async def test_clients_that_are_gone_take_no_time() -> None:
 
 async def test_a_handshake_that_would_wait_too_long_is_rejected_and_its_time_is_true() -> None:
     clock = Clock(turn_seconds=0.02)  # a busy core: 20 handshakes each 20 ms
-    for _ in range(400):
+    for _ in range(2_000):
         clock.handshake("proxy")
-    for _ in range(15):
+    for _ in range(90):
         await clock.turn()  # it measures its pace
     waits = [clock.handshake("proxy") for _ in range(4_000)]
     promised = [clock.now + wait for wait in waits if wait is not None]
-    accepted = 400 + 4_000 - len(promised)
+    accepted = 2_000 + 4_000 - len(promised)
     assert 1_000 < accepted - len(clock.started) < 1_700, "1.5 s"
     assert promised == sorted(promised), "one after the other, so that they don't return together"
     for at in promised:
@@ -220,8 +220,23 @@ async def test_a_handshake_that_would_wait_too_long_is_rejected_and_its_time_is_
         assert clock.handshake("proxy") is None
     while clock.turns._handshakes.is_in_use:
         await clock.turn()
-    assert len(clock.started) == 4_400
-    assert clock.now < 6.0, "1,000 a second, and no time was wasted"
+    assert len(clock.started) == 6_000
+    assert clock.now < 7.0, "1,000 a second, and little time was wasted"
+
+
+async def test_one_long_turn_does_not_postpone_everybody() -> None:
+    clock = Clock(turn_seconds=0.004)
+    for _ in range(1_000):
+        clock.handshake("proxy")
+    clock.turn_seconds = 0.5  # thousands of connections end at once
+    await clock.turn()
+    clock.turn_seconds = 0.004
+    for _ in range(10):
+        await clock.turn()
+    waits = [clock.handshake("proxy") for _ in range(4_000)]
+    last = max(wait for wait in waits if wait is not None)
+    needed = len(waits) * clock.turn_seconds / 8
+    assert needed / 2 < last < 3 * needed
 
 
 async def test_a_flood_of_one_address_does_not_have_others_rejected() -> None:
