@@ -111,7 +111,8 @@ async def test_on_a_late_loop_handshakes_wait_or_are_told_when_to_come_again(
                 *(clients.shake_hands(raw, f"b{number}") for number, raw in enumerate(second))
             )
             assert set(await asyncio.gather(*earlier)) == {101}
-            assert set(statuses) == {101, 503}
+            assert set(statuses) <= {101, 503}
+            assert 503 in statuses
             assert max(clients.promises) > min(clients.promises), "not all at the same time"
             (returning,) = await clients.open(1)
             assert await clients.shake_hands(returning, "c") == 101, "the queue is short again"
