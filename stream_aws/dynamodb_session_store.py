@@ -126,8 +126,8 @@ class DynamoDBSessionStore:
     async def find_ended(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
         keys = [{"channel": text(str(channel))} for channel in channels]
         if len(keys) == 1:
-            found = await self._ends.get(keys[0])
-            items = [] if found is None else [found]
+            item = await self._ends.get(keys[0])
+            items = [] if item is None else [item]
         else:
             table = self._tables.sessions
             items = await get_all(self._client, table, keys, self._on_retry, consistent=False)

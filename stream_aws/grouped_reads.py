@@ -64,5 +64,5 @@ class GroupedReads:
             consistent=self._consistent,
         )
         names = tuple(keys[0])
-        found = {str({name: item[name] for name in names}): item for item in items}
-        return [found.get(str(key)) for key in keys]
+        items_by_key = {str({name: item[name] for name in names}): item for item in items}
+        return [items_by_key.get(str(key)) for key in keys]

@@ -166,9 +166,8 @@ class Failover:
             conversation = await self._sessions.load(channel, self._wall_time())
         except StoreUnavailable:
             return  # it is read when the response is taken over
-        others = (each for each in conversation.messages if each.response_id != response_id)
-        # An answer that still grows belongs into the history, and isn't there yet.
-        if all(each.ended for each in others):
+        # Another answer that still grows belongs into the history, and isn't there yet.
+        if all(each.ended for each in conversation.messages if each.response_id != response_id):
             self._prepared[response_id] = read_at, conversation
 
     async def answer_accepted(self, response_id: str) -> None:
