@@ -206,7 +206,7 @@ class DynamoDBResponseStore:
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
         item = await self._heads.get(requests.head_key(response_id))
-        return read_head(item) if alive(item, now) else None
+        return read_head(item) if item is not None and alive(item, now) else None
 
     async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
         request = requests.note_read(self._table, response_id)
