@@ -90,6 +90,7 @@ class ClusterMember:
             self.workload.responses,
             new_stream=dispatcher.new_stream,
             take_over=self.failover.take_over,
+            prepare=self.failover.prepare,
         )
         self.presence = ClusterPresence(
             context, peers, self.workload.responses, self.replicas.owner_at

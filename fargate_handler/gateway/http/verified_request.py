@@ -210,7 +210,15 @@ async def requested_resumption(
     """
     claims = claims_of(request)
     response_id = request.match_info["response_id"]
-    found = await resume(context, response_id, claims.channel, progress, patience)
+    # Another node checks it for its own reader, at the same time.
+    found = await resume(
+        context,
+        response_id,
+        claims.channel,
+        progress,
+        patience,
+        check_ended=not claims.of_task,
+    )
     if claims.shared:
         found.stream.readers.check_limit(shared=True)
     return found
