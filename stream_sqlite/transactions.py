@@ -46,10 +46,6 @@ class StoreCall:
     urgent: bool = False
 
 
-Numbered = tuple[int, StoreCall]
-"""A call of the process that writes, and the number by which its outcome is known."""
-
-
 def single(operation: Operation[T]) -> JoinedOperation[None, T]:
     """An operation that is joined with no other call."""
     return partial(_alone, operation=operation)

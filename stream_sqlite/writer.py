@@ -14,10 +14,13 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from evenflow.stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
-from evenflow.stream_sqlite.transactions import Numbered, StoreCall, Transactions
+from evenflow.stream_sqlite.transactions import StoreCall, Transactions
 
 # The least number of deferrable writes in a batch; with more pending, a quarter of them.
 _LEAST_DEFERRABLE = 4
+
+Numbered = tuple[int, StoreCall]
+"""A call, and the number by which its outcome is known."""
 
 
 class WriteOrder:
@@ -74,9 +77,8 @@ def _receive(pipe: socket.socket, frames: Frames, order: WriteOrder) -> bool:
             data = pipe.recv(RECEIVED_BYTES)
             if not data:
                 return False
-            for calls in frames.feed(data):
-                for numbered in calls:
-                    order.add(*numbered)
+            for numbered in frames.feed(data):
+                order.add(*numbered)
     return True
 
 

@@ -20,15 +20,7 @@ from typing import Any
 from evenflow.stream_core.stores.response_store import StoreUnavailable
 from evenflow.stream_sqlite.outcomes import Outcomes
 from evenflow.stream_sqlite.pipe import RECEIVED_BYTES, Frames, frame
-from evenflow.stream_sqlite.transactions import (
-    A,
-    JoinedOperation,
-    Numbered,
-    Operation,
-    StoreCall,
-    T,
-    single,
-)
+from evenflow.stream_sqlite.transactions import A, JoinedOperation, Operation, StoreCall, T, single
 
 _logger = logging.getLogger(__name__)
 
@@ -130,7 +122,6 @@ class _Writer:
         self._loop = asyncio.get_running_loop()
         self._numbers = count()
         self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._new: list[Numbered] = []
         self._unsent = bytearray()
         self._frames = Frames()
         self._pipe, others_end = socket.socketpair()
@@ -147,16 +138,15 @@ class _Writer:
     async def ask(self, call: StoreCall) -> Any:
         """The result of a call."""
         number = next(self._numbers)
-        if not self._new:
-            # All calls of this turn of the loop go together. Pickled together they take half.
-            self._loop.call_soon(self._send_new)
-        self._new.append((number, call))
+        if not self._unsent:
+            # All calls of this turn of the loop go together.
+            self._loop.call_soon(self._send)
+        self._unsent += frame((number, call))
         answer = self._answers[number] = self._loop.create_future()
         return await answer
 
     def close(self) -> None:
         """Have all that was asked written, and wait until the process has ended."""
-        self._frame_new()
         self._watch_no_more()
         # It may send large results while large calls are sent to it.
         with self._pipe, DefaultSelector() as selector, suppress(OSError):
@@ -174,30 +164,6 @@ class _Writer:
                     self._pipe.shutdown(socket.SHUT_WR)
                     selector.modify(self._pipe, EVENT_READ)
         self._process.wait()
-
-    def _send_new(self) -> None:
-        if self.has_ended:
-            return
-        is_sending = bool(self._unsent)
-        self._frame_new()
-        if not is_sending:
-            self._send()
-
-    def _frame_new(self) -> None:
-        """Put the calls of this turn behind what is to be sent."""
-        calls, self._new = self._new, []
-        try:
-            self._unsent += frame(calls)
-        except Exception:
-            # One that can't be pickled must not keep the others out.
-            for numbered in calls:
-                self._frame_alone(numbered)
-
-    def _frame_alone(self, numbered: Numbered) -> None:
-        try:
-            self._unsent += frame([numbered])
-        except Exception as error:
-            self._outcomes.hand_out(self._answers.pop(numbered[0]), error)
 
     def _send_some(self) -> None:
         with suppress(BlockingIOError):
