@@ -338,7 +338,7 @@ class BudgetReservations:
         self._settled(stream)
 
     def _settled(self, stream: ResponseStream) -> None:
-        """Drop the reservation of an answer, whose usage is stored."""
+        """Drop the reservation of an answer. Its usage is stored."""
         stream.allowance.set_on_low(None)
         self._reservations.pop(stream.response_id, None)
         self._warn_of_excess(stream)

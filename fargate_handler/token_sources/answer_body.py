@@ -135,8 +135,8 @@ class AnswerBody:
         similar = self._answer.similar_chunks
         if similar is self._learnt or not similar.text(data):
             return
-        before, found, after = piece.partition(data)
-        if found:
+        before, separator, after = piece.partition(data)
+        if separator:
             self._learnt, self._similar_events = similar, similar.within(before, after)
 
     def finish(self) -> ModelFinish:

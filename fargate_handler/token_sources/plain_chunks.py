@@ -28,14 +28,14 @@ class PlainChunks:
     what is broken. For a chunk with one token that parser and its buffer take ten calls.
     """
 
-    __slots__ = ("_awaits_end", "_left", "is_plain", "received")
+    __slots__ = ("_awaits_end", "_remaining", "is_plain", "received")
 
     def __init__(self) -> None:
         self.received = b""
         """The received bytes that were not read."""
         self.is_plain = True
         """Whether the next chunk is plain, as far as it was received."""
-        self._left = 0  # bytes of the current chunk's data that were not read
+        self._remaining = 0  # bytes of the current chunk's data that were not read
         self._awaits_end = False  # whether the line end behind that data is not read
 
     def feed(self, data: bytes) -> None:
@@ -49,7 +49,7 @@ class PlainChunks:
             aiohttp.ClientPayloadError: a chunk is longer than its size.
         """
         received = self.received
-        if not (self._left or self._awaits_end) and len(received) <= most:
+        if not (self._remaining or self._awaits_end) and len(received) <= most:
             size = _SIZE.match(received)
             if size is not None:
                 begin, length = size.end(), int(size[1], 16)
@@ -63,19 +63,19 @@ class PlainChunks:
         at = 0
         while most:
             at = self._next_data(at)
-            piece = self.received[at : at + min(self._left, most)]
+            piece = self.received[at : at + min(self._remaining, most)]
             if not piece or not self.is_plain:
                 break
             pieces.append(piece)
             most -= len(piece)
             at += len(piece)
-            self._left -= len(piece)
-            self._awaits_end = not self._left
+            self._remaining -= len(piece)
+            self._awaits_end = not self._remaining
         self.received = self.received[at:]
         return b"".join(pieces)
 
     def _next_data(self, at: int) -> int:
-        """Where the next data begins, read from `at` on. Without any received, `_left` is 0."""
+        """Where the next data begins, from `at` on. Without any received, `_remaining` is 0."""
         received = self.received
         if self._awaits_end:
             end = received[at : at + 2]
@@ -85,21 +85,21 @@ class PlainChunks:
                 return at
             self._awaits_end = False
             at += 2
-        if not self._left:
+        if not self._remaining:
             size = _SIZE.match(received, at)
-            self._left = 0 if size is None else int(size[1], 16)
-            if size is None or not self._left:
+            self._remaining = 0 if size is None else int(size[1], 16)
+            if size is None or not self._remaining:
                 self.is_plain = _SIZE_BEGINNING.fullmatch(received, at) is not None
                 return at
             at = size.end()
-            end = received[at + self._left : at + self._left + 2]
+            end = received[at + self._remaining : at + self._remaining + 2]
             self.is_plain = _LINE_END.startswith(end)
         return at
 
     def rest(self) -> bytes | None:
         """What was not read, in chunks. None: first the end of a chunk must come."""
-        if self._left:
-            return b"%x\r\n%b" % (self._left, self.received)
+        if self._remaining:
+            return b"%x\r\n%b" % (self._remaining, self.received)
         if not self._awaits_end:
             return self.received
         return self.received[2:] if self.received.startswith(_LINE_END) else None

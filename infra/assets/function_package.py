@@ -125,15 +125,15 @@ def _compiler() -> str | None:
     name = f"python{_PYTHON_VERSION}"
     if Path(sys.executable).with_name(name).exists():
         return str(Path(sys.executable).with_name(name))
-    found = shutil.which(name)
+    python = shutil.which(name)
     # That may be a shim of a version that is not installed.
     works = (
-        found is not None
+        python is not None
         and not subprocess.run(  # noqa: S603
-            [found, "-c", ""], capture_output=True, check=False
+            [python, "-c", ""], capture_output=True, check=False
         ).returncode
     )
-    return found if works else None
+    return python if works else None
 
 
 def _hash(files: list[Path]) -> str:

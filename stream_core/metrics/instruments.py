@@ -128,9 +128,9 @@ class DividedDistribution(Distribution):
 
     def of(self, label: str) -> Distribution:
         """The distribution of this label."""
-        known = self.by_label.get(label)
-        if known is not None:
-            return known
+        distribution = self.by_label.get(label)
+        if distribution is not None:
+            return distribution
         if len(self.by_label) >= _MOST_DIVIDED:
             label = _OTHER
         return self.by_label.setdefault(label, Distribution())

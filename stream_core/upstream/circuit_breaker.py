@@ -231,8 +231,8 @@ class CircuitBreaker:
         """The breakers of a call's groups, where there are any."""
         if not self._has_breakers:
             return ()
-        known = ((group, self._known(group)) for group, _ in _groups(call.sender))
-        return [(group, breaker) for group, breaker in known if breaker is not None]
+        breakers = ((group, self._known(group)) for group, _ in _groups(call.sender))
+        return [(group, breaker) for group, breaker in breakers if breaker is not None]
 
     def _known(self, group: SenderKey) -> _Breaker | None:
         return self._by_length[len(group)].get(group)

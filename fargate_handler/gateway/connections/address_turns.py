@@ -109,9 +109,9 @@ class _Lane:
 
     def _measure_pace(self, turn_seconds: float, started: int) -> None:
         """Add a turn to the recent ones. One long turn changes the pace by its length."""
-        kept = 1 - turn_seconds / _PACE_SECONDS
-        self._recent_seconds = self._recent_seconds * kept + turn_seconds
-        self._recent_starts = self._recent_starts * kept + started
+        weight = 1 - turn_seconds / _PACE_SECONDS
+        self._recent_seconds = self._recent_seconds * weight + turn_seconds
+        self._recent_starts = self._recent_starts * weight + started
 
     def promise(self, address: str, now: float) -> float:
         """The seconds after which one that is rejected finds its turn, one after the other."""

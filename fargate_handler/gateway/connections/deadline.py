@@ -66,14 +66,14 @@ class ClientTimer:
         seconds: of the client.
     """
 
-    __slots__ = ("_call", "_handle", "_left", "_loop", "_seconds", "_step")
+    __slots__ = ("_call", "_handle", "_loop", "_remaining", "_seconds", "_step")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[], None]
     ) -> None:
         self._call: Callable[[], None] | None = call
         self._loop = loop
-        self._seconds = self._left = seconds
+        self._seconds = self._remaining = seconds
         self._step = seconds * _LONGEST_STEP
         self._handle = loop.call_later(self._step, self._next_step)
 
@@ -88,10 +88,10 @@ class ClientTimer:
 
     def _next_step(self) -> None:
         lateness = self._loop.time() - self._handle.when()
-        self._left -= max(0.0, self._step - lateness)
-        if self._left > 0:
+        self._remaining -= max(0.0, self._step - lateness)
+        if self._remaining > 0:
             longest, shortest = self._seconds * _LONGEST_STEP, self._seconds * _SHORTEST_STEP
-            self._step = min(longest, max(self._left, shortest))
+            self._step = min(longest, max(self._remaining, shortest))
             self._handle = self._loop.call_later(self._step, self._next_step)
         elif self._call is not None:
             self._call()

@@ -24,11 +24,11 @@ class Playback:
         "_remaining",
         "_script",
         "_sink",
-        "ended",
+        "end",
     )
 
     def __init__(
-        self, script: Script, sink: TokenSink, clock: DeliveryClock, ended: asyncio.Future[None]
+        self, script: Script, sink: TokenSink, clock: DeliveryClock, end: asyncio.Future[None]
     ) -> None:
         self._script = script
         contents = script.contents[: script.stops_after]
@@ -38,7 +38,7 @@ class Playback:
         self._gaps = script.gaps_ms
         self._sink = sink
         self._clock = clock
-        self.ended = ended
+        self.end = end
         # In slots and fractions of them, so that gaps are right on average.
         self._at = clock.position + script.first_token_ms / SLOT_MS
         clock.put(self, int(self._at))
@@ -73,13 +73,13 @@ class Playback:
                 self._at += next(self._gaps) / SLOT_MS
         except Exception as error:  # whatever the sink raises ends this model, not the clock
             self._is_stopped = True
-            if not self.ended.done():
-                self.ended.set_exception(error)
+            if not self.end.done():
+                self.end.set_exception(error)
             return
         self._clock.put(self, int(self._at))
 
     def _end(self) -> None:
         if self._script.failure is not None:
-            self.ended.set_exception(self._script.failure)
+            self.end.set_exception(self._script.failure)
         elif not self._script.hangs:
-            self.ended.set_result(None)
+            self.end.set_result(None)

@@ -163,7 +163,7 @@ class DemoModel:
             script = script.behind(request.prefix)
         playback = Playback(script, sink, self._clock, asyncio.get_running_loop().create_future())
         try:
-            await playback.ended
+            await playback.end
         finally:
             playback.stop()
         prompt = sum(len(turn.text.split()) for turn in request.turns)

@@ -128,8 +128,9 @@ class MessagePayload(Question):
         """The message's terms. `user` and `key` are the session's."""
         of_message = self.params, self.timeout_ms, self.slo_ttft_ms, self.service_class
         if not self.metadata and of_message == _NOTHING_SET:
-            named = user or key
-            return NO_TERMS.model_copy(update={"user": user, "key": key}) if named else NO_TERMS
+            if not (user or key):
+                return NO_TERMS
+            return NO_TERMS.model_copy(update={"user": user, "key": key})
         return MessageTerms(
             params=self.params.taken() if self.params else NO_TERMS.params,
             timeout_ms=self.timeout_ms,

@@ -288,7 +288,7 @@ def test_a_token_is_verified_once_and_expires_and_loses_its_key_all_the_same(
         raise AssertionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(session_token, "_signed_payload", signature_is_checked)
+        patched.setattr(session_token._JWS, "decode", signature_is_checked)
         assert tokens.verify(token, 2000.0) is claims
         assert refused(token, tokens, now=1499.0) == "token_invalid"
         assert refused(token, tokens, now=4600.0) == "token_expired"
