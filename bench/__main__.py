@@ -34,7 +34,7 @@ FOREGROUND = (
     "fallback",
     "store",
     "ended",
-    "tracing",
+    "features",
     "audience",
     "processes",
 )
