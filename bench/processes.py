@@ -21,6 +21,7 @@ from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds, pin, unpin
 START_SECONDS = 90.0  # LiteLLM imports for 15, and for a minute on a busy machine
 END_SECONDS = 5.0
 DISTURBED_PERCENT = 5.0  # of a core: what others took is shown from here on
+MUCH_DISTURBED_PERCENT = 10.0  # and from here on, figures are not to be relied on
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -124,6 +125,11 @@ class Child:
     def memory_bytes(self) -> int:
         """VmRSS of the server's processes; the kernel's socket buffers are not in it."""
         return sum(int(process.memory_info().rss) for process in self._living())
+
+    def has_mapped(self, folder: str, ending: str) -> bool:
+        """Whether it has loaded a file of `folder` with this ending."""
+        paths = (each.path for each in self._family[0].memory_maps())
+        return any(folder in path and path.endswith(ending) for path in paths)
 
     def _living(self) -> list[psutil.Process]:
         """The first must live; one that it had started for a moment may be gone."""
