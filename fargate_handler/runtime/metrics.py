@@ -11,111 +11,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.instruments import (
+    Counter,
+    Distribution,
+    DividedDistribution,
+    LabelledCounter,
+    Ratio,
+)
 from evenflow.stream_core.metrics.metric_catalogue import Metric, MetricKind
-from evenflow.stream_core.metrics.metric_snapshot import Distribution, MetricSnapshot
+from evenflow.stream_core.metrics.metric_snapshot import MetricSnapshot
 
 _T = TypeVar("_T")
-
-
-class Ratio:
-    """The percent of `part` in `whole`, in the last full minute. Before that, since the start."""
-
-    __slots__ = ("_last_minute", "_part_then", "_whole_then", "part", "whole")
-
-    def __init__(self) -> None:
-        self.part = 0
-        self.whole = 0
-        self._part_then = 0
-        self._whole_then = 0
-        self._last_minute: float | None = None
-
-    def count_both(self) -> None:
-        """Count one event of the whole that is of the part, too."""
-        self.part += 1
-        self.whole += 1
-
-    @property
-    def percent(self) -> float:
-        """0–100. 0 when `whole` counted nothing."""
-        return _percent(self.part, self.whole) if self._last_minute is None else self._last_minute
-
-    def end_minute(self) -> None:
-        """End a minute and begin the next."""
-        part, whole = self.part - self._part_then, self.whole - self._whole_then
-        self._part_then, self._whole_then = self.part, self.whole
-        self._last_minute = _percent(part, whole)
-
-
-class Counter:
-    """Counts events since the start."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def add(self) -> None:
-        """Count one event."""
-        self.value += 1
-
-
-# Label values of a counter, each a series. Beyond this number, values that users choose become
-# `other`. All values become `other` where that makes no room, or beyond twice this number.
-_MOST_LABELLED = 200
-_OTHER = "other"
-_MOST_DIVIDED = 20  # each has a series for every bucket
-_CHOSEN_BY_USERS = frozenset({"agent", "model", "tenant"})
-
-
-class LabelledCounter(Counter):
-    """A counter of events with labels."""
-
-    __slots__ = ("_names", "by_labels")
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self._names = names
-        self.by_labels: dict[tuple[str, ...], int] = {}
-
-    def count(self, *labels: str, times: int = 1) -> None:
-        """Count an event that occurred `times`."""
-        if self._is_one_too_many(labels, _MOST_LABELLED):
-            labels = self._with_room(labels)
-        self.value += times
-        self.by_labels[labels] = self.by_labels.get(labels, 0) + times
-
-    def _with_room(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        open_labels = tuple(
-            _OTHER if name in _CHOSEN_BY_USERS else label
-            for name, label in zip(self._names, labels, strict=True)
-        )
-        if open_labels == labels or self._is_one_too_many(open_labels, 2 * _MOST_LABELLED):
-            return (_OTHER,) * len(labels)
-        return open_labels
-
-    def _is_one_too_many(self, labels: tuple[str, ...], most: int) -> bool:
-        return labels not in self.by_labels and len(self.by_labels) >= most
-
-
-class DividedDistribution(Distribution):
-    """A distribution of all values, and one for each value of its label."""
-
-    __slots__ = ("by_label",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.by_label: dict[str, Distribution] = {}
-
-    def of(self, label: str) -> Distribution:
-        """The distribution of this label."""
-        if label not in self.by_label and len(self.by_label) >= _MOST_DIVIDED:
-            label = _OTHER
-        return self.by_label.setdefault(label, Distribution())
-
-    def record_of(self, label: str, value: float, times: int = 1) -> None:
-        """Count a value that occurred `times` with this label."""
-        self.record(value, times)
-        self.of(label).record(value, times)
 
 
 class Metrics:
@@ -249,10 +155,6 @@ class _CatalogueCollector(Collector):
                     for sample in family.samples
                 ]
             yield family
-
-
-def _percent(part: int, whole: int) -> float:
-    return 100.0 * part / whole if whole else 0.0
 
 
 def _of_kind(kind: MetricKind) -> Iterable[Metric]:

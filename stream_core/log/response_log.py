@@ -117,6 +117,8 @@ def slice_of(entries: Sequence[LogEntry], first_index: int) -> LogSlice:
 
 
 _EMPTY_TEXT_BYTES = sys.getsizeof("")
+# Of all folded logs: nothing is appended to a closed one.
+_FOLDED: list[LogEntry] = []
 
 
 class ResponseLog:
@@ -281,7 +283,7 @@ class ResponseLog:
         Cursors are not affected.
         """
         self.entries = entries
-        del self._open
+        self._open = _FOLDED
 
 
 # The entries that a cursor copies at once to join them.

@@ -7,8 +7,8 @@ import logging
 from enum import StrEnum
 
 from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
-from evenflow.fargate_handler.runtime.metrics import LabelledCounter
 from evenflow.stream_core.bounds.connection_places import ConnectionPlaces
+from evenflow.stream_core.metrics.instruments import LabelledCounter
 
 _logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from evenflow.fargate_handler.runtime.metrics import Counter, Metrics, Ratio
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
-from evenflow.stream_core.metrics.metric_snapshot import Distribution
+from evenflow.stream_core.metrics.instruments import Counter, Distribution, Ratio
 
 
 class DeliveryMeasures:
@@ -52,33 +52,37 @@ SendText = Callable[[bytes], None]
 """`ClientTransport.send_text` of one client."""
 
 
-class Outbox(list[tuple[SendText, bytes]]):
+class Outbox:
     """The deltas of one step of the delivery clock, or of a token that is delivered at once.
 
-    The first append must be followed by `flush_soon`. A frame that is sent past the outbox must
-    `flush` first, to keep the order.
+    A frame that is sent past the outbox must `flush` first, to keep the order.
 
     Args:
         call_soon: that of the event loop. It flushes what is left at the end of a turn.
         measures: counts the frames. Each is a delta delivered with its interval.
     """
 
+    __slots__ = ("_call_soon", "_frames", "_measures")
+
     def __init__(
         self, call_soon: Callable[[Callable[[], None]], object], measures: DeliveryMeasures
     ) -> None:
-        super().__init__()
+        self._frames: list[tuple[SendText, bytes]] = []
         self._call_soon = call_soon
         self._measures = measures
 
-    def flush_soon(self) -> None:
-        """Flush at the end of this turn of the event loop."""
-        self._call_soon(self.flush)
+    def put(self, send_text: SendText, frame: bytes) -> None:
+        """Send a frame at the end of this turn of the event loop, or with an earlier `flush`."""
+        frames = self._frames
+        frames.append((send_text, frame))
+        if len(frames) == 1:
+            self._call_soon(self.flush)
 
     def flush(self) -> None:
         """Send everything to the transports."""
-        if self:
-            frames = self.copy()
-            self.clear()
+        frames = self._frames
+        if frames:
+            self._frames = []
             self._measures.frames.value += len(frames)
             self._measures.late_share.whole += len(frames)
             for send_text, frame in frames:

@@ -137,10 +137,7 @@ class ClientReader(LiveReader):
             entry = entries[index]
             if index + 1 == end and isinstance(entry, str):
                 cursor.next_index = end
-                outbox = self._outbox
-                outbox.append((self._send, self._encoder.delta(entry, index, index)))
-                if len(outbox) == 1:
-                    outbox.flush_soon()
+                self._outbox.put(self._send, self._encoder.delta(entry, index, index))
             else:
                 self._send_joined()
                 if self._lacks_entries:

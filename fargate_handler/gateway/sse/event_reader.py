@@ -193,10 +193,7 @@ class EventReader(LiveReader):
                 return
             if events:
                 self._sent_at = now
-                outbox = self._outbox
-                outbox.append((self._send, events))
-                if len(outbox) == 1:
-                    outbox.flush_soon()
+                self._outbox.put(self._send, events)
         elif missing or self._log.state is not None:
             self._send_joined()
             self._update_flow(now)

@@ -10,7 +10,7 @@ from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
 from evenflow.fargate_handler.gateway.websocket.websocket_transport import WebSocketTransport
-from evenflow.fargate_handler.runtime.metrics import Counter
+from evenflow.stream_core.metrics.instruments import Counter
 
 _logger = logging.getLogger(__name__)
 

@@ -229,7 +229,7 @@ class _Playback:
             while self._at < slot + 1:
                 # Any token may be the one with which it pauses.
                 if sink.paused:
-                    self._at = slot + _PAUSE_SLOTS
+                    self._at = float(slot + _PAUSE_SLOTS)
                     break
                 remaining = self._remaining
                 if remaining:

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from evenflow.fargate_handler.runtime.metrics import Metrics, Ratio
+from evenflow.fargate_handler.runtime.metrics import Metrics
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.instruments import Distribution, Ratio
 from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
-from evenflow.stream_core.metrics.metric_snapshot import Distribution
 
 
 def full_metrics() -> Metrics:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.stream_core.metrics.instruments import Distribution
 from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Metric, MetricKind
-from evenflow.stream_core.metrics.metric_snapshot import Distribution
 
 LOWEST, HIGHEST = Distribution.BOUNDS[0], Distribution.BOUNDS[-1]
 WIDTH = 1.143  # the widest bucket: from 1.4 to 1.6

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
+from evenflow.stream_core.metrics.instruments import Distribution
 from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, PUBLISHED, Metric, MetricKind
-from evenflow.stream_core.metrics.metric_snapshot import Distribution, MetricPoint, MetricSnapshot
+from evenflow.stream_core.metrics.metric_snapshot import MetricPoint, MetricSnapshot
 
 JITTER, RATIO, COUNTER, LEVEL, EVENTS = (
     catalogue.DELIVERY_JITTER,

@@ -10,8 +10,8 @@ import pytest
 from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
 from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
 from evenflow.fargate_handler.gateway.connections.listener import HeadFirst
-from evenflow.fargate_handler.runtime.metrics import LabelledCounter
 from evenflow.stream_core.bounds.connection_places import ConnectionPlaces
+from evenflow.stream_core.metrics.instruments import LabelledCounter
 
 _UPGRADE = b"GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 _PLAIN = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"

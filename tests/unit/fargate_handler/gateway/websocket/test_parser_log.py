@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from evenflow.fargate_handler.gateway.websocket.websocket_protocol import ParserLog
-from evenflow.fargate_handler.runtime.metrics import Counter
+from evenflow.stream_core.metrics.instruments import Counter
 
 
 def test_what_a_client_sends_is_counted_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
