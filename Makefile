@@ -33,10 +33,10 @@ READER_PACKAGES := tests/conformance/javascript/node_modules/.installed
 CHAOS_PACKAGES := .build/clients/.installed tests/conformance/javascript/node_modules/.installed
 PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
 # The first have limits of time; the others only compute. The longest are first.
-LANES := test e2e e2e-network test-clients test-aws chaos-short attack-short -- types test-infra bench-guard-short web-check docs-check lint
+LANES := test e2e e2e-network test-clients test-aws chaos-short attack-short -- test-compiled types test-infra bench-guard-short web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws unit test test-clients test-codex test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-guard bench-guard-short bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs docs-serve proto docs-check lock clean
+.PHONY: help run run-aws unit test test-compiled test-clients test-codex test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-guard bench-guard-short bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs docs-serve proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -49,11 +49,17 @@ run-aws: .venv/.dev web/dist/index.html infra/node_modules/.installed ## the dep
 	@exec $(PY) -m tests.aws --port $(HTTP_PORT) --model $(MODEL)
 
 # Of the product alone, what starts no process and no server and has no files.
+PURE := tests/unit $(addprefix --ignore=tests/unit/,bench docs stream_sqlite test_mutations.py)
 unit: .venv/.dev ## the pure tests, to run at each save
-	$(PY) -m pytest $(call SIDE_BY_SIDE,$(CORES)) --hypothesis-profile=quick tests/unit $(addprefix --ignore=tests/unit/,bench docs stream_sqlite test_mutations.py)
+	$(PY) -m pytest $(call SIDE_BY_SIDE,$(CORES)) --hypothesis-profile=quick $(PURE)
 
 test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration tests (no browser needed; tests of `evenflow doctor` are skipped without nginx and haproxy; WORKERS=)
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/differential tests/filtering tests/e2e_network --ignore $(STOCK_CLIENTS)
+
+# The compiled package, with its tests from the checkout.
+test-compiled: .build/compiled/.built ## the pure tests and the contract suites of the stores, with the hot modules compiled
+	PYTHONPATH=.build/compiled $(PY) -P -c 'import evenflow__mypyc'
+	PYTHONPATH=.build/compiled $(PY) -P -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) --import-mode=append -o pythonpath=.build/compiled $(PURE) tests/integration/stores
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## clients as they come from their registries, of every protocol that is served (needs Prometheus)
 	@command -v prometheus >/dev/null || { echo "test-clients needs Prometheus: apt-get install prometheus"; exit 2; }
@@ -124,13 +130,22 @@ mutations: .venv/.dev web/dist/index.html ## make known faults, one after the ot
 picture: .venv/.dev web/dist/index.html ## films the page for the README: a network that is cut, a node that is killed (needs Chromium)
 	CHROMIUM=$(CHROMIUM) $(PY) -m tests.e2e.moving_picture
 
-bench-guidellm: .venv/.bench .build/guidellm/.installed ## GuideLLM, a load generator of others, against /v1: its own table in bench/results/
+bench-guidellm: .venv/.bench .build/compiled/.built .build/guidellm/.installed ## GuideLLM, a load generator of others, against /v1: its own table in bench/results/
 	$(PY) -m bench.guidellm
 
-bench: .venv/.bench ## the side-by-side measurements: a table, JSON and a plot in bench/results/
+# The package as a wheel has it. Without a C compiler it is interpreted, like the checkout.
+.build/compiled/.built: .venv/.dev web/dist/index.html setup.py pyproject.toml $(shell find -L evenflow -name '*.py')
+	rm -rf .build/compiled
+	$(PY) setup.py --quiet build --build-lib .build/compiled --build-temp .build/compiled.tmp
+	@touch $@
+
+.PHONY: compiled
+compiled: .build/compiled/.built ## the package with its hot modules compiled, in .build/compiled (two minutes of mypyc and a C compiler)
+
+bench: .venv/.bench .build/compiled/.built ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
 
-bench-guard: .venv/.bench ## Evenflow's speed beside the recorded one, as ratios, in two minutes: fails when a figure is 10 % worse (SHOW=1: only prints; RECORD=1: writes the record; ROUNDS=; needs nginx, valgrind)
+bench-guard: .venv/.bench .build/compiled/.built ## Evenflow's speed beside the recorded one, as ratios, in two minutes: fails when a figure is 10 % worse (SHOW=1: only prints; RECORD=1: writes the record; ROUNDS=; needs nginx, valgrind)
 	$(PY) -m bench.guard $(if $(SHOW),--show) $(if $(RECORD),--record) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-guard-short: .venv/.bench
@@ -141,7 +156,7 @@ bench-fairness: .venv/.bench ## who is given how much of a busy model, and how s
 	$(PY) -m bench.fairness
 	$(PY) -m bench.fairness --fleet
 
-bench-peers: .venv/.bench $(PEER_PACKAGES) ## Evenflow beside LiteLLM, Portkey, nginx, nchan, Durable Streams, resumable-stream and socket.io (minutes)
+bench-peers: .venv/.bench .build/compiled/.built $(PEER_PACKAGES) ## Evenflow beside LiteLLM, Portkey, nginx, nchan, Durable Streams, resumable-stream and socket.io (minutes)
 	$(PY) -m bench.peers
 
 cdk: .venv/.infra .venv/.aws web/dist/index.html infra/node_modules/.installed ## install what plain `cdk synth`, `cdk diff` and `cdk deploy` need (then: . .venv/bin/activate)
@@ -198,6 +213,7 @@ docs-serve: .venv/.dev .build/site/.installed ## the documentation as a site, on
 lock: .venv/.dev ## resolve the hashed requirement files again
 	$(LOCK) --extra dev --extra bench pyproject.toml --python-version 3.11 -o requirements/dev.txt
 	printf 'uv\n' | $(LOCK) - -c requirements/dev.txt --python-version 3.11 -o requirements/installer.txt
+	printf 'mypy\nsetuptools\n' | $(LOCK) - -c requirements/dev.txt --python-version 3.11 -o requirements/compiler.txt
 	for group in runtime aws infra bench; do \
 	  extra=$$([ $$group = runtime ] || echo "--extra $$group"); \
 	  $(LOCK) $$extra pyproject.toml -c requirements/dev.txt --python-version 3.11 -o requirements/$$group.txt || exit 1; \

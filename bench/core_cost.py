@@ -9,7 +9,6 @@ from time import process_time
 from evenflow.fargate_handler.token_sources.demo.script import demo_tokens
 from evenflow.stream_core.base.answer import Transport
 from evenflow.stream_core.base.queue_place import QueuePlace
-from evenflow.stream_core.delivery import response_stream
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.encoding.port import LogEncoder
 from evenflow.stream_core.log.response_log import ResumePoint
@@ -21,11 +20,6 @@ STREAMS = 40  # of each protocol's encoder
 TOKENS = tuple(demo_tokens(7, 100))
 TOKEN_SECONDS = 0.02
 YARDSTICK_ROUNDS = 150_000
-
-
-def core_is_compiled() -> bool:
-    """Whether this process has imported the core as compiled modules."""
-    return not response_stream.__file__.endswith(".py")
 
 
 class _NullReader:

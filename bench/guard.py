@@ -20,8 +20,7 @@ from statistics import median
 from typing import Any
 
 from bench import instructions
-from bench.core_cost import core_is_compiled
-from bench.machine import alone, description
+from bench.machine import alone, description, why_interpreted
 from bench.plan import fitted, full_plan
 from bench.processes import MUCH_DISTURBED_PERCENT
 from bench.report import aligned
@@ -33,9 +32,9 @@ HOW_TO_RECORD = "make bench-guard RECORD=1, or bench-guard-short"
 ROUNDS = 2
 CONNECTIONS = 2_000
 SECONDS = 2.0
-INSTRUCTIONS = "instructions a token, the core without sockets"
+INSTRUCTIONS = "instructions a token, the interpreted core without sockets"
 NGINX = "relayed tokens a CPU second, /v1, of nginx"
-HIGHER_IS_BETTER = {"frames a CPU second, of bare picows", NGINX}
+HIGHER_IS_BETTER = ("frames a CPU second, of bare picows", NGINX)
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Comparison:
     @property
     def is_worse(self) -> bool:
         """Whether it is much worse, and more so than the rounds of either run differ."""
-        if self.name in HIGHER_IS_BETTER:
+        if self.name.startswith(HIGHER_IS_BETTER):
             is_apart = self.now.highest < self.recorded.lowest
             return is_apart and self.change_percent < -WORSE_PERCENT
         is_apart = self.now.lowest > self.recorded.highest
@@ -81,13 +80,12 @@ class Comparison:
 def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     rounds = 0 if options.instructions else options.rounds
-    figures, is_compiled, failures = _measured(rounds)
-    core = "compiled" if is_compiled else "python"
-    records: dict[str, Any] = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+    figures, failures = _measured(rounds)
+    record: dict[str, Any] = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
     if options.record and not failures:
-        records[core] = records.get(core, {}) | _as_json(figures)
-        RECORD.write_text(json.dumps(records, indent=2) + "\n", "utf-8")
-    status = _report(figures, records.get(core, {}), core)
+        record |= _as_json(figures)
+        RECORD.write_text(json.dumps(record, indent=2) + "\n", "utf-8")
+    status = _report(figures, record)
     if failures:
         print("\n".join(failures))
         status = 1 if any(failure.startswith("FAULTS") for failure in failures) else 2
@@ -110,9 +108,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _measured(rounds: int) -> tuple[dict[str, Figure], bool, list[str]]:
-    """The figures, whether the core is compiled, and what could not be measured or was wrong.
-    Without a round, the instructions alone.
+def _measured(rounds: int) -> tuple[dict[str, Figure], list[str]]:
+    """The figures, and what could not be measured or was wrong. Without a round, the
+    instructions alone.
     """
     plan = replace(full_plan(), connections=CONNECTIONS, rounds=rounds, saturation_seconds=SECONDS)
     figures: dict[str, Figure] = {}
@@ -126,15 +124,14 @@ def _measured(rounds: int) -> tuple[dict[str, Figure], bool, list[str]]:
     else:
         print(f"skipped: {INSTRUCTIONS}: {missing}")
     if not rounds:
-        return figures, core_is_compiled(), failures
+        return figures, failures
     with alone(plan.say):
         outcome = RunningScenario("guard", fitted(plan)).outcome()
     if outcome.failure:
-        return figures, core_is_compiled(), [*failures, f"NOT MEASURED: {outcome.failure}"]
-    if outcome.figures["is_compiled"] != core_is_compiled() and figures.pop(INSTRUCTIONS, None):
-        print(f"left out: {INSTRUCTIONS}: only the server's core is compiled")
+        return figures, [*failures, f"NOT MEASURED: {outcome.failure}"]
     measured: Mapping[str, list[float]] = outcome.figures["rounds"]
-    figures |= {name: Figure.of_rounds(values) for name, values in measured.items()}
+    form = "interpreted" if why_interpreted() else "compiled"
+    figures |= {f"{name}; {form}": Figure.of_rounds(it) for name, it in measured.items()}
     if NGINX not in measured:
         failures.append(f"NOT MEASURED: {NGINX}: apt-get install nginx-light")
     if (others := outcome.figures["others_percent"]) >= MUCH_DISTURBED_PERCENT:
@@ -144,7 +141,7 @@ def _measured(rounds: int) -> tuple[dict[str, Figure], bool, list[str]]:
         )
     if outcome.faults:
         failures.append(f"FAULTS: {outcome.faults} gaps, duplicates, wrong or unfinished texts")
-    return figures, outcome.figures["is_compiled"], failures
+    return figures, failures
 
 
 def _described() -> dict[str, str]:
@@ -177,7 +174,7 @@ def _as_json(figures: Mapping[str, Figure]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _report(figures: Mapping[str, Figure], record: Mapping[str, Any], core: str) -> int:
+def _report(figures: Mapping[str, Figure], record: Mapping[str, Any]) -> int:
     """Print the table. Returns the exit status."""
     comparisons = []
     for name, figure in figures.items():
@@ -190,7 +187,7 @@ def _report(figures: Mapping[str, Figure], record: Mapping[str, Any], core: str)
             kept = Figure(recorded["median"], recorded["lowest"], recorded["highest"])
             comparisons.append(Comparison(name, kept, figure))
     sources = {_source(record[compared.name]) for compared in comparisons}
-    print("\n".join([*sorted(sources), f"now: {description()}; the core is {core}", ""]))
+    print("\n".join([*sorted(sources), f"now: {description()}", ""]))
     print(aligned([("figure", "recorded", "now", "change"), *map(_cells, comparisons)]))
     is_worse = any(compared.is_worse for compared in comparisons)
     if is_worse:
@@ -207,7 +204,7 @@ def _source(recorded: Mapping[str, Any]) -> str:
 def _cells(compared: Comparison) -> tuple[str, str, str, str]:
     verdict = "  WORSE" if compared.is_worse else ""
     change = f"{compared.change_percent:+.1f} %{verdict}"
-    better = "more" if compared.name in HIGHER_IS_BETTER else "less"
+    better = "more" if compared.name.startswith(HIGHER_IS_BETTER) else "less"
     name = f"{compared.name} ({better} is better)"
     return name, str(compared.recorded), str(compared.now), change
 

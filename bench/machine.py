@@ -1,5 +1,5 @@
-"""The machine under the measurements: which core does what, and how many connections its limits
-leave room for.
+"""The machine under the measurements: which core does what, how many connections its limits leave
+room for, and whether the server on it is compiled.
 """
 
 import fcntl
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TextIO
 
@@ -100,9 +101,29 @@ def capacity() -> Capacity:
     return min(descriptors, ports, key=lambda it: it.connections)
 
 
+COMPILED = Path(__file__).resolve().parents[1] / ".build" / "compiled"
+"""The package with its hot modules compiled: `make compiled` builds it."""
+
+
+@cache
+def why_interpreted() -> str | None:
+    """Why the measured server runs interpreted. None: its hot modules are compiled."""
+    if os.environ.get("EVENFLOW_COMPILED") == "0":
+        return "EVENFLOW_COMPILED=0"
+    if not any(COMPILED.glob("evenflow__mypyc*")):
+        return "nothing was compiled: `make compiled` needs a C compiler"
+    built = (COMPILED / ".built").stat().st_mtime
+    newer = any(
+        file.stat().st_mtime > built
+        for folder in (COMPILED.parents[1] / "evenflow").iterdir()
+        for file in folder.resolve().rglob("*.py")
+    )
+    return "sources changed since they were compiled: `make compiled`" if newer else None
+
+
 def description() -> str:
-    """One line for the report: processor, cores, kernel, Python, and the load of others when the
-    run began.
+    """One line for the report: processor, cores, kernel, Python, whether the server is compiled,
+    and the load of others when the run began.
     """
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next(
@@ -111,5 +132,10 @@ def description() -> str:
     )
     return (
         f"{model}, {cores()} cores, Linux {platform.release()}, Python "
-        f"{platform.python_version()}, load average at start {os.getloadavg()[0]:.2f}"
+        f"{platform.python_version()}, {_form()}, load average at start {os.getloadavg()[0]:.2f}"
     )
+
+
+def _form() -> str:
+    reason = why_interpreted()
+    return "compiled" if reason is None else f"interpreted ({reason})"

@@ -16,7 +16,15 @@ from time import monotonic
 
 import psutil
 
-from bench.machine import LOAD_CORE, SERVER_CORE, busy_seconds, pin, unpin
+from bench.machine import (
+    COMPILED,
+    LOAD_CORE,
+    SERVER_CORE,
+    busy_seconds,
+    pin,
+    unpin,
+    why_interpreted,
+)
 
 START_SECONDS = 90.0  # LiteLLM imports for 15, and for a minute on a busy machine
 END_SECONDS = 5.0
@@ -126,11 +134,6 @@ class Child:
         """VmRSS of the server's processes; the kernel's socket buffers are not in it."""
         return sum(int(process.memory_info().rss) for process in self._living())
 
-    def has_mapped(self, folder: str, ending: str) -> bool:
-        """Whether it has loaded a file of `folder` with this ending."""
-        paths = (each.path for each in self._family[0].memory_maps())
-        return any(folder in path and path.endswith(ending) for path in paths)
-
     def _living(self) -> list[psutil.Process]:
         """The first must live; one that it had started for a moment may be gone."""
         first, *others = self._family
@@ -148,7 +151,13 @@ async def child(
     """Run `python -m module…` until the block ends; yields once it listens on all of `ports` of
     the loopback. With no core of its own it has them all.
     """
-    command = [sys.executable, "-m", *module]
+    of_evenflow = module[0].split(".")[0] == "evenflow"
+    if of_evenflow and why_interpreted() is None:
+        # -P: the checkout, which is interpreted, is the working directory.
+        command = [sys.executable, "-P", "-m", *module]
+        environment = {"PYTHONPATH": str(COMPILED), **(environment or {})}
+    else:
+        command = [sys.executable, "-m", *module]
     async with program(command, ports=ports, environment=environment, core=core) as running:
         yield running
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
+from evenflow import form
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
 from evenflow.fargate_handler.gateway.connections.processes import (
     ProcessIdentity,
@@ -252,7 +253,10 @@ async def serve_until_asked(
     try:
         await server.start()
         _logger.info(
-            "serving %s, %s; Ctrl-C leaves", server.public_addresses, settings.described_model
+            "serving %s, %s, %s; Ctrl-C leaves",
+            server.public_addresses,
+            settings.described_model,
+            form(),
         )
         serving()
         await leave.asked.wait()

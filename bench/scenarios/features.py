@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 from aiohttp import web
@@ -47,7 +48,7 @@ class Case:
     """A way to configure the server. `environment`: variables that are not Evenflow's."""
 
     name: str
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     has_key: bool = False
 

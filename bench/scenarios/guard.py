@@ -51,9 +51,9 @@ YARDSTICK_ALTERNATIONS = 3
 async def measure(plan: Plan) -> Outcome:
     tally = Tally()
     rounds: dict[str, list[float]] = {}
-    is_compiled, others_percent = False, 0.0
+    others_percent = 0.0
     for number in range(1, plan.rounds + 1):
-        figures, is_compiled, others = await _round(plan, tally)
+        figures, others = await _round(plan, tally)
         others_percent = max(others_percent, others)
         for name, value in figures.items():
             rounds.setdefault(name, []).append(value)
@@ -61,14 +61,14 @@ async def measure(plan: Plan) -> Outcome:
         plan.say(f"guard {number}/{plan.rounds}: {shown}")
     return Outcome(
         "guard",
-        figures={"rounds": rounds, "is_compiled": is_compiled, "others_percent": others_percent},
+        figures={"rounds": rounds, "others_percent": others_percent},
         faults=tally.faults,
     )
 
 
-async def _round(plan: Plan, tally: Tally) -> tuple[dict[str, float], bool, float]:
-    """The figures of one round, whether the server's core is compiled, and the share of its
-    processor, in percent, that other programs used while both were full.
+async def _round(plan: Plan, tally: Tally) -> tuple[dict[str, float], float]:
+    """The figures of one round, and the share of the server's core, in percent, that other
+    programs used while it was full.
     """
     yardstick = _yardstick_seconds()
     bare = await bare_round(plan)
@@ -80,7 +80,6 @@ async def _round(plan: Plan, tally: Tally) -> tuple[dict[str, float], bool, floa
     }
     bare_us = 1e6 / bare.throughput.per_core
     async with evenflow() as server:
-        is_compiled = server.process.has_mapped("stream_core", ".so")
         cpu_ms = await _first_token_ms(server, tally)
         figures["CPU of 1,000 first tokens, of plain Python"] = cpu_ms / yardstick
         for transport in TRANSPORTS:
@@ -90,7 +89,7 @@ async def _round(plan: Plan, tally: Tally) -> tuple[dict[str, float], bool, floa
         relayed = [await _relayed(key, tally) for key in ("evenflow", "nginx")]
         figures["relayed tokens a CPU second, /v1, of nginx"] = relayed[0] / relayed[1]
     usages = (bare.throughput.usage, full.throughput.usage)
-    return figures, is_compiled, max(usage.server_others_percent for usage in usages)
+    return figures, max(usage.server_others_percent for usage in usages)
 
 
 def _yardstick_seconds() -> float:

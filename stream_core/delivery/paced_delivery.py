@@ -140,12 +140,12 @@ class PacedDelivery:
         self.due = clock.position + interval
         if interval != self._interval:
             self._change_interval(interval)
-        if is_crowded:
-            expected = None if jitter is None else max(due, self._mean_gap)
-            readers.deliver_in_groups(interval, expected)
+        only = readers.only
+        if only is not None:
+            only.deliver(now, jitter)
         else:
-            for reader in [*readers]:  # a reader with a closed socket leaves
-                reader.deliver(now, jitter)
+            expected = None if jitter is None else max(due, self._mean_gap)
+            readers.deliver_to_all(now, jitter, interval, expected)
         if jitter is None:
             self._report_first_delta()
         if backpressure.paused_readers or not readers:
@@ -204,13 +204,8 @@ class PacedDelivery:
 
     def deliver_to_all(self, now: float) -> None:
         """Deliver what has no due time to all readers."""
-        readers = self._readers
-        if len(readers) > MAX_DIRECT_READERS:
-            slots = max(self._tenant_interval.slots, self._clock.usual_slots)
-            readers.deliver_in_groups(slots, None)
-            return
-        for reader in [*readers]:
-            reader.deliver(now, None)
+        slots = max(self._tenant_interval.slots, self._clock.usual_slots)
+        self._readers.deliver_to_all(now, None, slots, None)
 
     def record_end(self, *, has_new: bool) -> float:
         """Record that the log has ended. Returns when that was, in seconds.

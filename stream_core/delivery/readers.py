@@ -23,9 +23,8 @@ _NO_ENCODERS: Mapping[Hashable, SharedEncoder[Any]] = {}
 class ResponseReaders(dict[Reader, float]):
     """The readers of one response in the order in which they came, and when each came.
 
-    `PacedDelivery` delivers to a few readers itself. `deliver_in_groups` is for more than
-    `MAX_DIRECT_READERS`: each group has a slot of its own, the same one in every interval, so that
-    no delivery blocks the event loop for long.
+    More than `MAX_DIRECT_READERS` are delivered to in groups. Each group has a slot of its own, the
+    same one in every interval, so that no delivery blocks the event loop for long.
 
     Args:
         max_readers: the most readers that `check_limit` lets in.
@@ -40,6 +39,7 @@ class ResponseReaders(dict[Reader, float]):
         "_monotonic",
         "_on_unread",
         "grace_begins_at",
+        "only",
         "presence",
     )
 
@@ -47,6 +47,8 @@ class ResponseReaders(dict[Reader, float]):
         self, max_readers: int, clock: DeliveryClock, monotonic: Callable[[], float]
     ) -> None:
         super().__init__()
+        self.only: Reader | None = None
+        """The reader, where there is just one: most responses have one."""
         self.presence: Presence | None = None
         """Publishes the readers. None: there was no listener yet."""
         self.grace_begins_at: float | None = monotonic()
@@ -84,6 +86,7 @@ class ResponseReaders(dict[Reader, float]):
     def add(self, reader: Reader) -> float:
         """Add a reader. Returns when that was, in seconds."""
         now = self[reader] = self._monotonic()
+        self.only = reader if len(self) == 1 else None
         self.grace_begins_at = None
         if self.presence is not None:
             self.presence.changed()
@@ -92,6 +95,7 @@ class ResponseReaders(dict[Reader, float]):
     def remove(self, reader: Reader) -> None:
         """Remove a reader. `end_reading` follows when it was the last one."""
         del self[reader]
+        self.only = next(iter(self)) if len(self) == 1 else None
         if self.presence is not None:
             self.presence.changed()
 
@@ -140,14 +144,25 @@ class ResponseReaders(dict[Reader, float]):
 
     # -- fan-out -----------------------------------------------------------------------------------
 
-    def deliver_in_groups(self, slots: int, expected: float | None) -> None:
-        """Deliver to all readers, in groups, within `slots` slots from now.
+    def deliver_to_all(
+        self, now: float, jitter: float | None, slots: int, expected: float | None
+    ) -> None:
+        """Deliver to all readers: to a few at once, to many in groups.
 
         Args:
+            jitter: as of `Reader.deliver`.
             slots: of the clock, up to the next delivery.
             expected: seconds that should lie between this delivery and the one before. None: it
                 has no due time.
         """
+        if len(self) > MAX_DIRECT_READERS:
+            self._deliver_in_groups(slots, expected)
+            return
+        for reader in tuple(self):  # a reader with a closed socket leaves
+            reader.deliver(now, jitter)
+
+    def _deliver_in_groups(self, slots: int, expected: float | None) -> None:
+        """Deliver to all readers in groups, within `slots` slots from now."""
         readers, clock = tuple(self), self._clock
         groups = [readers[first : first + _GROUP] for first in range(0, len(readers), _GROUP)]
         before = self._delivered_at or []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import pairwise
-from typing import Self
+from typing import ClassVar, Self
 
 # Preferred numbers (ISO 3, series R20), at most 14.3 % apart. They include the round numbers that
 # are thresholds, so a percentile from the buckets is on the same side of them as the true one.
@@ -45,7 +45,7 @@ class Distribution:
 
     __slots__ = ("_bounds", "counts", "total")
 
-    BOUNDS: tuple[float, ...] = tuple(
+    BOUNDS: ClassVar[tuple[float, ...]] = tuple(
         round(number * scale, 3)
         for scale in (0.1, 1, 10, 100, 1_000, 10_000, 100_000)
         for number in _R20

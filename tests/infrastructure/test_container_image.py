@@ -20,7 +20,9 @@ from tests.infrastructure.synthesis import ROOT, Synthesis
 from tests.integration.server_process import HandlerProcess, clean_environment, free_port
 
 _CODE = {"stream_core", "stream_aws", "stream_sqlite", "fargate_handler", "evenflow"}
-_ALLOWED = {*_CODE, "docs", "functions", "requirements", "web"}
+# setup.py compiles what is hot, and imports a module of infra.
+_BUILD = {"setup.py", "infra"}
+_ALLOWED = {*_CODE, *_BUILD, "docs", "functions", "requirements", "web"}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,9 @@ def test_the_image_sees_the_handler_and_nothing_else(context: Path) -> None:
         if folder == "docs":
             assert re.fullmatch(r"docs/[^/]+\.md", name), name
         elif folder == "requirements":
-            assert name == "requirements/aws.txt"
+            assert name in ("requirements/aws.txt", "requirements/compiler.txt")
+        elif folder in _BUILD:
+            assert re.fullmatch(r"setup\.py|infra/(__init__|assets/\w+)\.py", name), name
         elif folder == "web":
             assert name.startswith("web/dist/"), name
         elif folder == "functions":
@@ -71,9 +75,10 @@ def test_it_has_every_module_of_the_handler(context: Path) -> None:
 
 def test_what_it_copies_is_there(context: Path) -> None:
     copied = [
-        rest.split()[0]
+        source
         for word, rest in _instructions()
         if word == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
     ]
     assert {path.strip("/").split("/")[0] for path in copied} == _ALLOWED
     for path in copied:
@@ -86,8 +91,17 @@ def test_what_it_copies_serves_the_page_the_element_and_the_client(
     app, port = tmp_path / "app", free_port()
     for word, rest in _instructions():
         if word == "COPY" and not rest.startswith(("--from", "requirements")):
-            source, target = rest.split()
-            shutil.copytree(context / source, app / target, symlinks=True)
+            *sources, target = rest.split()
+            for source in sources:
+                if (context / source).is_dir():
+                    shutil.copytree(context / source, app / target, symlinks=True)
+                else:
+                    shutil.copy(context / source, app / target)
+    # The compiler has its own tests (`make test-compiled`): here, that it has what it imports.
+    subprocess.run(
+        [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
+        cwd=app, env=clean_environment({"EVENFLOW_COMPILED": "0"}), check=True, timeout=60,
+    )  # fmt: skip
     (entry,) = (json.loads(rest) for word, rest in _instructions() if word == "ENTRYPOINT")
     (said,) = (rest.split() for word, rest in _instructions() if word == "ENV")
     variables = dict(it.split("=", 1) for it in said)
@@ -117,25 +131,27 @@ def test_its_command_has_all_it_needs(context: Path) -> None:
 
 def test_every_stage_begins_with_one_image_of_ecr_public_that_cannot_change() -> None:
     instructions = _instructions()
-    (image,) = (rest for word, rest in instructions if word == "ARG")
+    image, *_ = (rest for word, rest in instructions if word == "ARG")
     name, _, reference = image.partition("=")
     assert re.fullmatch(
         r"public\.ecr\.aws/docker/library/python:3\.12-slim@sha256:[0-9a-f]{64}", reference
     )
     begun = [rest.split()[0] for word, rest in instructions if word == "FROM"]
-    assert begun == [f"${{{name}}}"] * 2
+    assert begun == [f"${{{name}}}"] * 3
 
 
 def test_it_runs_as_nobody_and_installs_only_what_is_locked() -> None:
     instructions = _instructions()
     assert [rest for word, rest in instructions if word == "USER"] == ["10001:10001"]
-    (install,) = (rest for word, rest in instructions if word == "RUN" and "pip install" in rest)
-    assert "--require-hashes" in install
-    assert "--only-binary=:all:" in install
+    installs = [rest for word, rest in instructions if word == "RUN" and "pip install" in rest]
+    for install in installs:
+        assert "--require-hashes" in install
+        assert "--only-binary=:all:" in install
     assert [rest for word, rest in instructions if word == "ENTRYPOINT"] == [
         '["python", "-m", "evenflow", "serve"]'
     ]
-    assert "--hash=sha256:" in (ROOT / "requirements" / "aws.txt").read_text("utf-8")
+    for lock in ("aws.txt", "compiler.txt"):
+        assert "--hash=sha256:" in (ROOT / "requirements" / lock).read_text("utf-8")
 
 
 _REGISTRY = "111111111111.dkr.ecr.eu-west-1.amazonaws.com"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from evenflow.fargate_handler.gateway.websocket.client_transport import ClientTransport
+from evenflow.fargate_handler.gateway.websocket.text_frames import TextFrames
 from evenflow.stream_core.protocols.evenflow.close_codes import CloseCode
 
 WEBSOCKET: Final = "websocket"
 """The name of this transport in the log."""
 
-_TEXT = WSMsgType.TEXT
-# Above 8 KiB picows 2.3.1 queues its own header buffer by reference and reuses it for the next
-# frame. Then what a socket doesn't take at once goes out with another frame's length. It copies
-# smaller frames, and buffers of ours.
-_COPIED_BYTES = 8_192
-_HEADER_ROOM = 14
 # Bytes of a close frame's reason, beside its code.
 _REASON_BYTES = 120
 _PROTOCOL_ERROR = CloseCode.PROTOCOL.to_bytes(2, "big")
@@ -51,7 +47,7 @@ class WebSocketClient(Protocol):
 class WebSocketTransport(WSListener):
     """One WebSocket: the transport of its client."""
 
-    __slots__ = ("_transport", "arrived", "client", "stopped")
+    __slots__ = ("_transport", "arrived", "client", "send_text", "stopped")
 
     name = WEBSOCKET
 
@@ -62,12 +58,15 @@ class WebSocketTransport(WSListener):
         self.stopped = False
         """Whether nothing more is read."""
         self._transport: WSTransport
+        self.send_text: Callable[[bytes], None]
+        """Sends a text frame of any size."""
 
     # -- called by picows --------------------------------------------------------------------------
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         """The handshake is done."""
         self._transport = transport
+        self.send_text = TextFrames(transport).send
         # The kernel's buffer is the write buffer. What it doesn't take would be kept here, as one
         # object a frame that is several times as large.
         transport.underlying_transport.set_write_buffer_limits(high=0)
@@ -106,15 +105,6 @@ class WebSocketTransport(WSListener):
     def unsent_bytes(self) -> int:
         """The bytes that the kernel has not taken."""
         return self._transport.underlying_transport.get_write_buffer_size()
-
-    def send_text(self, data: bytes) -> None:
-        """Send a text frame of any size."""
-        if len(data) <= _COPIED_BYTES:
-            self._transport.send(_TEXT, data)
-        else:
-            self._transport.send_reuse_external_bytearray(
-                _TEXT, bytearray(_HEADER_ROOM) + data, _HEADER_ROOM
-            )
 
     def send_ping(self) -> None:
         """Send a ping."""

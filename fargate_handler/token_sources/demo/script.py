@@ -82,6 +82,8 @@ class Script:
 
     def bounded(self, longest: int | None, stops: Sequence[str]) -> Script:
         """The script cut to `longest` tokens (None: all), or before the first of `stops`."""
+        if not stops and (longest is None or longest >= len(self.tokens)):
+            return self
         tokens = self.tokens[:longest]
         text = "".join(tokens)
         stop_places = [place for stop in stops if (place := text.find(stop)) >= 0]

@@ -11,6 +11,7 @@ from zlib import crc32
 import orjson
 
 from evenflow.fargate_handler.token_sources.demo.passages import Passages
+from evenflow.fargate_handler.token_sources.demo.playback import Playback
 from evenflow.fargate_handler.token_sources.demo.script import (
     Script,
     answer_script,
@@ -27,7 +28,7 @@ from evenflow.fargate_handler.token_sources.port import (
 )
 from evenflow.stream_core.base.answer import Usage
 from evenflow.stream_core.base.errors import ModelRefused
-from evenflow.stream_core.delivery.delivery_clock import SLOT_MS, DeliveryClock
+from evenflow.stream_core.delivery.delivery_clock import DeliveryClock
 from evenflow.stream_core.log.entries import Part, PartKind
 
 
@@ -133,9 +134,6 @@ def _searches(seed: int, count: int) -> Iterator[Part]:
         yield Part(PartKind.RESULT, result, id=call_id, name=SEARCH)
 
 
-_PAUSE_SLOTS = 5
-
-
 class DemoModel:
     """A `TokenSource` that answers from the docs.
 
@@ -163,7 +161,7 @@ class DemoModel:
         script = calling(script, tool_names, len(request.turns)) if bounded is script else bounded
         if request.prefix:
             script = script.behind(request.prefix)
-        playback = _Playback(script, sink, self._clock, asyncio.get_running_loop().create_future())
+        playback = Playback(script, sink, self._clock, asyncio.get_running_loop().create_future())
         try:
             await playback.ended
         finally:
@@ -183,76 +181,3 @@ class DemoModel:
 
     async def close(self) -> None:
         """Does nothing: there is nothing to close."""
-
-
-class _Playback:
-    """Plays one script by the clock."""
-
-    __slots__ = (
-        "_at",
-        "_clock",
-        "_contents",
-        "_gaps",
-        "_is_stopped",
-        "_remaining",
-        "_script",
-        "_sink",
-        "ended",
-    )
-
-    def __init__(
-        self, script: Script, sink: TokenSink, clock: DeliveryClock, ended: asyncio.Future[None]
-    ) -> None:
-        self._script = script
-        contents = script.contents[: script.stops_after]
-        self._contents = iter(contents)
-        self._remaining = len(contents)
-        self._is_stopped = False
-        self._gaps = script.gaps_ms
-        self._sink = sink
-        self._clock = clock
-        self.ended = ended
-        # In slots and fractions of them, so that gaps are right on average.
-        self._at = clock.position + script.first_token_ms / SLOT_MS
-        clock.put(self, int(self._at))
-
-    def stop(self) -> None:
-        """Push no more tokens."""
-        self._is_stopped = True
-
-    def on_due(self, slot: int) -> None:
-        """Push the contents that are due."""
-        sink = self._sink
-        if self._is_stopped:
-            return
-        try:
-            while self._at < slot + 1:
-                # Any token may be the one with which it pauses.
-                if sink.paused:
-                    self._at = float(slot + _PAUSE_SLOTS)
-                    break
-                remaining = self._remaining
-                if remaining:
-                    content = next(self._contents)
-                    if isinstance(content, str):
-                        sink.push(content)
-                    else:
-                        sink.push_part(content)
-                    self._remaining = remaining = remaining - 1
-                # After the last token there is nothing to wait for.
-                if not remaining:
-                    self._end()
-                    return
-                self._at += next(self._gaps) / SLOT_MS
-        except Exception as error:  # whatever the sink raises ends this model, not the clock
-            self._is_stopped = True
-            if not self.ended.done():
-                self.ended.set_exception(error)
-            return
-        self._clock.put(self, int(self._at))
-
-    def _end(self) -> None:
-        if self._script.failure is not None:
-            self.ended.set_exception(self._script.failure)
-        elif not self._script.hangs:
-            self.ended.set_result(None)
