@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import guard
+from bench import guard, instructions
 from bench.guard import INSTRUCTIONS, NGINX, Comparison, Figure
 from bench.report import Outcome
 
@@ -39,9 +39,9 @@ def test_a_figure_is_worse_by_more_than_a_tenth_and_by_more_than_rounds_differ(
     assert compared.is_worse is is_worse
 
 
-def _measures(monkeypatch: pytest.MonkeyPatch, instructions: float) -> None:
-    monkeypatch.setattr(guard.instructions, "missing", lambda: None)
-    monkeypatch.setattr(guard.instructions, "per_token", lambda: instructions)
+def _measures(monkeypatch: pytest.MonkeyPatch, count: float) -> None:
+    monkeypatch.setattr(instructions, "missing", lambda: None)
+    monkeypatch.setattr(instructions, "per_token", lambda: count)
 
 
 def test_a_worse_figure_fails_the_run_unless_it_is_only_shown(
@@ -82,6 +82,6 @@ def test_a_run_beside_other_programs_is_no_record_and_no_verdict(
 def test_without_valgrind_the_instructions_are_skipped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(guard.instructions, "missing", lambda: "apt-get install valgrind")
+    monkeypatch.setattr(instructions, "missing", lambda: "apt-get install valgrind")
     assert guard.main(["--instructions"]) == 0
     assert f"skipped: {INSTRUCTIONS}: apt-get install valgrind" in capsys.readouterr().out
