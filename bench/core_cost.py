@@ -85,7 +85,7 @@ class _Account:
         self.total = 0
         self.lines: list[str] = []
 
-    def add(self, key: str, amount: int) -> None:
+    def book_amount(self, key: str, amount: int) -> None:
         self.total += amount
         if amount > 4:
             self.lines.append(key)
@@ -98,6 +98,6 @@ def yardstick_seconds() -> float:
     began = process_time()
     for number in range(YARDSTICK_ROUNDS):
         key = keys[number % 100]
-        accounts[key].add(key + "x", number % 7)
+        accounts[key].book_amount(key + "x", number % 7)
     "".join(line for account in accounts.values() for line in account.lines)
     return process_time() - began
