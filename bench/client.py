@@ -16,7 +16,15 @@ from typing import Protocol
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+from picows import (
+    WSError,
+    WSFrame,
+    WSHandshakeError,
+    WSListener,
+    WSMsgType,
+    WSTransport,
+    ws_connect,
+)
 
 from bench.verify import COMPLETED_START, DELTA_START, START_START, Response, responses
 
@@ -236,22 +244,41 @@ async def sleep_until(moment: float) -> None:
 
 
 async def _open(url: str, token: str, connection: Connection, source: str | None) -> None:
-    try:
-        await ws_connect(
-            lambda: connection,
-            url,
-            extra_headers={
-                "Authorization": f"Bearer {token}",
-                "Sec-WebSocket-Protocol": "evenflow.v1",
-            },
-            websocket_handshake_timeout=HANDSHAKE_TIMEOUT_SECONDS,
-            logger_name=QUIET,
-            use_aiofastnet=False,
-            local_addr=None if source is None else (source, 0),
-            read_buffer_init_size=512,
-        )
-    except (OSError, TimeoutError, ValueError, WSError) as error:
-        connection.failure = repr(error)
-    else:
-        if not hasattr(connection, "transport"):  # picows says nothing of this
-            connection.failure = "closed within the handshake"
+    """Open a connection. One that is rejected with a time comes again at that time."""
+    while True:
+        try:
+            await ws_connect(
+                lambda: connection,
+                url,
+                extra_headers={
+                    "Authorization": f"Bearer {token}",
+                    "Sec-WebSocket-Protocol": "evenflow.v1",
+                },
+                websocket_handshake_timeout=HANDSHAKE_TIMEOUT_SECONDS,
+                logger_name=QUIET,
+                use_aiofastnet=False,
+                local_addr=None if source is None else (source, 0),
+                read_buffer_init_size=512,
+            )
+        except WSHandshakeError as rejected:
+            wait = _retry_after(rejected)
+            if wait is None:
+                connection.failure = repr(rejected)
+                return
+            await asyncio.sleep(wait)
+        except (OSError, TimeoutError, ValueError, WSError) as error:
+            connection.failure = repr(error)
+            return
+        else:
+            if not hasattr(connection, "transport"):  # picows says nothing of this
+                connection.failure = "closed within the handshake"
+            return
+
+
+def _retry_after(rejected: WSHandshakeError) -> float | None:
+    """The seconds after which a rejected handshake should come again. None: never."""
+    if rejected.response is None or int(rejected.response.status) != 503:
+        return None
+    error = orjson.loads(rejected.raw_body or b"{}").get("error", {})
+    wait = error.get("retry_after_ms")
+    return None if wait is None else wait / 1_000

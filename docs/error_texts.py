@@ -416,7 +416,7 @@ ERROR_TEXTS: Mapping[str, Mapping[str, ErrorText]] = {
             "Connect again, and send the message on the new connection.",
         ),
         "reconnect_storm": ErrorText(
-            "Too many clients reconnect at the same time.",
+            "Too many clients connect at the same time. Each gets a time of its own.",
             "Their sessions and answers.",
             "Connect again after `retry_after_ms`.",
         ),

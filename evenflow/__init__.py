@@ -13,12 +13,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-
-def form() -> str:
-    """`compiled` where the hot modules are, else `interpreted`."""
-    return "compiled" if "evenflow__mypyc" in sys.modules else "interpreted"
-
-
 if os.environ.get("EVENFLOW_COMPILED") == "0":
     # A compiled module comes before its source, so they are not looked for.
     _PACKAGE = Path(__file__).parent

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
-from evenflow import form
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
 from evenflow.fargate_handler.gateway.connections.processes import (
     ProcessIdentity,
@@ -139,6 +138,8 @@ def _log(
             )
         )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[log])
+    # No line has them, and to find them takes a third of the time to make a record.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     if process is not None:
         # The supervisor logs once for all processes that they serve, and that they leave.
         _logger.setLevel(logging.WARNING)
@@ -256,7 +257,7 @@ async def serve_until_asked(
             "serving %s, %s, %s; Ctrl-C leaves",
             server.public_addresses,
             settings.described_model,
-            form(),
+            "compiled" if "evenflow__mypyc" in sys.modules else "interpreted",
         )
         serving()
         await leave.asked.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
 
@@ -89,6 +90,7 @@ class ClusterMember:
             self.workload.responses,
             new_stream=dispatcher.new_stream,
             take_over=self.failover.take_over,
+            prepare=self.failover.prepare,
         )
         self.presence = ClusterPresence(
             context, peers, self.workload.responses, self.replicas.owner_at
@@ -184,8 +186,8 @@ class ClusterMember:
             ),
         )
 
-    async def _settle(self, stream: ResponseStream, ended_at: float) -> None:
-        await self.usage.settle(stream, ended_at)
+    def _settle(self, stream: ResponseStream, ended_at: float) -> Awaitable[None] | None:
+        return self.usage.settle(stream, ended_at)
 
     async def start(self) -> None:
         """Take the lease, probe the stores, read the tenants, and start the background work.

@@ -236,7 +236,7 @@ class Node:
         operators = self._operator_endpoints(leave)
         self._http = HttpEndpoints(self._gateway, settings.page, operators, websockets)
         self._listener = Listener(
-            websockets.take, self._http.take, self._accepted, settings.head_seconds
+            websockets, self._http.take, self._accepted, settings.head_seconds
         )
 
     @property

@@ -27,7 +27,7 @@ _LONGEST_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 # No attempt begins later than this: by then the caller has given the call up.
 _LAST_ATTEMPT_SECONDS = 5.0
 
-_MOST_READS = 100  # in one BatchGetItem
+MOST_READS = 100  # in one BatchGetItem
 _MOST_WRITES = 25  # in one BatchWriteItem
 
 _CONFLICT = "TransactionConflict"
@@ -152,8 +152,8 @@ async def get_all(
         ClientError: the call failed in another way.
     """
     items: list[dict[str, Any]] = []
-    for first in range(0, len(keys), _MOST_READS):
-        unread = list(keys[first : first + _MOST_READS])
+    for first in range(0, len(keys), MOST_READS):
+        unread = list(keys[first : first + MOST_READS])
 
         async def read() -> None:
             nonlocal unread

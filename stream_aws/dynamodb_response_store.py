@@ -20,6 +20,7 @@ from evenflow.stream_aws.dynamodb import (
     repeated,
 )
 from evenflow.stream_aws.dynamodb_leases import DynamoDBLeases
+from evenflow.stream_aws.grouped_reads import GroupedReads
 from evenflow.stream_aws.grouped_updates import GroupedUpdates
 from evenflow.stream_aws.response_items import (
     alive,
@@ -70,6 +71,7 @@ class DynamoDBResponseStore:
         self._on_retry = on_retry
         self._leases = DynamoDBLeases(client, table, on_retry)
         self._updates = GroupedUpdates(client, on_retry)
+        self._heads = GroupedReads(client, table, on_retry)
         self._recorded_forms: dict[tuple[str, int], None] = {}
         """The responses and epochs of the forms that were recorded last."""
 
@@ -203,10 +205,8 @@ class DynamoDBResponseStore:
         return await self._begin(head, chunks, now)
 
     async def head(self, response_id: str, now: float) -> ResponseHead | None:
-        request = requests.get_head(self._table, response_id)
-        answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
-        item = answer.get("Item")
-        return read_head(item) if alive(item, now) else None
+        item = await self._heads.get(requests.head_key(response_id))
+        return read_head(item) if item is not None and alive(item, now) else None
 
     async def note_read(self, response_id: str, now: float) -> ResponseHead | None:
         request = requests.note_read(self._table, response_id)

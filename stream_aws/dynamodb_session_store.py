@@ -21,6 +21,7 @@ from evenflow.stream_aws.dynamodb import (
     transact,
 )
 from evenflow.stream_aws.dynamodb_kept_bytes import DynamoDBKeptBytes
+from evenflow.stream_aws.grouped_reads import GroupedReads
 from evenflow.stream_aws.response_items import alive, head_item
 from evenflow.stream_aws.tables import TTL_ATTRIBUTE, TableNames
 from evenflow.stream_core.base.channel import Channel
@@ -77,6 +78,8 @@ class DynamoDBSessionStore:
         self._on_retry = on_retry
         self._lifetime = lifetime
         self._kept_bytes = kept_bytes
+        self._heads = GroupedReads(client, tables.sessions, on_retry)
+        self._ends = GroupedReads(client, tables.sessions, on_retry, consistent=False)
 
     async def load(self, channel: Channel, now: float) -> StoredConversation:
         for look in count(1):
@@ -96,20 +99,20 @@ class DynamoDBSessionStore:
         raise AssertionError
 
     async def head(self, channel: Channel, now: float) -> StoredConversation:
-        key = {"channel": text(str(channel))}
-        session = await self._item(self._tables.sessions, key, now) or {}
+        item = await self._heads.get({"channel": text(str(channel))})
+        session = item if item is not None and alive(item, now) else {}
         last = session.get("last_message_id", {}).get("S")
         return StoredConversation(last, (), "ended" in session, "has_versions" in session)
 
     async def message(self, channel: Channel, message_id: str, now: float) -> LedgerEntry | None:
         key = {"channel": text(str(channel)), "message_id": text(message_id)}
-        item = await self._item(self._tables.ledger, key, now)
+        item = await self._ledger_item(key, now)
         if item is None or not _is_entry(item):
             return None
         if _TEXT_ROW not in item:
             return _read_entry(item)
         key["message_id"] = item[_TEXT_ROW]
-        of_text = await self._item(self._tables.ledger, key, now)
+        of_text = await self._ledger_item(key, now)
         return None if of_text is None else _read_entry(item | {"text": of_text["text"]})
 
     async def links(
@@ -122,8 +125,12 @@ class DynamoDBSessionStore:
 
     async def find_ended(self, channels: Collection[Channel], now: float) -> frozenset[Channel]:
         keys = [{"channel": text(str(channel))} for channel in channels]
-        table = self._tables.sessions
-        items = await get_all(self._client, table, keys, self._on_retry, consistent=False)
+        if len(keys) == 1:
+            item = await self._ends.get(keys[0])
+            items = [] if item is None else [item]
+        else:
+            table = self._tables.sessions
+            items = await get_all(self._client, table, keys, self._on_retry, consistent=False)
         ended_channels = {
             item["channel"]["S"] for item in items if "ended" in item and alive(item, now)
         }
@@ -222,8 +229,8 @@ class DynamoDBSessionStore:
                 self._kept_bytes.add(channel.tenant, -_size_of_item(item), expires_at, now)
         return _read_entries(items)
 
-    async def _item(self, table: str, key: Item, now: float) -> Item | None:
-        request = {"TableName": table, "Key": key, "ConsistentRead": True}
+    async def _ledger_item(self, key: Item, now: float) -> Item | None:
+        request = {"TableName": self._tables.ledger, "Key": key, "ConsistentRead": True}
         answer = await repeated(lambda: self._client.get_item(**request), self._on_retry)
         item: Item | None = answer.get("Item")
         return item if alive(item, now) else None

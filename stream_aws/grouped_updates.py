@@ -25,9 +25,10 @@ class _PendingUpdate:
 class GroupedUpdates:
     """Makes conditional updates, each with an outcome of its own.
 
-    An update that comes alone is an UpdateItem. Those that come while a request is under way
-    are made together after it, in one transaction: one of 25 costs this node and DynamoDB's
-    front end a tenth of 25 requests. If conditions fail in it, the others are made without them.
+    An update that comes alone is an UpdateItem. Those that come in one turn of the loop, or while a
+    request is under way, are made together, in one transaction: one of 25 costs this node and
+    DynamoDB's front end a tenth of 25 requests. If conditions fail in it, the others are made
+    without them.
 
     Args:
         client: an aiobotocore client made with `client_config`.
@@ -52,6 +53,8 @@ class GroupedUpdates:
         self._waiting.append(update)
         try:
             async with self._turn:
+                # Updates that come in this turn of the loop belong to the group.
+                await asyncio.sleep(0)
                 # Whoever had the turn before may have made this one too.
                 while not update.done:
                     await self._make(self._next_group())

@@ -45,6 +45,10 @@ class StoreCall:
     durable: bool = False
     urgent: bool = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What dataclasses do by themselves takes several times as long.
+        return StoreCall, (self.operation, self.argument, self.durable, self.urgent)
+
 
 def single(operation: Operation[T]) -> JoinedOperation[None, T]:
     """An operation that is joined with no other call."""

@@ -7,12 +7,13 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from evenflow.fargate_handler.gateway.ag_ui.endpoint import RunEndpoint
 from evenflow.fargate_handler.gateway.ai_sdk.endpoint import ChatEndpoint
 from evenflow.fargate_handler.gateway.anthropic.endpoint import MessagesEndpoint
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.deadline import ClientTimer
 from evenflow.fargate_handler.gateway.connections.handshake import (
     asks_for_upgrade,
     head_fault,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 _NOT_FOR_CLIENTS = paths_of(ServedBy.MACHINE)
 _MODULES = paths_of(ServedBy.MODULES)
 _DOCUMENTS = {routes.OPENAPI.path, routes.ASYNCAPI.path}
+_WITHOUT_COOKIE = _NOT_FOR_CLIENTS | _DOCUMENTS | _MODULES
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 _FOR_ANY_PAGE = {"Access-Control-Allow-Origin": "*", **_NO_SNIFFING}
 
@@ -126,17 +128,17 @@ class HttpEndpoints:
         """Close the connections."""
         await self._runner.cleanup()
 
-    def take(self, transport: asyncio.Transport, received: bytes, head_by: float) -> None:
+    def take(self, transport: asyncio.Transport, received: bytes, head_timer: ClientTimer) -> None:
         """Give a connection to aiohttp, with the first bytes that came over it.
 
         Args:
-            head_by: when its first head must be whole, in the loop's seconds.
+            head_timer: runs until its first head is whole.
         """
         # A client that reads nothing of its answer in this time is disconnected. An event stream
         # that is too slow ends sooner, and is counted.
         _limit_unacknowledged_time(transport, self._context.limits.pong_timeout_seconds)
         server = cast("web.Server", self._runner.server)
-        protocol = HttpConnection(server, self._context, transport, received, head_by)
+        protocol = HttpConnection(server, self._context, transport, received, head_timer)
         protocol.connection_made(transport)
         if protocol.peername is None:
             # It was reset while its request came. Without an address it cannot be counted.
@@ -257,7 +259,9 @@ class HttpEndpoints:
         try:
             # A body is counted first, and waits for turns piece by piece.
             if from_client and request.content.is_eof():
-                await self._context.accepted.turns.wait(address, credentials_of(request))
+                await self._context.accepted.turns.wait(
+                    address, credentials_of(request), reads=request.method == hdrs.METH_GET
+                )
             if request.match_info.http_exception is not None:
                 await self._intake.throttle_anonymous(request)
             return await handler(request)
@@ -266,7 +270,7 @@ class HttpEndpoints:
 
     async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
         context = self._context
-        if request.path in _NOT_FOR_CLIENTS | _DOCUMENTS | _MODULES:
+        if request.path in _WITHOUT_COOKIE:
             return
         if answer.headers.get("Cache-Control", "").startswith("public"):
             return  # a shared cache would give one client's cookie to all

@@ -119,9 +119,7 @@ class WebSocketEndpoint:
         if fault is None and not accepted.serve(transport) and accepted.refuses(transport):
             fault = node_full()
         if fault is not None:
-            response = self._error_response(fault)
-            response.headers["Connection"] = "close"
-            return bytes(response.to_bytes())
+            return self.rejection(fault)
         peer = transport.get_extra_info("peername")
         if peer is None:
             transport.abort()  # it was reset meanwhile, so its address is not known any more
@@ -139,6 +137,14 @@ class WebSocketEndpoint:
             received = received[len(window) :]
             protocol.buffer_updated(len(window))
         return None
+
+    def rejection(self, error: EvenflowError) -> bytes:
+        """The answer that rejects a handshake with this error."""
+        if isinstance(error, Overloaded):
+            self._context.metrics.counter(catalogue.CONNECTIONS_REFUSED).value += 1
+        response = self._error_response(error)
+        response.headers["Connection"] = "close"
+        return bytes(response.to_bytes())
 
     def _most_frame_bytes(self, head: bytes) -> int:
         """The largest frame at the path in a head: at that of Responses, a whole request."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
 from enum import Enum, auto
+from types import TracebackType
 from typing import ClassVar, NamedTuple
 
 from evenflow.fargate_handler.orchestrator.budget_reservations import BudgetReservations
@@ -116,8 +117,11 @@ class AcceptanceCheck(ABC):
         self._parts = parts
 
     @abstractmethod
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> Awaitable[None] | None:
         """Check a message, and reserve what it needs.
+
+        Returns:
+            The rest of the check, if that waits. It may raise, too. None: the message has passed.
 
         Raises:
             EvenflowError: the message is rejected. Nothing is reserved then.
@@ -145,7 +149,7 @@ class WaitingMessages(AcceptanceCheck):
         super().__init__(parts)
         self._waiting: Counter[Channel] = Counter()
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         session = pending.session
         limits = self._parts.context.limits
         if self._waiting[session] >= limits.messages_waiting_per_session:
@@ -176,7 +180,7 @@ class MemoryForMessage(AcceptanceCheck):
     stage = Stage.ARRIVAL
     rejections = (Rejection("node_memory", 503, "`EVENFLOW_REQUESTS_HELD_BYTES`", "1 s"),)
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         message = pending.message
         if message.kind.brings_conversation:
             return
@@ -198,10 +202,9 @@ class SessionNotEnded(AcceptanceCheck):
     stage = Stage.ARRIVAL
     rejections = (Rejection("session_ended", 410),)
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> Awaitable[None] | None:
         session = pending.message.kind.limited_as
-        if session is not None:
-            await self._parts.ended_sessions.check_in_store(session)
+        return None if session is None else self._parts.ended_sessions.check_in_store(session)
 
 
 class ConversationMemory(AcceptanceCheck):
@@ -213,7 +216,7 @@ class ConversationMemory(AcceptanceCheck):
         Rejection("node_memory", 503, "`EVENFLOW_CONVERSATIONS_HELD_BYTES`", "1 s"),
     )
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         message, parts = pending.message, self._parts
         pending.conversation = parts.workload.conversations.open(
             message.channel, parts.context.monotonic(), message.kind
@@ -230,7 +233,7 @@ class MessageRate(AcceptanceCheck):
         ),
     )
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         message, context = pending.message, self._parts.context
         limiting = self._parts.workload.limiting(message.channel, message.kind)
         limiting.check_rate(context.monotonic())
@@ -248,7 +251,7 @@ class NodeCapacity(AcceptanceCheck):
         ),
     )
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         self._parts.workload.check(pending.message.line)
 
 
@@ -258,7 +261,7 @@ class AccessValid(AcceptanceCheck):
     stage = Stage.ATTEMPT
     rejections = (Rejection("token_revoked", 401), Rejection("tenant_removed", 403))
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         message = pending.message
         self._parts.context.tenants.check_valid(message.channel.tenant, message.terms.key)
 
@@ -278,7 +281,7 @@ class ModelAvailable(AcceptanceCheck):
         Rejection("upstream_unavailable", 503, "", "when the circuit breaker lets a call through"),
     )
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         self._parts.dispatcher.check_model(pending.message)
 
 
@@ -288,7 +291,7 @@ class MessageOrder(AcceptanceCheck):
     stage = Stage.ATTEMPT
     rejections = (Rejection("causal_violation", 409), Rejection("invalid_request", 400))
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         message = pending.message
         pending.conversation.check(
             message.message_id,
@@ -306,7 +309,7 @@ class AnswersOfSession(AcceptanceCheck):
         Rejection("session_in_flight", 429, "`EVENFLOW_MESSAGES_IN_FLIGHT_PER_SESSION`", "1 s"),
     )
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         message = pending.message
         self._parts.workload.limiting(message.channel, message.kind).check_in_flight()
 
@@ -317,7 +320,7 @@ class MemoryForHistory(AcceptanceCheck):
     stage = Stage.ATTEMPT
     rejections = (Rejection("node_memory", 503, "`EVENFLOW_CONVERSATIONS_HELD_BYTES`", "1 s"),)
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         message = pending.message
         if not message.kind.brings_conversation:
             size = len(message.text.encode()) + EXCHANGE_BYTES
@@ -342,7 +345,7 @@ class ReserveQuotas(AcceptanceCheck):
         for level in Level
     )
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> None:
         dispatcher, message = self._parts.dispatcher, pending.message
         pending.demand = dispatcher.demand_of(message, pending.conversation)
         pending.stream = dispatcher.new_stream(
@@ -370,8 +373,8 @@ class StoreConcurrency(AcceptanceCheck):
         super().__init__(parts)
         self._writes = FairSemaphore(_WRITTEN_AT_ONCE)
 
-    async def check(self, pending: PendingMessage) -> None:
-        await self._writes.acquire(pending.message.line)
+    def check(self, pending: PendingMessage) -> Awaitable[None] | None:
+        return None if self._writes.acquire_free() else self._writes.acquire(pending.message.line)
 
     def commit(self, pending: PendingMessage) -> None:
         self._writes.release()
@@ -395,10 +398,12 @@ class Budgets(AcceptanceCheck):
         Rejection("store_unavailable", 503, "", "2 s"),
     )
 
-    async def check(self, pending: PendingMessage) -> None:
+    def check(self, pending: PendingMessage) -> Awaitable[None] | None:
         message, parts = pending.message, self._parts
+        if not parts.usage.reserves_for(message.channel.tenant):
+            return None
         expected = parts.dispatcher.expected_cost(message, pending.demand)
-        await parts.usage.reserve(pending.stream, message.terms, expected)
+        return parts.usage.reserve(pending.stream, message.terms, expected)
 
     def commit(self, pending: PendingMessage) -> None:
         self._parts.usage.confirm(pending.stream)
@@ -439,6 +444,45 @@ STORE_REJECTIONS: Sequence[Rejection] = (
 """Why a message that has passed all checks is still not stored."""
 
 
+class _PassedChecks:
+    """Runs checks before a block, and commits them after it (`Acceptance.passed`)."""
+
+    __slots__ = ("_checks", "_passed", "_pending")
+
+    def __init__(self, checks: Sequence[AcceptanceCheck], pending: PendingMessage) -> None:
+        self._checks = checks
+        self._pending = pending
+        self._passed = 0
+
+    async def __aenter__(self) -> None:
+        pending = self._pending
+        try:
+            for check in self._checks:
+                rest = check.check(pending)
+                if rest is not None:
+                    await rest
+                self._passed += 1
+        except BaseException:
+            self._roll_back()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._roll_back()
+            return
+        for check in self._checks:
+            check.commit(self._pending)
+
+    def _roll_back(self) -> None:
+        for check in reversed(self._checks[: self._passed]):
+            check.rollback(self._pending)
+
+
 class Acceptance:
     """Runs the checks of a node, stage by stage."""
 
@@ -455,8 +499,7 @@ class Acceptance:
         async with self.passed(stage, pending):
             pass
 
-    @asynccontextmanager
-    async def passed(self, stage: Stage, pending: PendingMessage) -> AsyncIterator[None]:
+    def passed(self, stage: Stage, pending: PendingMessage) -> AbstractAsyncContextManager[None]:
         """Run the checks of a stage before the block, and commit them after it.
 
         If a check or the block fails, the checks that have passed roll back, the last one first.
@@ -464,15 +507,4 @@ class Acceptance:
         Raises:
             EvenflowError: a check rejects the message.
         """
-        passed: list[AcceptanceCheck] = []
-        try:
-            for check in self._checks[stage]:
-                await check.check(pending)
-                passed.append(check)
-            yield
-        except BaseException:
-            for check in reversed(passed):
-                check.rollback(pending)
-            raise
-        for check in passed:
-            check.commit(pending)
+        return _PassedChecks(self._checks[stage], pending)

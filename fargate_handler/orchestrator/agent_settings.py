@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from evenflow.fargate_handler.orchestrator.incoming_message import (
     WholeRequest,
@@ -11,10 +10,13 @@ from evenflow.fargate_handler.orchestrator.incoming_message import (
     request_to_model,
 )
 from evenflow.fargate_handler.token_sources.port import ModelOptions
-from evenflow.stream_core.base.agents import Agent, Agents, MessageTerms
+from evenflow.stream_core.base.agents import NO_TERMS, Agent, Agents, MessageTerms
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.session.conversation import Turn
+
+_NO_AGENT = Agent()
+_NO_OPTIONS = ModelOptions()
 
 
 class AgentSettings:
@@ -37,7 +39,9 @@ class AgentSettings:
         Raises:
             NotFound: the channel's agent no longer exists.
         """
-        agent = self._agent_of(channel, kind)
+        return self._model_of(self._agent_of(channel, kind), terms)
+
+    def _model_of(self, agent: Agent, terms: MessageTerms) -> str:
         name = terms.model or agent.model or ""
         return self._models.get(name, name)
 
@@ -59,18 +63,19 @@ class AgentSettings:
         """
         agent = self._agent_of(channel, kind)
         request = request_to_model(kind, brought_turns(terms) or turns, whole)
-        request = replace(
-            request,
-            model=self.model(channel, terms, kind),
-            user=terms.user,
-            metadata=terms.metadata,
-            traceparent=terms.traceparent,
-        )
-        if kind.brings_conversation:
-            return request
-        instructions = (Turn("system", agent.instructions),) if agent.instructions else ()
-        return replace(
-            request, turns=(*instructions, *request.turns), options=_options(agent, terms)
+        turns, options = request.turns, request.options
+        if not kind.brings_conversation:
+            options = _options(agent, terms)
+            if agent.instructions:
+                turns = (Turn("system", agent.instructions), *turns)
+        return WholeRequest(
+            turns,
+            options,
+            self._model_of(agent, terms),
+            terms.user,
+            terms.metadata,
+            terms.traceparent,
+            request.echo,
         )
 
     def context_tokens(self, channel: Channel, kind: MessageKind = CHAT) -> int | None:
@@ -100,13 +105,16 @@ class AgentSettings:
 
     def _agent_of(self, channel: Channel, kind: MessageKind) -> Agent:
         if self._agents is None or kind.brings_conversation:
-            return Agent()
+            return _NO_AGENT
         return self._agents.find(channel.agent)
 
 
 def _options(agent: Agent, terms: MessageTerms) -> ModelOptions:
     """The message's options, otherwise the agent's. The shorter of two lengths counts."""
     params = terms.params
+    is_plain = params is NO_TERMS.params and agent.temperature is None and not terms.tools
+    if is_plain and terms.tool_choice is None and terms.parallel_tool_calls is None:
+        return _NO_OPTIONS.within(agent.max_tokens)  # most chats have none
     options = ModelOptions(
         max_tokens=params.max_tokens,
         temperature=agent.temperature if params.temperature is None else params.temperature,

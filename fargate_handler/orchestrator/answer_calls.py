@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 from evenflow.fargate_handler.filters.content_filters import ContentFilters
 from evenflow.fargate_handler.filters.filtering_sink import ContentFiltered
@@ -50,6 +51,7 @@ from evenflow.stream_core.upstream.rejection_backoff import RejectedCall
 
 _logger = logging.getLogger(__name__)
 
+_NO_STEPS = tool_steps(())
 _MOST_SHORTENINGS = 4
 # Rejections of one message after which it backs off by itself, so that it is not sent in vain.
 _THROTTLES_WITHOUT_BACKOFF = 3
@@ -96,13 +98,13 @@ class AnswerCalls:
         self._throttles = 0
         self.not_before = -inf
         """The time before which its model's server accepts no call for it, in seconds."""
-        self._running: asyncio.Task[ModelFinish] | None = None
+        self._running: asyncio.Task[Any] | None = None
         self._call: UpstreamCall | None = None
         self._overdue: UpstreamTimeout | None = None
         self._watch = ModelWatch(stream, limits, monotonic())
-        self._steps = tool_steps(())
+        self._steps = _NO_STEPS
         # A response that was taken over has a beginning.
-        self._prefix = stream.log.text if continues(request) else ""
+        self._prefix = stream.log.text if stream.log.entries and continues(request) else ""
         self._tokens_before = 0
         self._began_at = 0.0
         # How often a request that is too long may still be shortened.
@@ -122,6 +124,12 @@ class AnswerCalls:
     def delivered(self) -> bool:
         """Whether any of the model's output is delivered and not withdrawn: text, or reasoning."""
         return bool(self._stream.log.read(0).contents)
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether there is current output after the steps that are kept."""
+        log, first = self._stream.log, self._stream.kept_index + 1
+        return log.next_index > first and bool(log.read(first).contents)
 
     @property
     def is_past_deadline(self) -> bool:
@@ -279,19 +287,21 @@ class AnswerCalls:
         self._watch.begin(self._began_at)
         self._tokens_before = stream.tokens
         self._overdue = None
-        begun = stream.log.read(stream.kept_index + 1).contents
-        replaces = not self._prefix and bool(begun)
-        self._running = asyncio.get_running_loop().create_task(self._generate(replaces=replaces))
+        replaces = not self._prefix and self._has_begun
+        # Not a task of its own, which would cost as much as a few tokens.
+        running = self._running = asyncio.current_task()
         on_begin()
         try:
-            finish = await self._running
+            finish = await self._generate(replaces=replaces)
         except asyncio.CancelledError:
-            if self._overdue is not None and not is_over():
+            is_ours = running is not None and running.cancelling() == 1
+            if self._overdue is not None and is_ours and not is_over():
                 raise self._overdue from None
             raise
         finally:
-            self._running.cancel()
             self._running = None
+            if self._overdue is not None and running is not None:
+                running.uncancel()
         if replaces and stream.tokens == self._tokens_before:
             raise UpstreamFailed(
                 "the model began again and said nothing; what was delivered before was kept",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
@@ -118,6 +118,10 @@ class BudgetReservations:
         await self._background.aclose()
 
     # -- acceptance --------------------------------------------------------------------------------
+
+    def reserves_for(self, tenant: str) -> bool:
+        """Whether answers of a tenant may need a reservation."""
+        return self.store is not None and has_budgets(self._tenants.of(tenant))
 
     async def reserve(
         self, stream: ResponseStream, terms: MessageTerms, expected: ExpectedCost
@@ -314,16 +318,27 @@ class BudgetReservations:
 
     # -- the end -----------------------------------------------------------------------------------
 
-    async def settle(self, stream: ResponseStream, ended_at: float) -> None:
+    def settle(self, stream: ResponseStream, ended_at: float) -> Awaitable[None] | None:
         """Store the usage of an answer that has ended. A repetition changes nothing.
 
         Args:
             ended_at: seconds since the epoch.
 
-        Raises:
-            StoreUnavailable: the store can't be reached.
+        Returns:
+            What stores it. It raises StoreUnavailable if the store can't be reached. None: nothing
+            is to be stored.
         """
+        if self._records_usage(stream.channel.tenant, stream.figures.key):
+            return self._store_usage(stream, ended_at)
+        self._settled(stream)
+        return None
+
+    async def _store_usage(self, stream: ResponseStream, ended_at: float) -> None:
         await self.settle_record(usage_record(stream, ended_at, self.prices))
+        self._settled(stream)
+
+    def _settled(self, stream: ResponseStream) -> None:
+        """Drop the reservation of an answer, whose usage is stored."""
         stream.allowance.set_on_low(None)
         self._reservations.pop(stream.response_id, None)
         self._warn_of_excess(stream)
@@ -347,12 +362,15 @@ class BudgetReservations:
         Raises:
             StoreUnavailable: the store can't be reached.
         """
-        # A tenant may have been removed since. Answers to its key are its usage all the same.
-        if self.store is None or not (record.key or self._tenants.is_known(record.tenant)):
+        if self.store is None or not self._records_usage(record.tenant, record.key):
             return
         tenant = self._tenants.of(record.tenant)
         budgets = budgets_of(tenant, record.key, record.user, record.ended_at)
         await self.store.settle(record, [budget.counter for budget in budgets])
+
+    def _records_usage(self, tenant: str, key: str) -> bool:
+        # A tenant may have been removed since. Answers to its key are its usage all the same.
+        return self.store is not None and bool(key or self._tenants.is_known(tenant))
 
     def is_here(self, response_id: str) -> bool:
         """Whether an answer is this node's, or is being accepted by it."""

@@ -58,6 +58,14 @@ class EndedSessions:
         """Record that a session was ended by this node."""
         self._put(channel, ended=True)
 
+    def note_stored(self, channel: Channel, began_at: float) -> None:
+        """Record that the store has accepted a message of a session: it was not ended.
+
+        Args:
+            began_at: a time before that, on the monotonic clock.
+        """
+        self._note(channel, began_at, ended=False)
+
     def check(self, channel: Channel) -> None:
         """Check that a session was not ended, as far as this node knows.
 
@@ -74,7 +82,8 @@ class EndedSessions:
         Raises:
             Gone: it was.
         """
-        await self.refresh([channel])
+        if self._is_due(channel):
+            await self.refresh([channel])
         self.check(channel)
 
     async def refresh(self, channels: Collection[Channel]) -> None:
@@ -83,9 +92,7 @@ class EndedSessions:
             began_at = self._monotonic()
             ended = await self._read(batch)
             for channel in batch:
-                state = self._states.get(channel)
-                if state is None or state.read_at < began_at:  # else it was ended here meanwhile
-                    self._put(channel, ended=channel in ended)
+                self._note(channel, began_at, ended=channel in ended)
 
     async def _read(self, channels: Sequence[Channel]) -> frozenset[Channel]:
         try:
@@ -101,6 +108,12 @@ class EndedSessions:
     def _was_ended(self, channel: Channel) -> bool:
         state = self._states.get(channel)
         return state is not None and state.ended
+
+    def _note(self, channel: Channel, began_at: float, *, ended: bool) -> None:
+        """Record what the store said since `began_at`."""
+        state = self._states.get(channel)
+        if state is None or state.read_at < began_at:  # else it was ended here meanwhile
+            self._put(channel, ended=ended)
 
     def _put(self, channel: Channel, *, ended: bool) -> None:
         self._states[channel] = _KnownState(self._monotonic(), ended)

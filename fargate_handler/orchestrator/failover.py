@@ -47,6 +47,9 @@ OWNERS_EXHAUSTED = "attempts_exhausted"
 
 _SWEEP_SECONDS, _LOOK_SECONDS = (0.35, 0.65), 0.05
 _AT_ONCE = 32
+# How old a conversation may be that was read before its response could be taken over, in leases,
+# and how many are kept.
+_PREPARED_LEASES, _MOST_PREPARED = 2.0, 512
 # How long a lost lease is remembered: messages that its node had just accepted may appear late.
 _REMEMBERED_SECONDS = 60.0
 
@@ -112,6 +115,8 @@ class Failover:
         self._taking: dict[str, asyncio.Task[bool]] = {}
         # Claimed in the store, but the reply was lost or there was no room: tried again each sweep.
         self._claimed: set[str] = set()
+        # By response: its conversation, read ahead, and when that was, on the monotonic clock.
+        self._prepared: dict[str, tuple[float, StoredConversation]] = {}
         self._sweep = Sweep(context, self._sweep_leases, every=_SWEEP_SECONDS, look=_LOOK_SECONDS)
         self._background = Background()
         self._taken = context.metrics.counter(catalogue.TAKE_OVERS)
@@ -148,6 +153,23 @@ class Failover:
             taking.add_done_callback(lambda _: self._taking.pop(response_id))
         return await asyncio.shield(taking)
 
+    async def prepare(self, response_id: str, channel: Channel) -> None:
+        """Read the conversation of a response that will be taken over if its owner is lost.
+
+        That leaves only the claim and the log for the moment when a lease runs out, at which
+        hundreds of responses are taken over.
+        """
+        if len(self._prepared) >= _MOST_PREPARED:
+            return
+        read_at = self._monotonic()
+        try:
+            conversation = await self._sessions.load(channel, self._wall_time())
+        except StoreUnavailable:
+            return  # it is read when the response is taken over
+        # Another answer that still grows belongs into the history, and isn't there yet.
+        if all(each.ended for each in conversation.messages if each.response_id != response_id):
+            self._prepared[response_id] = read_at, conversation
+
     async def answer_accepted(self, response_id: str) -> None:
         """Answer a message that this node has stored and not begun: now, or when there is room."""
         self._claimed.add(response_id)
@@ -155,6 +177,7 @@ class Failover:
 
     async def _sweep_leases(self) -> None:
         """Take over the responses of each node whose lease has run out."""
+        self._drop_prepared()
         try:
             await self._try_all(list(self._claimed))
             # Also without room to take responses over: changes of leases must be noticed.
@@ -191,6 +214,15 @@ class Failover:
     def _is_read_here(self, response_id: str) -> bool:
         return self._workload.responses.of_any_session(response_id) is not None
 
+    def _drop_prepared(self) -> None:
+        """Drop what was read ahead and not needed: the owner lives, or another node took over."""
+        oldest = self._monotonic() - _PREPARED_LEASES * self._limits.lease_seconds
+        self._prepared = {
+            response_id: (read_at, conversation)
+            for response_id, (read_at, conversation) in self._prepared.items()
+            if read_at >= oldest
+        }
+
     async def _try_take_over(self, response_id: str) -> None:
         try:
             await self.take_over(response_id)
@@ -218,7 +250,12 @@ class Failover:
             return False
         head = stored_log.head
         channel = Channel(*head.channel.split(":"))
-        stored_conversation = await self._sessions.load(channel, self._wall_time())
+        prepared = self._prepared.pop(response_id, None)
+        stored_conversation = (
+            await self._sessions.load(channel, self._wall_time())
+            if prepared is None
+            else prepared[1]
+        )
         messages = stored_conversation.messages
         message = next((each for each in messages if each.response_id == response_id), None)
         message = await self._texts.whole(message) if message is not None else None

@@ -38,10 +38,15 @@ class FairSemaphore:
 
     async def acquire(self, line: Line) -> None:
         """Acquire the semaphore for work of this line. `release` follows."""
-        if self._free:
-            self._free -= 1
-        else:
+        if not self.acquire_free():
             await self._wait(line)
+
+    def acquire_free(self) -> bool:
+        """Acquire the semaphore if it is free. Returns whether it was. `release` follows then."""
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
 
     def release(self) -> None:
         """Release the semaphore. The next waiter acquires it."""

@@ -438,13 +438,14 @@ class Generation:
         return self.waits_since + self._limits.queue_deadline_seconds
 
     def _seconds_to_next_look(self, now: float) -> float:
-        times = [
-            now + _LOOK_SECONDS,
-            self._calls.due if self.waits_since is None else self._slot_deadline,
-        ]
-        if self.stream.readers.grace_begins_at is not None:
-            times.append(self.stream.readers.grace_begins_at + self._grace)
-        return max(0.0, min(time for time in times if time > now) - now)
+        soonest = now + _LOOK_SECONDS
+        due = self._calls.due if self.waits_since is None else self._slot_deadline
+        if now < due < soonest:
+            soonest = due
+        grace_begins_at = self.stream.readers.grace_begins_at
+        if grace_begins_at is not None and now < grace_begins_at + self._grace < soonest:
+            soonest = grace_begins_at + self._grace
+        return soonest - now
 
 
 def sender_key(line: Line, user: str) -> SenderKey:

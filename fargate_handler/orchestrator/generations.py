@@ -295,6 +295,7 @@ class Generations:
         deadline = generation.stream.created_at if had_slot else generation.first_token_deadline
         self._queue.put(generation.line, generation, deadline, AdmissionGroup.of(generation))
         self._waiting[generation.stream.response_id] = generation
+        generation.stream.backpressure.notify_again()
         self._look_when_model_open(generation)
 
     def _look_when_model_open(self, generation: Generation) -> None:

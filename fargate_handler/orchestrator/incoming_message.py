@@ -130,6 +130,7 @@ def line_of(channel: Channel, kind: MessageKind) -> Line:
     return Line(channel.tenant, "", name)
 
 
+_NO_OPTIONS = ModelOptions()
 _DIGEST_DIGITS = 40
 REQUEST_AGENT = "openai/chat"
 """The pseudo-agent in the channels of whole requests, whatever their API. The name is stored."""
@@ -156,7 +157,7 @@ class WholeRequest:
     """
 
     turns: tuple[Turn, ...]
-    options: ModelOptions = field(default_factory=ModelOptions)
+    options: ModelOptions = _NO_OPTIONS
     model: str = ""
     user: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -308,6 +309,8 @@ def request_to_model(
 
 def _from_first_question(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """The turns from the user's first one on, with the instructions before it."""
+    if turns and turns[0].role == "user":
+        return tuple(turns)
     first = next((place for place, turn in enumerate(turns) if turn.role == "user"), 0)
     instructions = (turn for turn in turns[:first] if turn.role in _INSTRUCTING)
     return (*instructions, *turns[first:])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from evenflow.fargate_handler.orchestrator.incoming_message import IncomingMessage
@@ -112,6 +112,7 @@ class MessageLedger:
         self._wall_time = context.wall_time
         self._rejections = context.metrics.counter(catalogue.STORE_REFUSED)
         self._texts = texts
+        self._reachable = _Reachable(self._rejection)
 
     async def load(self, channel: Channel) -> StoredConversation:
         """The messages of a session, whichever nodes accepted them.
@@ -119,7 +120,7 @@ class MessageLedger:
         Raises:
             Overloaded: the store can't be read.
         """
-        with self._reachable():
+        with self._reachable:
             return await self._sessions.load(channel, self._wall_time())
 
     async def text_of(self, channel: Channel, response_id: str) -> str | None:
@@ -130,7 +131,7 @@ class MessageLedger:
         """
         stored = await self.load(channel)
         entry = next((each for each in stored.messages if each.response_id == response_id), None)
-        with self._reachable():
+        with self._reachable:
             whole = await self._texts.whole(entry) if entry is not None else None
         return whole.text or None if whole is not None else None
 
@@ -140,7 +141,7 @@ class MessageLedger:
         Raises:
             Overloaded: the store can't be read.
         """
-        with self._reachable():
+        with self._reachable:
             head = await self._sessions.head(channel, self._wall_time())
         return head.last_message_id is not None and not head.ended
 
@@ -153,7 +154,7 @@ class MessageLedger:
             Overloaded: the store can't be read.
         """
         now = self._wall_time()
-        with self._reachable():
+        with self._reachable:
             head = await self._sessions.head(channel, now)
             if head.last_message_id is None:
                 return head
@@ -207,7 +208,7 @@ class MessageLedger:
         self._recorder.record(stream, lease, kind=message.kind)
 
     async def _write(self, channel: Channel, entry: LedgerEntry) -> Lease:
-        with self._reachable():
+        with self._reachable:
             entry = await self._texts.put(entry)
             try:
                 return await self._sessions.accept(channel, entry, self._wall_time())
@@ -219,15 +220,6 @@ class MessageLedger:
                 what = "the store has no room for more of this sender until something expires"
                 raise self._rejection("store_full", what, _FULL_RETRY_AFTER_MS) from rejected
 
-    @contextmanager
-    def _reachable(self) -> Iterator[None]:
-        try:
-            yield
-        except StoreUnavailable as error:
-            raise self._rejection(
-                "store_unavailable", "the store of messages cannot be reached"
-            ) from error
-
     def _rejection(self, code: str, what: str, retry_after_ms: int = _RETRY_AFTER_MS) -> Overloaded:
         self._rejections.value += 1
         return Overloaded(
@@ -235,6 +227,25 @@ class MessageLedger:
             code=code,
             retry_after_ms=retry_after_ms,
         )
+
+
+class _Reachable:
+    """Rejects a message while the store cannot be reached by the block.
+
+    It has no state, so that it is made once.
+    """
+
+    def __init__(self, rejection: Callable[[str, str], Overloaded]) -> None:
+        self._rejection = rejection
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, StoreUnavailable):
+            raise self._rejection(
+                "store_unavailable", "the store of messages cannot be reached"
+            ) from error
 
 
 def _stored_caller(message: IncomingMessage) -> str:

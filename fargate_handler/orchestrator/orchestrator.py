@@ -271,6 +271,9 @@ class Orchestrator:
         """
         session = channel.own_session
         if session is not None and check_ended:
+            if not self.responses.remembers(response_id):
+                # Both at once: a reader that comes to another node waits for one round trip less.
+                self._replicas.begin_look_up(response_id)
             await self.ended_sessions.check_in_store(session)
         for _ in range(_TRIES):
             try:

@@ -209,9 +209,12 @@ class Recording:
 
 
 async def failure_to_settle(
-    settle: Awaitable[None], seconds_since_end: Callable[[], float]
+    settle: Awaitable[None] | None, seconds_since_end: Callable[[], float]
 ) -> Exception | None:
     """Store the usage of an answer.
+
+    Args:
+        settle: stores it. None: there is nothing to store.
 
     Returns:
         The failure, if the answer's end has waited for it long enough. Try again after it.
@@ -219,6 +222,8 @@ async def failure_to_settle(
     Raises:
         Exception: the failure, while the answer's end waits.
     """
+    if settle is None:
+        return None
     try:
         async with asyncio.timeout(ENDING_WAITS_SECONDS):
             await settle

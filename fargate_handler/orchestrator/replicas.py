@@ -41,6 +41,7 @@ class Replicas:
         new_stream: makes an empty response from its id, its message's id and the channel.
         take_over: tries to take a response over, by its id, when its owner's lease has run out.
             Returns whether this node owns it now.
+        prepare: reads ahead what `take_over` will need, when the owner seems lost.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Replicas:
         *,
         new_stream: NewStream,
         take_over: Callable[[str], Awaitable[bool]],
+        prepare: Callable[[str, Channel], Awaitable[None]],
     ) -> None:
         self._context = context
         self._ownership = ownership
@@ -59,6 +61,7 @@ class Replicas:
         self._new_stream = new_stream
         self._wall_time = context.wall_time
         self._take_over = take_over
+        self._prepare = prepare
         self._replications: dict[ResponseStream, ResponseReplication] = {}
         self._runs: dict[ResponseStream, asyncio.Task[None]] = {}
         self._looking: dict[str, asyncio.Task[Channel | None]] = {}
@@ -74,13 +77,16 @@ class Replicas:
         Raises:
             Overloaded: the store can't be read, or a newer version writes the response.
         """
+        with store_reached():
+            return await asyncio.shield(self.begin_look_up(response_id)) == channel
+
+    def begin_look_up(self, response_id: str) -> asyncio.Task[Channel | None]:
+        """Begin to find a response. `find` joins this look-up: many readers cost one read."""
         looking = self._looking.get(response_id)
         if looking is None:
-            # One look-up for all concurrent requests: many readers cost the store one read.
             looking = self._looking[response_id] = self._background.run(self._look(response_id))
             looking.add_done_callback(lambda _: self._looking.pop(response_id))
-        with store_reached():
-            return await asyncio.shield(looking) == channel
+        return looking
 
     async def epoch_on_record(self, response_id: str) -> int:
         """The response's epoch in the store. 0 for an unknown response.
@@ -186,6 +192,7 @@ class Replicas:
             head,
             pause=self._pause,
             take_over=self._take_over,
+            prepare=self._prepare,
         )
 
     async def _run(self, replication: ResponseReplication) -> None:

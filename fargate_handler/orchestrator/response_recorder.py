@@ -61,7 +61,8 @@ class ResponseRecorder:
         on_lost: called with a response that another node has taken over.
         settle: stores the usage of a response that has ended, and when, in seconds since the epoch.
             It runs before the end is stored: a node that ends it again after a failover replaces
-            the usage. While it fails the end waits, for at most 20 s.
+            the usage. While it fails the end waits, for at most 20 s. It returns None if there is
+            nothing to store.
         longest_answer: bytes of the longest one that `sessions` keeps. None: any.
     """
 
@@ -73,7 +74,7 @@ class ResponseRecorder:
         *,
         on_ended: Callable[[ResponseStream], None],
         on_lost: Callable[[ResponseStream], None],
-        settle: Callable[[ResponseStream, float], Awaitable[None]],
+        settle: Callable[[ResponseStream, float], Awaitable[None] | None],
         longest_answer: int | None = None,
     ) -> None:
         self._responses = responses

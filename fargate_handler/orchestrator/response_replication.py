@@ -43,9 +43,8 @@ _logger = logging.getLogger(__name__)
 _OWNER_AGAIN_SECONDS = 2.0
 # A lease with less than this share left was not renewed in time: most likely its owner is lost.
 _UNRENEWED_SHARE = 0.4
-# How often to check whether an owner that seems lost renews its lease, and for how long.
+# How often to check whether an owner that seems lost renews its lease.
 _LOOK_SECONDS = 0.3
-_RENEWAL_SECONDS = 1.5
 _CANCELLED = ("cancelled", "abandoned")
 # The leases are read at once when a connection breaks, but once for all that break together.
 _AT_ONCE_SECONDS = 0.05
@@ -63,6 +62,7 @@ class ResponseReplication:
         pause: returns the seconds until the next read of the store.
         take_over: tries to take the response over, by its id, when its owner's lease has run out.
             Returns whether this node owns it now.
+        prepare: reads ahead what `take_over` will need, when the owner seems lost.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class ResponseReplication:
         *,
         pause: Callable[[], float],
         take_over: Callable[[str], Awaitable[bool]],
+        prepare: Callable[[str, Channel], Awaitable[None]],
     ) -> None:
         self.stream = stream
         self.filled = asyncio.Event()
@@ -92,6 +93,7 @@ class ResponseReplication:
         self._wall_time = context.wall_time
         self._pause = pause
         self._take_over = take_over
+        self._prepare = prepare
         self._cut_off = False  # the owner lives, and can't be reached
         self._note_at = context.monotonic()
         self._channel = Channel(*head.channel.split(":"))
@@ -138,16 +140,18 @@ class ResponseReplication:
         return None if lease is None or await self._leases.declare_lost_if_expired(lease) else lease
 
     async def _renewed(self, lease: NodeLease | None) -> NodeLease | None:
-        """Wait for a while until an owner that seems lost renews its lease. None if it is lost.
+        """Wait until an owner that seems lost renews its lease, or loses it. None if it is lost.
 
-        Many may wait for that, so the store is read only once.
+        Hundreds may wait for that, so what the store has is read only once, and now: when the lease
+        has run out, everything is to be taken over at the same moment.
         """
         if lease is None:
             return None
-        owner, until = self._head.owner, self._monotonic() + _RENEWAL_SECONDS
+        owner, until = self._head.owner, self._monotonic() + self._limits.lease_seconds
         await self._read_store()
         if self.stream.log.closed or self._head.owner != owner:
             return None
+        await self._prepare(self.stream.response_id, self._channel)
         found: NodeLease | None = lease
         while found == lease and self._monotonic() < until:
             await asyncio.sleep(min(self._leases.seconds_left(lease), _LOOK_SECONDS))

@@ -18,6 +18,8 @@ from evenflow.stream_core.records.event_record import EventRecord
 
 _MOST_WAITING = 8_388_608
 _MOST_AT_ONCE = 65_536
+# For how long lines are gathered. A thread that woke for each would stop the event loop each time.
+_GATHERED_SECONDS = 0.005
 
 
 class LineWriter:
@@ -71,6 +73,7 @@ class LineWriter:
         line = self._waiting.get()
         if line is None:
             return None
+        time.sleep(_GATHERED_SECONDS)
         lines = [line]
         size = len(line)
         with suppress(queue.Empty):

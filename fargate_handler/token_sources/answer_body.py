@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
+from evenflow.fargate_handler.token_sources.openai_answer import NO_CHUNKS, OpenAIAnswer
 from evenflow.fargate_handler.token_sources.port import ModelFinish, TokenSink
 from evenflow.fargate_handler.token_sources.stream_decoders import (
     EVENT_BYTES,
@@ -38,6 +38,9 @@ class AnswerBody:
         "_decoder",
         "_event_bytes",
         "_is_over",
+        "_learnt",
+        "_similar_events",
+        "_similar_next",
         "_sink",
         "is_within_event",
     )  # fmt: skip
@@ -55,6 +58,11 @@ class AnswerBody:
         self._comments = 0
         self._is_over = False
         self._buffered_events: list[bytes] = []
+        # Events that hold nothing but one of the answer's similar chunks, and from which chunks
+        # they were learnt.
+        self._similar_events, self._learnt = NO_CHUNKS, NO_CHUNKS
+        # The same, while no event has begun or waits.
+        self._similar_next = NO_CHUNKS
 
     @property
     def waits(self) -> bool:
@@ -76,9 +84,20 @@ class AnswerBody:
                 "the model's server sent more than one answer may have; what came before was kept",
                 code="upstream_failed",
             )
+        text = self._similar_next.text(piece)
+        if not text:
+            return self._take_any(piece)
+        # Nearly every piece is like this.
+        self.is_within_event = False
+        self._answer.push_text(text)
+        return True
+
+    def _take_any(self, piece: bytes) -> bool:
+        self._similar_next = NO_CHUNKS
         decoder = self._decoder
         if decoder is None:
             decoder, piece = self._begin(piece)
+        was_between_events = decoder.is_between_events
         try:
             events = decoder.feed(piece)
         except EventTooLong as too_long:
@@ -89,18 +108,36 @@ class AnswerBody:
             self.is_within_event = not events
         if self._buffered_events:
             events, self._buffered_events = [*self._buffered_events, *events], []
-        for number, data in enumerate(events, 1):
-            if not self._answer.take(data):
-                self._is_over = True
-                return False
-            if number < len(events) and self._sink.paused:
-                self._buffered_events = events[number:]
-                break
+        if not self._take_events(events):
+            self._is_over = True
+            return False
         if decoder.comments != self._comments:
             self._comments = decoder.comments
             self.is_within_event = False
             self._sink.alive()
+        elif len(events) == 1 and was_between_events:
+            self._learn(piece, events[0])
+        if decoder.is_between_events and not self._buffered_events:
+            self._similar_next = self._similar_events
         return True
+
+    def _take_events(self, events: list[bytes]) -> bool:
+        for number, data in enumerate(events, 1):
+            if not self._answer.take(data):
+                return False
+            if number < len(events) and self._sink.paused:
+                self._buffered_events = events[number:]
+                break
+        return True
+
+    def _learn(self, piece: bytes, data: bytes) -> None:
+        """Remember a piece that is one event with `data`, if it is one of the similar chunks."""
+        similar = self._answer.similar_chunks
+        if similar is self._learnt or not similar.text(data):
+            return
+        before, found, after = piece.partition(data)
+        if found:
+            self._learnt, self._similar_events = similar, similar.within(before, after)
 
     def finish(self) -> ModelFinish:
         """Take the end of the body. Returns how the model ended.

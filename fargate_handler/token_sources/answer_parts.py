@@ -92,7 +92,7 @@ class AnswerParts:
         """The number of pushed texts and parts."""
         self.late_arguments = ""
         """The last arguments of a call that had ended. They are left out."""
-        self.left_out = set[str]()
+        self.left_out = frozenset[str]()
         """The fields that the server sent and that no protocol here can deliver."""
         self._sink = sink
         self._calls = defaultdict[int, ToolCallNumbers](ToolCallNumbers)
@@ -102,7 +102,7 @@ class AnswerParts:
         self._given_ids: dict[tuple[int, int], str] = {}
         # First halves of surrogate pairs, by their place. None: text of the first choice.
         self._halves: dict[Part | None, str] = {}
-        self._ended_choices: set[int] = set()
+        self._ended_choices = frozenset[int]()
         self._server_fields = ServerFields()
         self._sources = set[tuple[object, ...]]()
 
@@ -249,7 +249,7 @@ class AnswerParts:
         else:
             self._assistant(delta, entry.get("logprobs"), index)
         if index and (reason := entry.get("finish_reason")) and index not in self._ended_choices:
-            self._ended_choices.add(index)
+            self._ended_choices |= {index}
             self.end_call(index)
             if not is_failure(str(reason)):  # with a failure the whole answer ends with an error
                 self.data("finish", model_end(str(reason)), index)

@@ -13,6 +13,7 @@ import orjson
 
 from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
 from evenflow.fargate_handler.token_sources.conversation_forms import openai_message
+from evenflow.fargate_handler.token_sources.guarded_connector import GuardedConnector
 from evenflow.fargate_handler.token_sources.model_connection import (
     abort_connection,
     caller_headers,
@@ -21,11 +22,7 @@ from evenflow.fargate_handler.token_sources.model_refusals import ParametersRefu
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
 from evenflow.fargate_handler.token_sources.openai_failures import Failures, quota_used_for
 from evenflow.fargate_handler.token_sources.port import ModelFinish, ModelRequest, TokenSink
-from evenflow.fargate_handler.token_sources.pushed_body import (
-    Arrivals,
-    GuardedConnector,
-    PushedBody,
-)
+from evenflow.fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from evenflow.fargate_handler.token_sources.server_profile import (
     ServerProfile,
     is_about_a_value,

@@ -3,240 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import select
-import socket
 from collections.abc import Callable
-from typing import cast
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
 
+from evenflow.fargate_handler.token_sources.guarded_connector import guard_of
 from evenflow.fargate_handler.token_sources.model_connection import while_paused
 from evenflow.fargate_handler.token_sources.port import TokenSink
-from evenflow.stream_core.base.errors import UpstreamUnreadable
-from evenflow.stream_core.bounds.memory_bound import MODEL_READ_BYTES
-
-_MOST_HEAD_BYTES = 65_536
-_MOST_INTERIM = 16
-_HEAD_END = re.compile(rb"\r?\n\r?\n")
-_LAST_CHUNK = b"0\r\n\r\n"
-
-
-class GuardedConnector(aiohttp.TCPConnector):
-    """A pool of connections, each with a `Guard`.
-
-    Args:
-        keepalive_timeout: seconds for which a connection waits for the next request.
-        on_unsolicited: called when a server sent data without a request.
-    """
-
-    def __init__(self, keepalive_timeout: float, on_unsolicited: Callable[[], None]) -> None:
-        super().__init__(limit=0, keepalive_timeout=keepalive_timeout, socket_factory=_small_socket)
-        self._on_unsolicited = on_unsolicited
-
-    async def connect(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[aiohttp.tracing.Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's signature
-    ) -> aiohttp.connector.Connection:
-        """A connection without unsolicited bytes, which aiohttp would treat as the answer."""
-        while True:
-            connection = await super().connect(req, traces, timeout)
-            transport = connection.transport
-            if transport is None:
-                return connection  # lost already, as aiohttp will notice
-            if guard_of(transport).begin(connection):
-                return connection
-            connection.close()
-
-    async def _create_connection(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[aiohttp.tracing.Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's signature
-    ) -> ResponseHandler:
-        handler = await super()._create_connection(req, traces, timeout)
-        if handler.should_close:
-            handler.close()
-            raise aiohttp.ClientConnectionError("the server spoke before it was asked")
-        if handler.transport is not None:
-            handler.transport.set_protocol(Guard(handler, handler.transport, self._on_unsolicited))
-        return handler
-
-
-def _small_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket with a small receive buffer: it bounds each read, and what the kernel buffers."""
-    family, kind, protocol, _, _ = address
-    small = socket.socket(family, kind, protocol)
-    small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MODEL_READ_BYTES // 2)  # Linux doubles it
-    return small
-
-
-def guard_of(transport: asyncio.BaseTransport) -> Guard:
-    """The guard of a connection of a `GuardedConnector`."""
-    return cast("Guard", cast("asyncio.Transport", transport).get_protocol())
-
-
-class Guard(asyncio.Protocol):
-    """The protocol between a transport and aiohttp's own, while the connection is open.
-
-    aiohttp buffers bytes after an answer, and treats them as the answer to the next request. So the
-    guard cuts a connection on which bytes arrive while it is idle, or after the end of an answer.
-    It bounds heads and drops interim ones (1xx), since aiohttp would accept them without end.
-    """
-
-    __slots__ = (
-        "_answering",
-        "_feed",
-        "_feeding",
-        "_handler",
-        "_head",
-        "_interim",
-        "_is_new",
-        "_last",
-        "_on_unsolicited",
-        "_released",
-        "_transport",
-        "is_lost",
-        "on_data",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        handler: ResponseHandler,
-        transport: asyncio.Transport,
-        on_unsolicited: Callable[[], None],
-    ) -> None:
-        self.on_data: Callable[[], None] = _do_nothing
-        """Called when bytes of the answer have arrived, until the connection is released."""
-        self.is_lost = False
-        """Whether the connection has ended."""
-        self._is_new = True
-        self._handler = handler
-        self._feed = handler.data_received
-        self._transport = transport
-        self._on_unsolicited = on_unsolicited
-        self._head: bytearray | None = None  # the received part of an awaited head
-        self._interim = 0
-        self._answering = self._feeding = self._released = False
-        self._last = b""  # the last bytes of an answer
-
-    def begin(self, connection: aiohttp.connector.Connection) -> bool:
-        """Expect an answer. Returns whether the connection can be used for a request."""
-        if self._handler.should_close or self._answering or self._head is not None:
-            return False
-        # The socket may have bytes that the loop has not read yet. A new connection over TLS may
-        # have a session ticket there.
-        if not self._is_new and _is_readable(self._transport):
-            return False
-        self._is_new = False
-        self._head = bytearray()
-        self._interim = 0
-        connection.add_callback(self._release)
-        return True
-
-    def data_received(self, data: bytes) -> None:
-        """As of `asyncio.Protocol`, like all that follow."""
-        if self._answering:
-            self._pass_on(data)
-        elif self._head is not None:
-            self._take_head(self._head, data)
-        else:
-            self._transport.abort()
-            self._on_unsolicited()
-
-    def eof_received(self) -> bool | None:
-        self._handler.eof_received()
-        self.on_data()
-        return None
-
-    def connection_lost(self, error: Exception | None) -> None:
-        on_data = self.on_data
-        self.is_lost = True
-        self._handler.connection_lost(error)
-        on_data()
-
-    def pause_writing(self) -> None:
-        self._handler.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._handler.resume_writing()
-
-    def _pass_on(self, data: bytes) -> None:
-        on_data = self.on_data
-        self._last = data
-        self._feeding = True
-        self._feed(data)
-        self._feeding = False
-        on_data()
-        if self._released:
-            if self._handler.should_close and not self._transport.is_closing():
-                self._on_unsolicited()
-            self._settle()
-
-    def _take_head(self, head: bytearray, data: bytes) -> None:
-        """Take more of the heads before a body. Only the last one is passed on."""
-        head += data
-        while True:
-            end = _HEAD_END.search(head)
-            if (end.end() if end is not None else len(head)) > _MOST_HEAD_BYTES:
-                return self._reject("a head without end")
-            if end is None:
-                return None
-            if not head.startswith(b"HTTP/1."):
-                return self._reject("something that is not HTTP/1")
-            status = head[9:12]
-            if not status.startswith(b"1"):
-                self._head = None
-                self._answering = True
-                return self._pass_on(bytes(head))
-            self._interim += 1
-            if status == b"101" or self._interim > _MOST_INTERIM:
-                return self._reject("interim answers without end, or another protocol")
-            del head[: end.end()]
-
-    def _reject(self, what: str) -> None:
-        self._head = None
-        self._handler.set_exception(
-            UpstreamUnreadable(
-                f"the model's server sent {what}; nothing was generated", code="upstream_failed"
-            )
-        )
-        self._transport.abort()
-
-    def _release(self) -> None:
-        """Release the connection from its answer. aiohttp calls this in the middle of parsing."""
-        self.on_data = _do_nothing
-        self._released = True
-        if not self._feeding:
-            self._settle()
-
-    def _settle(self) -> None:
-        """Cut the connection unless the answer's end was the last that came.
-
-        A body in chunks has an empty line at its end. What comes after it has none, unless it is a
-        whole message: that one aiohttp has then, and `begin` sees it, if it isn't seen here.
-        """
-        last, self._last = self._last, b""
-        self._released = self._answering = False
-        self._head = None
-        at_end = last.endswith(b"\r\n\r\n") or (last != b"" and _LAST_CHUNK.endswith(last))
-        if self._handler.should_close or not at_end:
-            self._transport.abort()
-
-
-def _do_nothing() -> None:
-    pass
-
-
-def _is_readable(transport: asyncio.Transport) -> bool:
-    """Whether bytes, or the end, wait in the socket."""
-    poll = select.poll()
-    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-    return bool(poll.poll(0))
-
 
 # Bodies that are read while the loop polls its sockets: that takes a few milliseconds.
 _BODIES_PER_TURN = 128
@@ -252,6 +25,8 @@ class Arrivals:
     sockets have data, the loop polls them again, and the clock is late. So the bodies after the
     first ones are read at the end of the turn.
     """
+
+    __slots__ = ("_deferred", "_read_count")
 
     def __init__(self) -> None:
         self._read_count = 0
@@ -286,6 +61,19 @@ class PushedBody:
         arrivals: the schedule of all bodies.
     """
 
+    __slots__ = (
+        "_arrivals",
+        "_content",
+        "_error",
+        "_guard",
+        "_is_over",
+        "_is_paused",
+        "_is_scheduled",
+        "_sink",
+        "_take",
+        "_waiter",
+    )
+
     def __init__(
         self,
         answer: aiohttp.ClientResponse,
@@ -299,7 +87,7 @@ class PushedBody:
         self._arrivals = arrivals
         self._is_over = self._is_paused = self._is_scheduled = False
         self._error: Exception | None = None
-        self._call = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         # The connection of a whole answer is already released.
         transport = answer.connection.transport if answer.connection is not None else None
         self._guard = None if transport is None else guard_of(transport)
@@ -315,11 +103,12 @@ class PushedBody:
         try:
             self._take_all()
             while not self._is_over:
-                await self._call.wait()
-                self._call.clear()
                 if self._is_paused:
                     await while_paused(self._sink)
                     self._go_on()
+                else:
+                    self._waiter = asyncio.get_running_loop().create_future()
+                    await self._waiter
         finally:
             self._finish(None)
         if self._error is not None:
@@ -333,9 +122,7 @@ class PushedBody:
         """Process the bytes that were buffered in a pause, and later ones."""
         if not self._take(b""):
             self._finish(None)
-        elif self._sink.paused:
-            self._call.set()
-        else:
+        elif not self._sink.paused:
             self._is_paused = False
             self._take_all()
 
@@ -348,33 +135,59 @@ class PushedBody:
         """Process the bytes that have arrived."""
         self._is_scheduled = False
         if self._is_over or self._is_paused:
+            self._leave_rest()
             return
-        content, sink = self._content, self._sink
+        guard, content = self._guard, self._content
         try:
+            if guard is not None and (chunks := guard.chunks) is not None:
+                piece = chunks.read(_BYTES_PER_TURN)
+                if piece and not self._take_piece(piece):
+                    return
+                if chunks.is_plain and not guard.is_lost:
+                    return  # nearly every call is like this
+                guard.hand_over()
             while piece := content.read_nowait(_BYTES_PER_TURN):
-                if not self._take(piece):
-                    self._finish(None)
-                    return
-                if sink.paused:
-                    self._is_paused = True
-                    self._call.set()
-                    return
-                if len(piece) == _BYTES_PER_TURN:
-                    # What is not taken fills aiohttp's buffer, and then it reads no more.
-                    self._is_scheduled = True
-                    asyncio.get_running_loop().call_soon(self._take_all)
+                if not self._take_piece(piece):
                     return
             if content.at_eof():
                 self._finish(None)
-            elif self._guard is None or self._guard.is_lost:
+            elif guard is None or guard.is_lost:
                 # aiohttp doesn't notify the body if its parser found no end.
                 self._finish(aiohttp.ClientPayloadError("the connection ended within the answer"))
         except Exception as error:  # `read` raises it
             self._finish(error)
+
+    def _take_piece(self, piece: bytes) -> bool:
+        """Process a piece. Returns whether the next one may follow in this turn."""
+        if not self._take(piece):
+            self._finish(None)
+            return False
+        if self._sink.paused:
+            self._is_paused = True
+            self._wake()
+            self._leave_rest()
+            return False
+        if len(piece) == _BYTES_PER_TURN:
+            # What is not taken fills aiohttp's buffer, and then it reads no more.
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._take_all)
+            return False
+        return True
 
     def _finish(self, error: Exception | None) -> None:
         if self._is_over:
             return
         self._is_over = True
         self._error = error
-        self._call.set()
+        self._wake()
+        self._leave_rest()
+
+    def _wake(self) -> None:
+        """Let `read` act."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _leave_rest(self) -> None:
+        """Leave what comes next to aiohttp, which buffers little of it."""
+        if self._guard is not None:
+            self._guard.hand_over()

@@ -67,7 +67,7 @@ class ServerFields:
     __slots__ = ("_details", "_has_warned", "_sent_fields")
 
     def __init__(self) -> None:
-        self._details: set[str] = set()
+        self._details = frozenset[str]()
         self._has_warned = False
         self._sent_fields: dict[tuple[int, int | None], Fields] = {}
 
@@ -103,7 +103,7 @@ class ServerFields:
 
     def _known_detail(self, detail: str) -> str:
         if detail and len(self._details) < _MOST_DETAILS:
-            self._details.add(detail)
+            self._details |= {detail}
         return detail if detail in self._details else ""
 
     def _warn(self, fields: Fields, size: int) -> None:

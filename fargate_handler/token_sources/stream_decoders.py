@@ -7,7 +7,6 @@ from evenflow.stream_core.base.errors import UpstreamUnreadable
 
 EVENT_BYTES = 1_048_576
 """The default for the most bytes of an event."""
-_LF, _CR = b"\n\r"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Bytes of overhead that each line counts.
 _LINE_BYTES = 64
@@ -66,13 +65,11 @@ class SseDecoder:
         Raises:
             EventTooLong: an event is larger than allowed.
         """
-        if not (self._buffer or self._data) and chunk.startswith(b"data: "):
-            data = chunk[6:-2]
-            if chunk.endswith(b"\n\n") and _LF not in data and _CR not in data:
+        if self.is_between_events and chunk.startswith(b"data: ") and chunk.endswith(b"\n\n"):
+            events = chunk[6:-2].split(b"\n\ndata: ")
+            if chunk.count(b"\n") == 2 * len(events) and b"\r" not in chunk:
                 self._has_begun = True
-                if self._is_error:
-                    data = self._marked(data)
-                return [data]  # nearly every call is like this
+                return events  # nearly every call is like this
         events = []
         for line in self._lines(chunk):
             if line:
@@ -85,6 +82,11 @@ class SseDecoder:
             beginning, self._buffer = self.rest(), bytearray()
             raise EventTooLong(beginning)
         return events
+
+    @property
+    def is_between_events(self) -> bool:
+        """Whether nothing of an event waits for the rest."""
+        return not (self._buffer or self._data or self._is_error)
 
     def _take_field(self, line: bytes) -> None:
         if line.startswith(b"data:"):
@@ -187,6 +189,8 @@ class JsonDecoder:
     __slots__ = ("_buffer", "_is_value", "_lines", "_most_bytes")
 
     comments = 0
+    is_between_events = False
+    """It is not known here: a line may be part of a value."""
 
     def __init__(self, most_bytes: int = EVENT_BYTES) -> None:
         self._most_bytes = most_bytes

@@ -1,6 +1,8 @@
 """Lambda packages without Docker: wheels for Lambda's processor, and a function's sources.
 
 A package is made once for its inputs (the lock file and the sources), and reused until they change.
+It has bytecode, if there is a Python of Lambda's version to compile it: the folder of a function is
+read-only, so without bytecode each cold start compiles about 700 modules, half a second of CPU.
 """
 
 from __future__ import annotations
@@ -13,17 +15,22 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache as cached
 from pathlib import Path
 
 from evenflow.infra.assets.package_data import CHECKOUT, functions_cache, functions_lock
 
 _PACKAGE = "evenflow"  # our sources are in this package
 _SHARED = ("stream_core", "stream_aws")
+_PYTHON_VERSION = "3.12"
 _PIP = (
     *("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--require-hashes"),
-    *("--platform", "manylinux2014_aarch64", "--implementation", "cp", "--python-version", "3.12"),
+    *("--platform", "manylinux2014_aarch64", "--implementation", "cp"),
+    *("--python-version", _PYTHON_VERSION),
     *("--only-binary", ":all:"),
 )
+# The archive that is uploaded changes the files' times, so Python must not compare them.
+_COMPILE = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
 
 
 class FunctionPackageError(Exception):
@@ -62,6 +69,7 @@ def build(name: str, cache: Path | None = None) -> FunctionPackage:
                 target = unfinished / _PACKAGE / source.relative_to(CHECKOUT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
+            _compile(unfinished / _PACKAGE)
     return FunctionPackage(folder, input_hash)
 
 
@@ -77,6 +85,7 @@ def _dependencies(cache: Path) -> Path:
     if not folder.is_dir():
         with _atomic_folder(folder) as unfinished:
             _install(unfinished)
+            _compile(unfinished)
     return folder
 
 
@@ -101,8 +110,34 @@ def _install(folder: Path) -> None:
         )
 
 
+def _compile(folder: Path) -> None:
+    """Write the bytecode of a folder's modules beside them, if there is a Python for it."""
+    if (compiler := _compiler()) is not None:
+        # What can't be compiled stays as it is: packages contain templates.
+        subprocess.run(  # noqa: S603
+            [compiler, *_COMPILE, str(folder)], capture_output=True, check=False
+        )
+
+
+@cached
+def _compiler() -> str | None:
+    """A Python of Lambda's version. None: there is none here."""
+    name = f"python{_PYTHON_VERSION}"
+    if Path(sys.executable).with_name(name).exists():
+        return str(Path(sys.executable).with_name(name))
+    found = shutil.which(name)
+    # That may be a shim of a version that is not installed.
+    works = (
+        found is not None
+        and not subprocess.run(  # noqa: S603
+            [found, "-c", ""], capture_output=True, check=False
+        ).returncode
+    )
+    return found if works else None
+
+
 def _hash(files: list[Path]) -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(b"compiled" if _compiler() else b"")
     for file in files:
         content = file.read_bytes()
         # The end of the path is the same in a checkout and in an installed package.

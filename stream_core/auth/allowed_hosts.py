@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from ipaddress import ip_address
 
 from evenflow.stream_core.base.errors import HostNotAllowed
 
 EVERY_HOST = "*"
 _LOCALHOST = "localhost"
+_LONGEST_ADDRESS = 64
 _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:]*)(?::[0-9]{0,5})?")
 
@@ -73,6 +75,11 @@ class AllowedHosts:
 
 
 def _is_address(name: str) -> bool:
+    return len(name) <= _LONGEST_ADDRESS and _is_short_address(name)
+
+
+@lru_cache(maxsize=256)
+def _is_short_address(name: str) -> bool:
     try:
         ip_address(name)
     except ValueError:

@@ -19,6 +19,8 @@ _ALGORITHM = "HS256"
 ISSUER = "evenflow"
 """The issuer of session tokens, in their claim `iss`."""
 _FOR_PEERS = "peer:"
+# Verified tokens that are remembered: about 8 MB. A client sends its token with each call.
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 8_192, 2_048
 OF_NODE = "#task"
 """The `key` of a token by which another node stops a response, or brings a tool's result for it.
 
@@ -150,6 +152,8 @@ class SessionTokens:
         """Replace the keys. Tokens signed with a key that is gone are no longer valid."""
         self._keys = keys
         self._signing_kid = next(iter(keys))
+        # A new one: what the earlier keys have signed may no longer be valid.
+        self._read = lru_cache(maxsize=_MOST_REMEMBERED)(self._read_signed)
 
     def issue(
         self,
@@ -260,16 +264,27 @@ class SessionTokens:
     ) -> SessionClaims:
         # The caller compares the expiry, which has an error of its own.
         try:
-            key = self._keys[_key_id(token.partition(".")[0])]
-            claims = _CLAIMS.validate_json(_JWS.decode(token, key, [_ALGORITHM]))
+            read = self._read if len(token) <= _LONGEST_REMEMBERED else self._read_signed
+            claims, not_before = read(token)
         except (jwt.InvalidTokenError, KeyError, TypeError, ValueError) as error:
             raise _invalid() from error
-        is_ticket = tickets and not (claims.aud or "").startswith(_FOR_PEERS)
-        if claims.aud != only_for and not is_ticket:
+        is_ticket = tickets and not (claims.only_for or "").startswith(_FOR_PEERS)
+        if claims.only_for != only_for and not is_ticket:
             raise _invalid()
-        if claims.nbf > now:
+        if not_before > now:
             raise _invalid()
-        return claims.to_session_claims()
+        return claims
+
+    def _read_signed(self, token: str) -> tuple[SessionClaims, int]:
+        """The content of a token whose signature is right, and the time before which it is invalid.
+
+        Raises:
+            ValueError, KeyError, jwt.InvalidTokenError: it isn't such a token. Only valid ones are
+                remembered.
+        """
+        key = self._keys[_key_id(token.partition(".")[0])]
+        claims = _CLAIMS.validate_json(_JWS.decode(token, key, [_ALGORITHM]))
+        return claims.to_session_claims(), claims.nbf
 
 
 def token_expired() -> AuthenticationFailed:

@@ -24,8 +24,9 @@ class ServiceClass(StrEnum):
 
     def or_lower(self, requested: ServiceClass | None) -> ServiceClass:
         """The class that a message requests, if it is lower than this one."""
-        classes = list(ServiceClass)
-        return max(self, requested or self, key=classes.index)
+        if requested is None:
+            return self
+        return max(self, requested, key=list(ServiceClass).index)
 
 
 _INT64 = 2**63
@@ -119,6 +120,8 @@ class MessageTerms(BaseModel):
 
     def to_text(self) -> str:
         """The terms as the store keeps them. Empty where all are the default."""
+        if self is NO_TERMS:
+            return ""
         text = self.model_dump_json(exclude_defaults=True)
         return "" if text == "{}" else text
 

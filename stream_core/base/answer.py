@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Literal
 
 from pydantic.dataclasses import dataclass
@@ -46,4 +46,16 @@ class Usage:
 
     def counted(self) -> dict[str, int]:
         """The counts that are not None, by name."""
-        return {name: count for name, count in asdict(self).items() if count is not None}
+        return {
+            name: count
+            for name, count in zip(_COUNTS, self.counts, strict=True)
+            if count is not None
+        }
+
+    @property
+    def counts(self) -> tuple[int, int, int | None, int | None]:
+        """All counts, in their order."""
+        return self.prompt_tokens, self.completion_tokens, self.cached_tokens, self.reasoning_tokens
+
+
+_COUNTS = tuple(each.name for each in fields(Usage))

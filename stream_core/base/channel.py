@@ -83,7 +83,7 @@ class MessageKind(BaseModel):
 
     def to_text(self) -> str:
         """The kind as the store keeps it. Empty for a message of a chat."""
-        return "" if self == CHAT else self.model_dump_json(exclude_defaults=True)
+        return "" if self is CHAT or self == CHAT else self.model_dump_json(exclude_defaults=True)
 
     @classmethod
     def from_text(cls, text: str) -> Self:

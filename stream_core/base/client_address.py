@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple, Protocol
 
@@ -212,7 +213,7 @@ class TrustedProxies:
 
     def trusts(self, peer: str) -> bool:
         """Whether a connection from this address is a proxy's."""
-        address = _read(peer)
+        address = _read_peer(peer)
         return address is not None and self._of(address) is not None
 
     def client(self, peer: str, headers: RequestHeaders) -> Client:
@@ -221,7 +222,7 @@ class TrustedProxies:
         Args:
             peer: the address at the other end of the connection.
         """
-        forwarded, address = read_forwarded(headers), _read(peer)
+        forwarded, address = read_forwarded(headers), _read_peer(peer)
         if address is None:
             return Client(peer, is_forwarded=forwarded.is_forwarded)  # a Unix socket's
         proxies = self._of(address)
@@ -299,6 +300,10 @@ def _read(text: str) -> _Address | None:
     # A socket for both families reports an IPv4 address as one of IPv6.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
+
+
+# Behind a proxy all connections have a few addresses.
+_read_peer = lru_cache(maxsize=256)(_read)
 
 
 def _counted(address: _Address) -> str:

@@ -23,6 +23,7 @@ class Backpressure:
         "_limits",
         "_log",
         "_monotonic",
+        "_notified",
         "_on_pause",
         "_readers",
         "_stored_bytes",
@@ -47,6 +48,8 @@ class Backpressure:
         self._monotonic = monotonic
         self._stored_bytes: int | None = None
         self._on_pause: Callable[[bool], None] | None = None
+        # Whether all readers paused, and their number, at the last call. None: it is called again.
+        self._notified: tuple[bool, int] | None = None
         self.paused = False
         """Whether the token source should not read its model."""
         self.paused_at = -1.0
@@ -57,8 +60,12 @@ class Backpressure:
         """Since when the generation has no slot, in seconds. None: it has one, or never had."""
 
     def set_on_pause(self, callback: Callable[[bool], None] | None) -> None:
-        """Set what is called, with whether all readers pause, when that may have changed."""
-        self._on_pause = callback
+        """Set what is called, with whether all readers pause, when readers or that have changed."""
+        self._on_pause, self._notified = callback, None
+
+    def notify_again(self) -> None:
+        """Call `on_pause` with the next update, though nothing has changed here."""
+        self._notified = None
 
     def update(self) -> None:
         """Decide again whether the model pauses."""
@@ -78,7 +85,10 @@ class Backpressure:
         )
         if self.paused:
             self.paused_at = self._monotonic()
-        if self._on_pause is not None:
+        # Deliveries without a reader come here, too, many times a second.
+        noticed = all_pause, len(readers)
+        if noticed != self._notified and self._on_pause is not None:
+            self._notified = noticed
             self._on_pause(all_pause)
 
     def update_if_paused(self) -> None:
@@ -89,11 +99,13 @@ class Backpressure:
     def pause_reader(self) -> None:
         """Record that one more reader pauses."""
         self.paused_readers += 1
+        self._notified = None
         self.update()
 
     def unpause_reader(self) -> None:
         """Record that a reader pauses no more."""
         self.paused_readers -= 1
+        self._notified = None
         self.update()
 
     def record_stored(self, text_bytes: int) -> None:
@@ -108,7 +120,7 @@ class Backpressure:
 
     def unpark(self) -> None:
         """Resume the model: the generation has a slot again."""
-        self.parked_at = None
+        self.parked_at = self._notified = None
         self.update()
 
     def record_tool_run(self, now: float) -> None:

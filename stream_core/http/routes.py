@@ -161,6 +161,7 @@ DURABLE_STREAMS = Protocol("durable_streams")
 AI_SDK = Protocol("ai_sdk")
 AG_UI = Protocol("ag_ui")
 _WITH_PATHS = (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC)
+_OF_APIS = "/v1/"  # all paths of `_WITH_PATHS`
 
 
 def protocol_at(path: str, headers: Container[str] = ()) -> Protocol:
@@ -170,6 +171,8 @@ def protocol_at(path: str, headers: Container[str] = ()) -> Protocol:
         headers: the names of the request's headers. OpenAI's and Anthropic's APIs share the path
             of the models, where `ANTHROPIC_VERSION` decides.
     """
+    if not path.startswith(_OF_APIS):
+        return EVENFLOW
     if ANTHROPIC_VERSION in headers and _is_below(path, "/v1/models"):
         return ANTHROPIC
     for protocol in _WITH_PATHS:

@@ -128,7 +128,10 @@ class DividedDistribution(Distribution):
 
     def of(self, label: str) -> Distribution:
         """The distribution of this label."""
-        if label not in self.by_label and len(self.by_label) >= _MOST_DIVIDED:
+        known = self.by_label.get(label)
+        if known is not None:
+            return known
+        if len(self.by_label) >= _MOST_DIVIDED:
             label = _OTHER
         return self.by_label.setdefault(label, Distribution())
 

@@ -38,12 +38,10 @@ def charged_usage(stream: ResponseStream) -> Usage | None:
         return None
     prompt = min(usage.prompt_tokens, _most_input(stream))
     output = min(usage.completion_tokens, _most_output(stream, usage.completion_tokens))
-    return Usage(
-        prompt,
-        output,
-        None if usage.cached_tokens is None else min(usage.cached_tokens, prompt),
-        None if usage.reasoning_tokens is None else min(usage.reasoning_tokens, output),
-    )
+    cached = None if usage.cached_tokens is None else min(usage.cached_tokens, prompt)
+    reasoning = None if usage.reasoning_tokens is None else min(usage.reasoning_tokens, output)
+    charged = prompt, output, cached, reasoning
+    return usage if charged == usage.counts else Usage(*charged)  # mostly it is the same
 
 
 def _most_input(stream: ResponseStream) -> int:

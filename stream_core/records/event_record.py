@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar
 
 
@@ -30,12 +32,9 @@ class EventRecord(ABC):
 
     def to_fields(self) -> dict[str, Any]:
         """The line's fields by name."""
-        found: dict[str, Any] = {"event": self.EVENT}
-        for name in names_of(type(self)):
-            value = getattr(self, name)
-            if value is not None:
-                found[name] = value
-        return found
+        names, values_of = _reading(type(self))
+        values = zip(names, values_of(self), strict=True)
+        return {name: value for name, value in values if value is not None}
 
     @abstractmethod
     def __str__(self) -> str:
@@ -46,6 +45,15 @@ class EventRecord(ABC):
 def names_of(record: type[EventRecord]) -> tuple[str, ...]:
     """The names of a record's fields."""
     return tuple(field.name for field in fields(record))
+
+
+@cache
+def _reading(
+    record: type[EventRecord],
+) -> tuple[tuple[str, ...], Callable[[EventRecord], tuple[Any, ...]]]:
+    """The names of a line's fields, and what reads them of a record."""
+    names = names_of(record)
+    return ("event", *names), attrgetter("EVENT", *names)
 
 
 def milliseconds(seconds: float) -> float:

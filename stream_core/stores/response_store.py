@@ -73,6 +73,9 @@ class Lease:
     owner: str
     epoch: int
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lease, (self.response_id, self.owner, self.epoch)
+
 
 @dataclass(frozen=True, slots=True)
 class Ending:

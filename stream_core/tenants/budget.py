@@ -100,6 +100,8 @@ def day_of(moment: float) -> str:
 
 
 def _budgets(account: str, limits: QuotaLimits, now: float) -> Iterable[Budget]:
+    if limits.tokens_per_day is None and limits.dollars_per_month is None:
+        return
     day = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if limits.tokens_per_day is not None:
         ends = day + timedelta(days=1)

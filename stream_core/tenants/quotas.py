@@ -287,6 +287,8 @@ class Quotas:
         if caller.shared:
             return ()
         tenant = self._tenants.of(caller.tenant)
+        if tenant.limits is tenant.user_limits is NO_LIMITS and not tenant.keys:
+            return ()  # most have no record
         key = tenant.key(caller.key)
         of_key = NO_LIMITS if key is None else key.limits
         of_user = tenant.user_limits if caller.user else NO_LIMITS

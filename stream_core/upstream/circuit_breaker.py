@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 SenderKey = tuple[str, ...]
 """The sender of a call, by names from the widest group to the narrowest: tenant, address, user."""
@@ -173,6 +173,8 @@ class CircuitBreaker:
 
     def open_for(self, sender: SenderKey, now: float) -> float:
         """The seconds for which a sender's calls are rejected. 0: one may go out."""
+        if not self._has_breakers:
+            return 0.0
         seconds = (
             breaker.open_for(member, now)
             for group, member in _groups(sender)
@@ -189,37 +191,48 @@ class CircuitBreaker:
         if (seconds := self.open_for(sender, now)) > 0:
             raise CircuitOpen(seconds)
         self._number += 1
-        breakers = [(group, self._known(group)) for group, _ in _groups(sender)]
-        states = {group: breaker.begin(now) if breaker else 0 for group, breaker in breakers}
+        states = {}
+        if self._has_breakers:
+            breakers = [(group, self._known(group)) for group, _ in _groups(sender)]
+            states = {group: breaker.begin(now) for group, breaker in breakers if breaker}
         return UpstreamCall(self, sender, self._number, states)
 
     def record_answering(self, call: UpstreamCall) -> None:
         """Record that a call begins to be answered."""
         self._answered = max(self._answered, call.number)
-        for group, state in call.states.items():
-            if breaker := self._known(group):
-                call.states[group] = breaker.record_answering(state)
+        for group, breaker in self._breakers_of(call):
+            call.states[group] = breaker.record_answering(call.state_of(group))
 
     def record_success(self, call: UpstreamCall) -> None:
         """Record that a call was answered to its end."""
         self._answered = max(self._answered, call.number)
-        for group, state in call.states.items():
-            if breaker := self._known(group):
-                breaker.record_success(state)
-                if breaker.is_initial:
-                    del self._by_length[len(group)][group]
+        for group, breaker in self._breakers_of(call):
+            breaker.record_success(call.state_of(group))
+            if breaker.is_initial:
+                del self._by_length[len(group)][group]
 
     def record_failure(self, call: UpstreamCall, now: float) -> None:
         """Record that a call has failed, by the upstream's fault."""
         for group, member in _groups(call.sender):
             breaker = self._known(group) or self._new(group)
-            breaker.record_failure(call.states[group], member, now, self._number)
+            breaker.record_failure(call.state_of(group), member, now, self._number)
 
     def record_withdrawal(self, call: UpstreamCall, now: float) -> None:
         """Record that a call ended without a sign of the upstream's health."""
-        for group, state in call.states.items():
-            if breaker := self._known(group):
-                breaker.record_withdrawal(state, now)
+        for group, breaker in self._breakers_of(call):
+            breaker.record_withdrawal(call.state_of(group), now)
+
+    @property
+    def _has_breakers(self) -> bool:
+        """Whether any call has failed lately. Mostly none has, and a call costs little."""
+        return any(self._by_length.values())
+
+    def _breakers_of(self, call: UpstreamCall) -> Sequence[tuple[SenderKey, _Breaker]]:
+        """The breakers of a call's groups, where there are any."""
+        if not self._has_breakers:
+            return ()
+        known = ((group, self._known(group)) for group, _ in _groups(call.sender))
+        return [(group, breaker) for group, breaker in known if breaker is not None]
 
     def _known(self, group: SenderKey) -> _Breaker | None:
         return self._by_length[len(group)].get(group)
@@ -246,7 +259,7 @@ class UpstreamCall:
 
     Args:
         number: counts the calls, from 1.
-        states: of the breakers of its sender's groups when it was made. 0: there was no breaker.
+        states: of the breakers of its sender's groups when it was made, where there were any.
     """
 
     __slots__ = ("_breaker", "number", "sender", "states")
@@ -258,6 +271,10 @@ class UpstreamCall:
         self.sender = sender
         self.number = number
         self.states = states
+
+    def state_of(self, group: SenderKey) -> int:
+        """The state of a group's breaker when it was made. 0: there was none."""
+        return self.states.get(group, 0)
 
     def record_answering(self) -> None:
         """Record that the upstream has begun to answer."""

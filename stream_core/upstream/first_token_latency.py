@@ -96,7 +96,8 @@ class FirstTokenLatency:
         """Remember a token if few calls ran at its start, as far as reported by now."""
         token = _with_prompts(token, on_other_nodes)
         running = max(token.on_other_nodes, on_other_nodes.running)
-        token = replace(token, on_other_nodes=running)
+        if running != token.on_other_nodes:
+            token = replace(token, on_other_nodes=running)
         if token.concurrent <= self.peak / 2 or len(self._few) < _FEWEST:
             self._few.append(token)
 
@@ -127,4 +128,6 @@ class FirstTokenLatency:
 def _with_prompts(token: FirstToken, on_other_nodes: CallsOnOtherNodes) -> FirstToken:
     # Reports are a second old: they may be from just before or after the start.
     prompts = max(token.tokens_on_other_nodes, on_other_nodes.prompts)
+    if prompts == token.tokens_on_other_nodes:
+        return token
     return replace(token, tokens_on_other_nodes=prompts)

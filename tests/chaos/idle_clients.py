@@ -24,16 +24,22 @@ class IdleClient(WSListener):
 
     Args:
         arrivals: takes the moment of every connection, and the node's id.
+        departures: takes the moment at which it leaves because the server asked for that.
     """
 
     def __init__(
-        self, session: ChaosSession, random: Random, arrivals: list[tuple[float, str]]
+        self,
+        session: ChaosSession,
+        random: Random,
+        arrivals: list[tuple[float, str]],
+        departures: list[float],
     ) -> None:
         self.session = session
         self.node_id = ""
         """Where it is connected; empty while it isn't."""
         self._random = random
         self._arrivals = arrivals
+        self._departures = departures
         self._transport: WSTransport
         self._over: asyncio.Future[Outcome]
         self._slot_at: float | None = None
@@ -46,6 +52,8 @@ class IdleClient(WSListener):
             outcome = await self._connection()
             self.node_id = ""
             await asyncio.sleep(backoff.seconds(outcome))
+            if outcome.cause is Cause.ASKED:
+                self._departures.append(monotonic())
 
     async def _connection(self) -> Outcome:
         self._over = asyncio.get_running_loop().create_future()
@@ -94,6 +102,7 @@ class IdleClients:
 
     def __init__(self, sessions: Sessions, run: str, seed: int) -> None:
         self.arrivals: list[tuple[float, str]] = []
+        self.departures: list[float] = []
         self._sessions = sessions
         self._run = run
         self._seed = seed
@@ -109,7 +118,8 @@ class IdleClients:
             name = self._opened
             session = self._sessions.open(f"idle_{self._run}{name:012d}")
             session.cookie.node_id = node_id
-            client = IdleClient(session, Random(f"{self._seed}:idle:{name}"), self.arrivals)
+            random = Random(f"{self._seed}:idle:{name}")
+            client = IdleClient(session, random, self.arrivals, self.departures)
             self._clients[client] = asyncio.create_task(client.stay_connected())
             added.append(client)
             await asyncio.sleep(max(0.0, begin + (number + 1) / rate - monotonic()))

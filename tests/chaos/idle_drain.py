@@ -36,6 +36,10 @@ async def drain_of_idle_connections(scene: Scene) -> None:
     rate = max(_DEFAULT_RATE, on_victim / (_SHARE_OF_THE_DRAIN * scene.plan.drain_seconds))
     window.arrivals = arrival_rate(arrived, rate)
     window.remarks.append(f"{on_victim:,} idle connections: {window.arrivals}")
+    # What the node promises. The rest of an arrival is the load's own process, the balancer's, and
+    # the handshake at a node.
+    departed = [moment for moment in idle.departures if moment > began]
+    window.remarks.append(f"before their handshakes: {arrival_rate(departed, rate)}")
     if nowhere := idle.by_node()[""] + idle.by_node()[leaving]:
         window.misses.append(f"{nowhere} clients are not connected elsewhere after the drain")
     await idle.remove(added)

@@ -7,14 +7,18 @@ import io
 import re
 import sys
 import zipfile
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
 
+from evenflow.infra.assets import function_package
 from evenflow.infra.assets.function_package import FunctionPackage, FunctionPackageError, build
 
 _NAMES = ("session_init", "poll_response", "rotate_signing_keys", "usage_file", "canary")
 _MEGABYTE = 1_000_000
+# The first bytes of its bytecode: the magic number of 3.12, and the flags of PEP 552.
+_PYTHON_3_12, _UNCHECKED_HASH = b"\xcb\r\r\n", b"\x01\0\0\0"
 _ALLOWED_DIRECTORIES = {"functions", "stream_core", "stream_aws"}
 
 
@@ -49,7 +53,7 @@ def test_it_holds_its_own_function_and_what_that_imports(
     assert others == {name}
 
 
-def test_it_holds_no_tests_no_infrastructure_and_nothing_compiled_here(
+def test_it_holds_no_tests_and_no_infrastructure(
     package: tuple[str, FunctionPackage],
 ) -> None:
     _, built = package
@@ -57,11 +61,38 @@ def test_it_holds_no_tests_no_infrastructure_and_nothing_compiled_here(
     assert not top & {"tests", "bench", "boto3", "botocore", "aws_cdk", "pytest"}
     ours = {path.name for path in (built.folder / "evenflow").iterdir() if path.is_dir()}
     assert ours == _ALLOWED_DIRECTORIES
-    assert not [
-        path
-        for path in _files(built.folder)
-        if path.suffix == ".pyc" or "__pycache__" in path.parts
-    ]
+
+
+def test_its_bytecode_is_of_lambdas_python_and_never_compared_with_the_source(
+    package: tuple[str, FunctionPackage],
+) -> None:
+    """The archive changes the times of files. With a comparison Python would compile all again."""
+    _, built = package
+    bytecode = [path for path in _files(built.folder) if path.suffix == ".pyc"]
+    assert {path.read_bytes()[:8] for path in bytecode} <= {_PYTHON_3_12 + _UNCHECKED_HASH}
+    assert all(path.name.endswith(".cpython-312.pyc") for path in bytecode)
+
+
+def test_with_a_python_of_lambdas_version_every_module_of_ours_has_bytecode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This Python in its place: the bytecode differs, and where it is written doesn't.
+    monkeypatch.setattr(function_package, "_compiler", lambda: sys.executable)
+    monkeypatch.setattr(function_package, "_install", lambda folder: None)
+    built = build("poll_response", tmp_path)
+    modules = built.folder.rglob("*.py")
+    assert not [path for path in modules if not Path(cache_from_source(str(path))).is_file()]
+
+
+def test_without_one_it_is_another_package_and_has_only_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(function_package, "_install", lambda folder: None)
+    monkeypatch.setattr(function_package, "_compiler", lambda: None)
+    plain = build("poll_response", tmp_path)
+    assert {path.suffix for path in _files(plain.folder)} == {".py"}
+    monkeypatch.setattr(function_package, "_compiler", lambda: sys.executable)
+    assert build("poll_response", tmp_path).input_hash != plain.input_hash
 
 
 def test_its_compiled_parts_are_for_graviton_and_python_3_12(

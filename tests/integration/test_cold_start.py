@@ -39,8 +39,8 @@ TypeAdapter(Model)
 _LONGEST_RATIO = 1.7
 # Each is as quick as it is in its best attempt.
 _MOST_ATTEMPTS = 8
-# Lambda's run time brings these, with their bytecode. The package has none: it may be built by
-# another Python than Lambda's.
+# Lambda's run time brings these, with their bytecode. The package has none here, as where no Python
+# of Lambda's version could compile it.
 _IN_LAMBDA = ("boto3", "botocore", "s3transfer", "urllib3", "python-dateutil", "six")
 _SHARED = ("stream_aws", "stream_core")
 # Nobody waits for these to begin. They have a client of WebSockets, and one of S3.

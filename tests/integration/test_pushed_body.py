@@ -8,11 +8,8 @@ from functools import partial
 import aiohttp
 import pytest
 
-from evenflow.fargate_handler.token_sources.pushed_body import (
-    Arrivals,
-    GuardedConnector,
-    PushedBody,
-)
+from evenflow.fargate_handler.token_sources.guarded_connector import GuardedConnector
+from evenflow.fargate_handler.token_sources.pushed_body import Arrivals, PushedBody
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
 
 _HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -20,10 +17,11 @@ _END = b"0\r\n\r\n"
 
 
 class PiecewiseServer:
-    """Answers every request with the head. The test sends the body."""
+    """Answers every request with `head`. The test sends the body."""
 
     def __init__(self) -> None:
         self.connections = 0
+        self.head = _HEAD
         self.asked = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
 
@@ -33,7 +31,7 @@ class PiecewiseServer:
         self._writer = writer
         try:
             while await reader.readuntil(b"\r\n\r\n"):
-                writer.write(_HEAD)
+                writer.write(self.head)
                 self.asked.set()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -108,10 +106,8 @@ async def test_each_piece_is_taken_when_it_comes_and_the_connection_is_used_agai
 @pytest.mark.timeout(10)
 async def test_what_has_come_with_the_head_is_taken() -> None:
     async with piecewise() as (server, http, url):
+        server.head += b"2\r\nab\r\n" + _END
         async with http.get(url) as answer:
-            server.send(b"ab")
-            server.send_raw(_END)
-            await answer.content.wait_eof()
             taken = Taken()
             await PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
         assert taken.whole == b"ab"
@@ -140,6 +136,25 @@ async def test_who_pauses_is_asked_for_what_waits_also_behind_the_last_piece() -
 
 
 @pytest.mark.timeout(10)
+async def test_chunks_may_be_cut_anywhere_and_have_extensions_and_trailers() -> None:
+    wire = b"2\r\nab\r\n00003\r\ncde\r\n1;name=x\r\nf\r\n1\r\ng\r\n0\r\nTrailer: x\r\n\r\n"
+    async with piecewise() as (server, http, url):
+        for cut in range(len(wire)):
+            async with http.get(url) as answer:
+                taken = Taken()
+                reading = asyncio.create_task(
+                    PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+                )
+                server.send_raw(wire[:cut])
+                for _ in range(3):
+                    await asyncio.sleep(0)  # both are received in turns of their own, mostly
+                server.send_raw(wire[cut:])
+                await reading
+                assert taken.whole == b"abcdefg"
+        assert server.connections == 1
+
+
+@pytest.mark.timeout(10)
 async def test_who_has_enough_leaves_the_rest() -> None:
     async with piecewise() as (server, http, url), http.get(url) as answer:
         taken = Taken(lambda piece: piece != b"cd")
@@ -153,6 +168,40 @@ async def test_who_has_enough_leaves_the_rest() -> None:
         server.send(b"ef")
         server.send_raw(_END)
         assert await answer.content.read() == b"ef"
+        assert taken.whole == b"abcd"
+
+
+@pytest.mark.timeout(10)
+async def test_who_has_enough_before_the_end_of_a_chunk_leaves_the_rest() -> None:
+    async with piecewise() as (server, http, url):
+        for _ in range(2):
+            async with http.get(url) as answer:
+                taken = Taken(lambda _piece: False)
+                reading = asyncio.create_task(
+                    PushedBody(answer, taken.take, RecordingSink(), Arrivals()).read()
+                )
+                server.send_raw(b"2\r\nab")
+                await reading
+                server.send_raw(b"\r\n2\r\ncd\r\n" + _END)
+                assert await answer.content.read() == b"cd"
+                assert taken.whole == b"ab"
+        assert server.connections == 1
+
+
+@pytest.mark.timeout(10)
+async def test_a_pause_before_the_end_of_a_chunk_loses_nothing() -> None:
+    async with piecewise() as (server, http, url), http.get(url) as answer:
+        sink = RecordingSink()
+        sink.paused = True
+        taken = Taken()
+        reading = asyncio.create_task(PushedBody(answer, taken.take, sink, Arrivals()).read())
+        server.send_raw(b"2\r\nab")
+        await taken.until(b"ab")
+        server.send_raw(b"\r\n2\r\ncd\r\n" + _END)
+        await answer.content.wait_eof()
+        assert taken.whole == b"ab"
+        sink.paused = False
+        await reading
         assert taken.whole == b"abcd"
 
 

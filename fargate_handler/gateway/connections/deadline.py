@@ -1,7 +1,8 @@
-"""The time by which a request must be answered."""
+"""The times by which a request must be answered, and a client must have sent something."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 
@@ -9,6 +10,9 @@ from evenflow.stream_core.base.errors import UpstreamTimeout
 
 # Longer than any model may take. Larger numbers could be beyond a float's range.
 _LONGEST_TIMEOUT_MS = 86_400_000
+# Shares of a client's time. A step that is shorter than the loop is late would never end.
+_LONGEST_STEP = 1 / 4
+_SHORTEST_STEP = 1 / 20
 
 
 class TimedOut(UpstreamTimeout):
@@ -50,6 +54,47 @@ class Deadline:
                 code="timeout",
                 param="timeout_ms",
             )
+
+
+class ClientTimer:
+    """Calls `call` once a client has had its time, without the time in which the loop was late.
+
+    While the loop is late, what the client has sent lies unread. So the time passes in steps, and
+    the lateness of each step is added to the time that is left.
+
+    Args:
+        seconds: of the client.
+    """
+
+    __slots__ = ("_call", "_handle", "_left", "_loop", "_seconds", "_step")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[], None]
+    ) -> None:
+        self._call: Callable[[], None] | None = call
+        self._loop = loop
+        self._seconds = self._left = seconds
+        self._step = seconds * _LONGEST_STEP
+        self._handle = loop.call_later(self._step, self._next_step)
+
+    def redirect(self, call: Callable[[], None]) -> None:
+        """Call another target instead, at the same time."""
+        self._call = call
+
+    def stop(self) -> None:
+        """Cancel the call, and release its target."""
+        self._handle.cancel()
+        self._call = None
+
+    def _next_step(self) -> None:
+        lateness = self._loop.time() - self._handle.when()
+        self._left -= max(0.0, self._step - lateness)
+        if self._left > 0:
+            longest, shortest = self._seconds * _LONGEST_STEP, self._seconds * _SHORTEST_STEP
+            self._step = min(longest, max(self._left, shortest))
+            self._handle = self._loop.call_later(self._step, self._next_step)
+        elif self._call is not None:
+            self._call()
 
 
 class ClockTimer:

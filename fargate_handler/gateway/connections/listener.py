@@ -6,14 +6,17 @@ import asyncio
 import re
 import socket
 from collections.abc import Callable, Iterable
+from enum import Enum, auto
 from itertools import chain
-from typing import cast
+from typing import Protocol, cast
 
 from evenflow.fargate_handler.gateway.connections.accepted_connections import (
     AcceptedConnections,
     Cut,
 )
+from evenflow.fargate_handler.gateway.connections.deadline import ClientTimer
 from evenflow.fargate_handler.gateway.connections.handshake import LONGEST_HEAD
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded
 
 # Bursts of thousands of connections wait here, instead of a second for another SYN.
 _BACKLOG = 8192
@@ -25,11 +28,22 @@ _ASKS_FOR_WEBSOCKET = re.compile(rb"\nupgrade:[^\n]*websocket", re.IGNORECASE)
 # It is filled and emptied within one call of the loop, so one buffer serves all connections.
 _BUFFER = bytearray(65_536)
 
-WebSocketTaking = Callable[[asyncio.Transport, bytes], bytes | None]
-"""Takes a connection from the bytes of its first head on, or returns an answer that refuses it."""
+HttpTaking = Callable[[asyncio.Transport, bytes, ClientTimer], None]
+"""Takes a connection from its first bytes on, and the timer by which its head must be whole."""
 
-HttpTaking = Callable[[asyncio.Transport, bytes, float], None]
-"""Takes a connection from its first bytes on, whose head must be whole by a time of the loop."""
+
+class WebSocketTaking(Protocol):
+    """Takes connections that begin with a WebSocket's handshake."""
+
+    def take(self, transport: asyncio.Transport, received: bytes, /) -> bytes | None:
+        """Take a connection from the bytes of its first head on.
+
+        Returns:
+            The answer that rejects it, or None.
+        """
+
+    def rejection(self, error: EvenflowError, /) -> bytes:
+        """The answer that rejects a handshake with this error."""
 
 
 class Listener:
@@ -88,6 +102,12 @@ class Listener:
         )
 
 
+class _State(Enum):
+    READING = auto()  # its head
+    WAITING = auto()  # its handshake is here, and has no turn yet
+    REJECTED = auto()
+
+
 class HeadFirst(asyncio.BufferedProtocol):
     """Reads the first head of a connection, and hands the connection to picows or aiohttp.
 
@@ -104,10 +124,9 @@ class HeadFirst(asyncio.BufferedProtocol):
         "_deadline",
         "_head_seconds",
         "_http",
-        "_is_rejected",
         "_received",
+        "_state",
         "_transport",
-        "_turns",
         "_undecided",
         "_websockets",
     )  # fmt: skip
@@ -123,19 +142,18 @@ class HeadFirst(asyncio.BufferedProtocol):
         self._websockets = websockets
         self._http = http
         self._accepted = accepted
-        self._turns = accepted.turns
         self._undecided = undecided
         self._head_seconds = head_seconds
         self._received = b""
-        self._is_rejected = False
+        self._state = _State.READING
         self._transport: asyncio.Transport
-        self._deadline: asyncio.TimerHandle
+        self._deadline: ClientTimer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection was accepted."""
         self._transport = cast("asyncio.Transport", transport)
         self._undecided.add(self)
-        self._deadline = asyncio.get_running_loop().call_later(self._head_seconds, self._late)
+        self._start_deadline()
         self._accepted.accept(self._transport)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -153,9 +171,15 @@ class HeadFirst(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` bytes have come."""
-        if self._is_rejected:
+        if self._state is _State.REJECTED:
             # A socket that is closed with unread bytes is reset, which may lose the answer. So the
             # client closes it, or the deadline ends it.
+            return
+        if self._state is _State.WAITING:
+            # It is read, so that a client that leaves is noticed. Frames should come later.
+            self._received += _BUFFER[:nbytes]
+            if len(self._received) > 2 * LONGEST_HEAD:
+                self._transport.pause_reading()
             return
         # RFC 9112, 2.2: a client may send empty lines first.
         self._received = received = (self._received + _BUFFER[:nbytes]).lstrip(b"\r\n")
@@ -168,38 +192,51 @@ class HeadFirst(asyncio.BufferedProtocol):
             and _ASKS_FOR_WEBSOCKET.search(received, 0, end.start()) is not None
         )
         if not is_handshake:
-            self._http(self._transport, received, self._deadline.when())
-            self._forget()
+            deadline, self._received = self._deadline, b""
+            self._undecided.discard(self)
+            self._http(self._transport, received, deadline)
             return
         # Its head arrived in time. Any further wait is the node's.
-        self._deadline.cancel()
+        self._deadline.stop()
+        self._state = _State.WAITING
         peer = self._transport.get_extra_info("peername")
-        self._turns.call(peer[0] if isinstance(peer, tuple) else "", self._upgrade)
-        if self in self._undecided and not self._is_rejected:
-            self._transport.pause_reading()  # until its turn
+        try:
+            self._accepted.turns.call(peer[0] if isinstance(peer, tuple) else "", self._upgrade)
+        except Overloaded as error:
+            self._reject(self._websockets.rejection(error))
+        if self._state is _State.WAITING and self in self._undecided:
+            self._accepted.serve(self._transport)  # its place is not another's while it waits
 
-    def _upgrade(self) -> None:
+    def _upgrade(self) -> bool:
         if self not in self._undecided:
-            return  # it was lost meanwhile
+            return False  # it was lost meanwhile
         if not self._transport.is_reading():
             self._transport.resume_reading()
-        answer = self._websockets(self._transport, self._received)
+        answer = self._websockets.take(self._transport, self._received)
         if answer is None:
             self._forget()
-            return
-        self._is_rejected = True
-        self._deadline = asyncio.get_running_loop().call_later(self._head_seconds, self._late)
+        else:
+            self._reject(answer)
+        return True
+
+    def _reject(self, answer: bytes) -> None:
+        self._state, self._received = _State.REJECTED, b""
+        self._accepted.wait_for_request(self._transport)
+        self._start_deadline()
         self._transport.write(answer)
         self._transport.write_eof()
 
+    def _start_deadline(self) -> None:
+        self._deadline = ClientTimer(asyncio.get_running_loop(), self._head_seconds, self._late)
+
     def _late(self) -> None:
-        if self._is_rejected:
+        if self._state is _State.REJECTED:
             self.abort()
         else:
             self._accepted.cut(self._transport, Cut.HEAD)
 
     def _forget(self) -> None:
-        self._deadline.cancel()
+        self._deadline.stop()
         self._undecided.discard(self)
         self._received = b""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import math
 
 from evenflow.stream_core.auth.session_token import SessionClaims
 from evenflow.stream_core.base.channel import Channel
@@ -13,8 +13,9 @@ from evenflow.stream_core.bounds.token_bucket import TokenBucket
 
 # A client with an older token than this reconnects.
 _NEW_SECONDS = 60.0
-# Rejected clients wait a random time between these, so that they do not retry together.
-_RETRY_MS = (500, 3_000)
+# Rejected clients are promised times one after the other, at the rate, so that each finds room.
+# Clients that ignore their times must not postpone those of others without end.
+_LONGEST_PROMISE_SECONDS = 60.0
 _RECENT_SECONDS = 1.0
 # Shares of the burst. An address that used more than the small one lately leaves the reserve free.
 _SMALL = 1 / 16
@@ -37,6 +38,8 @@ class ReconnectRate:
     def __init__(self, limits: Limits, now: float) -> None:
         rate = limits.returning_connections_per_second
         self._burst = rate * 2
+        self._gap = 1 / rate
+        self._promised_at = now
         self._most_of_session = limits.connections_per_session * _TIMES
         self._returning = TokenBucket(rate, self._burst, now)
         self._of_address: RecentCounts[str] = RecentCounts(_RECENT_SECONDS, now)
@@ -55,16 +58,27 @@ class ReconnectRate:
         recent = self._of_session.of(session, now) if session is not None else 0
         # A session that was here a moment ago comes back, however new its token is.
         if recent or wall_time - claims.issued_at > _NEW_SECONDS:
-            if self._returning.take(now, self._reserved_tokens(recent, address, now)):
+            wait = self._returning.take(now, self._reserved_tokens(recent, address, now))
+            if wait:
                 raise Overloaded(
                     "too many clients come back at the same time; nothing is lost, connect again a "
                     "little later",
                     code="reconnect_storm",
-                    retry_after_ms=random.randint(*_RETRY_MS),
+                    retry_after_ms=math.ceil(self._promise(now, wait) * 1000) + 1,
                 )
             self._of_address.add(address, now)
         if session is not None:
             self._of_session.add(session, now)
+
+    def _promise(self, now: float, wait: float) -> float:
+        """The seconds after which a rejected client finds room.
+
+        Args:
+            wait: until there is any room.
+        """
+        earliest = max(self._promised_at + self._gap, now + wait)
+        self._promised_at = min(earliest, now + _LONGEST_PROMISE_SECONDS)
+        return self._promised_at - now
 
     def _reserved_tokens(self, recent: int, address: str, now: float) -> float:
         """The tokens that this client must leave for others.

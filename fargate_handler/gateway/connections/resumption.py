@@ -156,12 +156,15 @@ async def resume(
     channel: Channel,
     progress: Progress,
     patience: float = PATIENCE_SECONDS,
+    *,
+    check_ended: bool = True,
 ) -> Resumption:
     """Find a response, and the point after what the client has.
 
     Args:
         patience: seconds to wait if the client has more than this node knows. By then the owner,
             or the next one, may have published it.
+        check_ended: whether to check that its session was not ended.
 
     Raises:
         NotFound: there is no such response, or it is another session's.
@@ -172,7 +175,7 @@ async def resume(
     _, epoch, param = progress
     give_up_at = context.monotonic() + patience
     while True:
-        stream = await context.orchestrator.find(response_id, channel)
+        stream = await context.orchestrator.find(response_id, channel, check_ended=check_ended)
         point = await _point(context, stream, progress, give_up_at)
         if point is not None:
             return Resumption(stream, point)

@@ -54,7 +54,9 @@ class EventsEndpoint:
             start=None if is_from_replica else _start_event,
             payer=None if is_from_replica else payer_of(request, context.access),
         )
-        replicated_at = request.query.get("task") if is_from_replica else None
+        if not is_from_replica:
+            return await answer.write(stream)
+        replicated_at = request.query.get("task")
         with context.orchestrator.presence.replicated(stream.response_id, replicated_at):
             return await answer.write(stream)
 

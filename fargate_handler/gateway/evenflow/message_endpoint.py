@@ -100,9 +100,12 @@ class MessageEndpoint:
         return answer
 
     async def _submit(self, incoming: IncomingMessage) -> ResponseStream:
-        stream, duplicate = await self._context.orchestrator.submit(incoming)
+        context, began_at = self._context, self._context.monotonic()
+        stream, duplicate = await context.orchestrator.submit(incoming)
         if not duplicate:
-            notify_others(self._context.registry, incoming, stream.response_id)
+            # Its client reads the answer next, and the store need not be asked again.
+            context.orchestrator.ended_sessions.note_stored(incoming.channel, began_at)
+            notify_others(context.registry, incoming, stream.response_id)
         return stream
 
     async def cancel(self, request: web.Request) -> web.Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 from aiohttp import web
 
@@ -41,7 +40,6 @@ from evenflow.stream_core.http.routes import (
     Bound,
     Credential,
     Route,
-    Terms,
 )
 from evenflow.stream_core.metrics.metric_catalogue import HTTP_REQUESTS
 from evenflow.stream_core.protocols.evenflow.session_init import bearer
@@ -94,7 +92,10 @@ class CallIntake:
             request[PROTOCOL] = route.protocol.name
             rate_keys = request[RATE_KEYS] = await self._identify(request, route)
             await throttle(self._context, rate_keys, terms.cost)
-            with self._stream_slot(rate_keys, terms):
+            if terms.bound is Bound.STREAM:
+                with self._context.calls.streaming(rate_keys):
+                    response = await endpoint(request)
+            else:
                 response = await endpoint(request)
             if isinstance(response, web.Response) and isinstance(response.body, bytes):
                 charge_answer(request, self._context, len(response.body))
@@ -163,11 +164,6 @@ class CallIntake:
 
     def _anonymous(self, request: web.Request) -> RateKeys:
         return anonymous_rate_keys(address_of(request, self._context.site))
-
-    def _stream_slot(self, rate_keys: RateKeys, terms: Terms) -> AbstractContextManager[None]:
-        if terms.bound is Bound.STREAM:
-            return self._context.calls.streaming(rate_keys)
-        return nullcontext()
 
 
 def _is_from_replica(request: web.Request, route: Route) -> bool:

@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import LineTooLong
 
 from evenflow.fargate_handler.gateway.connections.accepted_connections import Cut
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
-from evenflow.fargate_handler.gateway.connections.deadline import ClockTimer
+from evenflow.fargate_handler.gateway.connections.deadline import ClientTimer, ClockTimer
 from evenflow.fargate_handler.gateway.http.error_shapes import answer_in_shape, error_answer_at
 from evenflow.fargate_handler.runtime.event_log import log_event
 from evenflow.stream_core.base.errors import EvenflowError, HeadTooLarge, InvalidRequest
@@ -45,7 +45,7 @@ class HttpConnection(web.RequestHandler):
 
     Args:
         first: the first bytes that came.
-        head_by: when the first head must be whole, in the loop's seconds.
+        head_timer: runs until the first head is whole.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class HttpConnection(web.RequestHandler):
         context: GatewayContext,
         transport: asyncio.Transport,
         first: bytes,
-        head_by: float,
+        head_timer: ClientTimer,
     ) -> None:
         loop, limits = asyncio.get_running_loop(), context.limits
         peer = transport.get_extra_info("peername") or ("",)
@@ -96,7 +96,8 @@ class HttpConnection(web.RequestHandler):
         self._clock = context.clock
         self._head_seconds = limits.head_seconds
         self._socket: asyncio.Transport | None = transport
-        self._head_timer: asyncio.TimerHandle | None = loop.call_at(head_by, self._head_is_late)
+        self._head_timer: ClientTimer | None = head_timer
+        head_timer.redirect(self._head_is_late)
 
     def release(self) -> asyncio.Transport:
         """Detach the transport, which has another owner from now on. It must be open."""
@@ -111,7 +112,7 @@ class HttpConnection(web.RequestHandler):
             self._beginning = data[:_BEGINNING_BYTES]
         super().data_received(data)
         if self._awaits_head and not data.isspace():
-            self._head_timer = self._loop.call_later(self._head_seconds, self._head_is_late)
+            self._head_timer = ClientTimer(self._loop, self._head_seconds, self._head_is_late)
         if self._messages:
             _, self._last_body = self._messages[-1]
 
@@ -274,7 +275,7 @@ class HttpConnection(web.RequestHandler):
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:
-            self._head_timer.cancel()
+            self._head_timer.stop()
             self._head_timer = None
 
 

@@ -20,9 +20,9 @@ class RateAnswers:
 
     async def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Add the headers to an answer, if its caller has rate limits."""
-        payer = payer_of(request, self._context.access)
         kind = protocol_at(request.path, request.headers).rate_headers
-        if payer is None or kind is None:
+        payer = None if kind is None else payer_of(request, self._context.access)
+        if payer is None:
             return
         states = self._context.quotas.states(payer, self._context.monotonic())
         if not states:

@@ -41,13 +41,15 @@ class ArrivingBody:
         """
         if self._transport is not None:
             await self._turns.wait(self._address, self._credentials)
-        while True:
+        while not self._content.is_eof():
             try:
                 async with asyncio.timeout_at(self._window_ends):
                     chunk = await self._content.readany()
                 break
             except TimeoutError:
                 self._check_pace()
+        else:
+            chunk = self._content.read_nowait()
         self._came += len(chunk)
         if not chunk and self._transport is not None and not self._accepted.serve(self._transport):
             raise node_full()

@@ -176,7 +176,8 @@ def payer_of(request: web.Request, access: AccessControl) -> Caller | None:
     payer: Caller | None = request.get(PAYER)
     if payer is None:
         return None
-    return payer._replace(tenant=access.counted_tenant(payer.tenant))
+    tenant = access.counted_tenant(payer.tenant)
+    return payer if tenant == payer.tenant else payer._replace(tenant=tenant)
 
 
 async def requested_stream(request: web.Request, context: GatewayContext) -> ResponseStream:
@@ -209,7 +210,15 @@ async def requested_resumption(
     """
     claims = claims_of(request)
     response_id = request.match_info["response_id"]
-    found = await resume(context, response_id, claims.channel, progress, patience)
+    # Another node checks it for its own reader, at the same time.
+    found = await resume(
+        context,
+        response_id,
+        claims.channel,
+        progress,
+        patience,
+        check_ended=not claims.of_task,
+    )
     if claims.shared:
         found.stream.readers.check_limit(shared=True)
     return found

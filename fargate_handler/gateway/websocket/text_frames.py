@@ -20,7 +20,7 @@ class TextFrames:
     def __init__(self, transport: WSTransport) -> None:
         self._transport = transport
 
-    def send(self, data: bytes) -> None:
+    def send_text(self, data: bytes) -> None:
         """Send a text frame of any size."""
         if len(data) <= _COPIED_BYTES:
             self._transport.send(_TEXT, data)

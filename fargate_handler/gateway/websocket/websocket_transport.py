@@ -66,7 +66,7 @@ class WebSocketTransport(WSListener):
     def on_ws_connected(self, transport: WSTransport) -> None:
         """The handshake is done."""
         self._transport = transport
-        self.send_text = TextFrames(transport).send
+        self.send_text = TextFrames(transport).send_text
         # The kernel's buffer is the write buffer. What it doesn't take would be kept here, as one
         # object a frame that is several times as large.
         transport.underlying_transport.set_write_buffer_limits(high=0)

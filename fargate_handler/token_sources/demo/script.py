@@ -133,7 +133,7 @@ class _ScriptEnding(TypedDict, total=False):
 
 def demo_tokens(seed: int, count: int) -> list[str]:
     """The tokens of the directives `seed` and `tokens`. Each seed has its own words."""
-    return Random(seed).choices(_VOCABULARY, k=count)
+    return Random(seed).choices(_VOCABULARY, k=count) if count else []
 
 
 def split_tokens(text: str) -> list[str]:

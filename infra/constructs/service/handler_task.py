@@ -37,10 +37,11 @@ _SESSION_ACTIONS = (*_ITEM_ACTIONS, "dynamodb:BatchGetItem")
 _LEDGER_ACTIONS = (
     *_ITEM_ACTIONS, "dynamodb:BatchWriteItem", "dynamodb:PutItem", "dynamodb:Query",
 )  # fmt: skip
-_RESPONSE_ACTIONS = (*_LEDGER_ACTIONS, "dynamodb:DeleteItem")
-# Tasks read reservations in batches. Those of the version before write their activity in batches:
-# they still run while this policy is deployed.
-_TENANT_ACTIONS = (*_RESPONSE_ACTIONS, "dynamodb:BatchGetItem")
+# Tasks read many responses at once, and many reservations.
+_RESPONSE_ACTIONS = (*_LEDGER_ACTIONS, "dynamodb:BatchGetItem", "dynamodb:DeleteItem")
+# Tasks of the version before write their activity in batches: they still run while this policy is
+# deployed.
+_TENANT_ACTIONS = _RESPONSE_ACTIONS
 _OWN_TASK = ("ecs:DescribeTasks", "ecs:GetTaskProtection", "ecs:UpdateTaskProtection")
 
 

@@ -22,8 +22,8 @@ from pydantic_core import PydanticCustomError
 
 from evenflow.stream_core.auth.rights import Right
 from evenflow.stream_core.base.agents import (
+    NO_TERMS,
     GivenParams,
-    MessageParams,
     MessageTerms,
     Metadata,
     ServiceClass,
@@ -102,6 +102,9 @@ class Question(FromClient):
         return text
 
 
+_NOTHING_SET = (None,) * 4
+
+
 class MessagePayload(Question):
     """The question of a message, and how to answer it. The answer takes at most `timeout_ms`.
 
@@ -123,8 +126,12 @@ class MessagePayload(Question):
 
     def terms(self, user: str, key: str = "") -> MessageTerms:
         """The message's terms. `user` and `key` are the session's."""
+        of_message = self.params, self.timeout_ms, self.slo_ttft_ms, self.service_class
+        if not self.metadata and of_message == _NOTHING_SET:
+            named = user or key
+            return NO_TERMS.model_copy(update={"user": user, "key": key}) if named else NO_TERMS
         return MessageTerms(
-            params=self.params.taken() if self.params else MessageParams(),
+            params=self.params.taken() if self.params else NO_TERMS.params,
             timeout_ms=self.timeout_ms,
             metadata=self.metadata or {},
             user=user,

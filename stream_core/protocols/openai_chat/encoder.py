@@ -155,8 +155,8 @@ class ChunkEncoder:
 
     def _shared_on(self, stream: ResponseStream) -> DeltaEncoder:
         """Writes single deltas for all readers of this copy with equal chunks."""
-        objects = self._objects
-        return stream.readers.encoder(objects.text_key, lambda: objects)
+        encoder: DeltaEncoder = self._objects
+        return stream.readers.encoder(self._objects.text_key, lambda: encoder)
 
     def _end(self) -> bytes:
         if self.ended or not self._contents.cursor.at_end:

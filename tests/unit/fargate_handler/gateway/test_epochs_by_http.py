@@ -49,6 +49,20 @@ async def test_an_id_says_the_epoch_once_there_is_a_second_one() -> None:
     assert stream == [("0", "a"), ("1", "b"), *REPLAYED[3:]]
 
 
+async def test_whether_the_session_was_ended_is_read_by_the_node_with_the_reader_alone() -> None:
+    here = await ChangedHands.begin()
+    path = await completed(here)
+    reads = here.b.sessions.network.calls
+    await here.b.clock.pass_time(6.0)  # what was read before is old
+    reads.clear()
+    await heard(here, f"{path}/events?joined=0")
+    assert reads["find_ended"] == 0
+    client = EventStream(here.calls(here.b), f"{path}/events")
+    await settle()
+    assert client.answering.done()
+    assert reads["find_ended"] == 1
+
+
 @pytest.mark.parametrize(
     ("last", "first"),
     [

@@ -173,6 +173,8 @@ class PeerNetwork:
         finally:
             del self._open[reader]
             reader.detach()
+        if response.address in self._unreachable:
+            raise PeerConnectionLost("it broke")
         raise PeerUnreachable("the owner ended the stream before the response")
 
     async def presence(

@@ -328,6 +328,36 @@ class Fickle:
         self.asked += 1
         return True
 
+    def begin_look_up(self, _response_id: str) -> None:
+        """Nothing is found sooner."""
+
+
+async def test_a_response_is_looked_up_while_the_end_of_its_session_is_read() -> None:
+    a, b = await two_tasks()
+    stream = (await a.send("m1")).stream
+    a.read(stream)
+    await b.clock.pass_time(6.0, step=0.05)
+    b.sessions.network.hold("find_ended")
+    finding = asyncio.create_task(b.find(stream.response_id))
+    await settle()
+    assert b.responses.network.calls["head"] == 1
+    assert not finding.done()
+    b.sessions.network.release()
+    assert (await finding).response_id == stream.response_id
+    assert b.responses.network.calls["head"] == 1
+    await a.leave()
+
+
+async def test_a_response_of_an_ended_session_is_looked_up_in_vain() -> None:
+    a, b = await two_tasks()
+    stream = (await a.send("m1")).stream
+    a.read(stream)
+    await settle()
+    await a.shared.sessions.end(CHANNEL, a.clock.now)
+    with pytest.raises(Gone):
+        await b.find(stream.response_id)
+    await a.leave()
+
 
 async def test_what_changes_hands_again_and_again_is_asked_for_again_later() -> None:
     task = await Task.join()

@@ -57,6 +57,21 @@ def test_a_request_s_channel_names_the_session_whose_token_it_came_with() -> Non
         assert made("t", "digest").own_session is None
 
 
+async def test_after_a_message_was_stored_the_store_is_asked_seconds_later() -> None:
+    a, b = await two_tasks()
+    sessions = b.orchestrator.ended_sessions
+    began_at = b.clock.now
+    await b.clock.pass_time(0.1)
+    sessions.note_stored(CHANNEL, began_at)
+    assert not await is_ended(b)
+    assert not b.sessions.network.calls["find_ended"]
+    await a.orchestrator.end_session(CHANNEL)
+    await b.clock.pass_time(FRESH_SECONDS)
+    assert await is_ended(b)
+    sessions.note_stored(CHANNEL, began_at)
+    assert await is_ended(b), "it was ended since that message was sent"
+
+
 async def test_an_end_at_another_task_is_known_in_seconds_and_looked_for_as_seldom() -> None:
     a, b = await two_tasks()
     calls = b.sessions.network.calls

@@ -199,6 +199,55 @@ async def test_who_reads_it_here_hears_it_go_on() -> None:
     assert following.held.text == "ab"
 
 
+async def read_here_and_lost(*, second: bool = False) -> tuple[Task, ResponseStream]:
+    """Task b reads what task a was answering when it was lost two seconds ago: m1, or m2."""
+    shared = Shared()
+    a, b = await Task.join(shared, "a"), await Task.join(shared, "b")
+    stream = (await a.send("m1", text="one?")).stream
+    if second:
+        stream = (await a.send("m2", "m1", text="two?")).stream
+    a.read(stream)
+    await settle()
+    a.source.calls[-1].push("a")
+    await a.clock.pass_time(0.3)
+    b.read(await b.find(stream.response_id))
+    a.cut_off()
+    await b.clock.pass_time(2.0, step=0.05)
+    return b, stream
+
+
+async def test_the_conversation_is_read_before_the_lease_of_a_lost_node_has_run_out() -> None:
+    b, _ = await read_here_and_lost()
+    b.sessions.network.hold("load")  # what is asked for from now on comes too late
+    await b.clock.pass_time(1.5, step=0.05)
+    (call,) = b.source.calls
+    assert call.request.turns == (Turn("user", "one?"),)
+    await b.leave()
+
+
+async def test_a_conversation_with_another_answer_under_way_is_read_once_that_may_have_ended() -> (
+    None
+):
+    b, stream = await read_here_and_lost(second=True)
+    b.sessions.network.calls.clear()
+    await b.clock.pass_time(4.0, step=0.05)
+    assert b.sessions.network.calls["load"] == 2
+    assert b.workload.generations.of(stream.response_id) is not None
+    await b.leave()
+
+
+async def test_a_conversation_that_was_read_in_vain_is_not_kept() -> None:
+    shared = Shared()
+    a, b = await Task.join(shared, "a"), await Task.join(shared, "b")
+    stream = (await a.send("m1")).stream
+    a.read(stream)
+    await b.failover.prepare(stream.response_id, CHANNEL)
+    assert b.failover._prepared
+    await b.clock.pass_time(8.0, step=0.05)
+    assert not b.failover._prepared
+    await a.leave()
+
+
 async def test_a_task_whose_own_lease_was_lost_goes_on_with_what_is_left_under_its_new_name() -> (
     None
 ):

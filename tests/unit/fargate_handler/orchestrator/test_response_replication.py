@@ -60,6 +60,7 @@ class Node:
         self.peer = ScriptedPeer()
         self.asked_to_take_over: list[str] = []
         self.takes_over = False
+        self.prepared: list[str] = []
         self.head = ResponseHead(
             "r", "t:demo:s", "m1", "a", 1, self.wall_time(), self.wall_time() + 86_400
         )
@@ -107,6 +108,7 @@ class Node:
             head,
             pause=lambda: Limits().polled_store_interval_ms / 1000,
             take_over=self._take_over,
+            prepare=self._prepare,
         )
         run = asyncio.create_task(self.following.run())
         await settle()
@@ -115,6 +117,9 @@ class Node:
     async def _take_over(self, response_id: str) -> bool:
         self.asked_to_take_over.append(response_id)
         return self.takes_over
+
+    async def _prepare(self, response_id: str, _channel: Channel) -> None:
+        self.prepared.append(response_id)
 
     async def write(self, *entries: LogEntry, first: int = 0, epoch: int = 1) -> None:
         """The owner has these put on record."""
@@ -584,6 +589,26 @@ async def test_of_an_owner_that_seems_gone_the_record_is_read_once_until_it_rene
     await node.clock.pass_time(BEAT)
     assert node.reader.held.text == "abcd"
     await stopped(run)
+
+
+async def test_the_record_of_a_lost_owner_is_read_once_before_it_is_taken_over() -> None:
+    """Also where its lease was renewed just before: hundreds of replicas would poll the store."""
+    node = Node()
+    node.takes_over = True
+    run = await node.follow()
+    node.peer.say(delta(0, "a"))
+    await node.clock.pass_time(2.05)
+    await node.write("a")
+    node.a_lives = node.peer.reachable = False
+    node.peer.break_off(PeerConnectionLost("broken"))
+    await node.clock.pass_time(2.9, step=0.05)
+    assert node.asked_to_take_over == []
+    assert node.prepared == ["r"]
+    assert node.store.network.calls["entries"] == 1
+    assert node.store.network.calls["note_read"] == 0
+    await node.clock.pass_time(0.2, step=0.05)
+    assert node.asked_to_take_over == ["r"]
+    assert run.done()
 
 
 async def test_who_waits_for_an_owner_that_seems_gone_goes_on_when_another_has_it() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
 from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer
@@ -59,6 +61,40 @@ def test_the_events_of_a_piece_wait_while_the_sink_is_paused() -> None:
         assert body.take(piece)
         texts.append(sink.text)
     assert texts == ["a", "ab", "abc", "abcd", "abcd"]
+
+
+_EVENTS = st.sampled_from(
+    [
+        *(sse(chat_chunk(text)) for text in ("a", "grüße", '"\\n', "")),
+        sse(chat_chunk("a")).replace(b"\n", b"\r\n"),
+        sse(chat_chunk("b")).replace(b"\n", b"\r"),
+        b": here\n\n",
+        b": here\n" + sse(chat_chunk("c")),
+        b"id: 1\n" + sse(chat_chunk("d")),
+        sse(chat_chunk("e")).removesuffix(b"\n"),
+        sse(chat_chunk("f")).replace(b": ", b":", 1),
+        b"event: x\n",
+        b"\n",
+    ]
+)
+
+
+@given(st.lists(st.lists(_EVENTS, max_size=3).map(b"".join), max_size=12))
+def test_the_pieces_of_a_body_do_not_change_what_is_read(pieces: list[bytes]) -> None:
+    by_byte = [bytes([one]) for one in b"".join(pieces)]
+    assert _taken(pieces) == _taken(by_byte)
+
+
+def _taken(pieces: list[bytes]) -> tuple[list[str], bool]:
+    """The tokens, and whether all could be read."""
+    sink = RecordingSink()
+    body = AnswerBody(OpenAIAnswer(sink, Failures()), sink)
+    try:
+        for piece in pieces:
+            assert body.take(piece)
+    except UpstreamUnreadable:
+        return sink.tokens, False
+    return sink.tokens, True
 
 
 @pytest.mark.parametrize(

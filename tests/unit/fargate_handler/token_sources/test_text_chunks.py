@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.fargate_handler.token_sources.openai_answer import OpenAIAnswer, TextChunks
+from evenflow.fargate_handler.token_sources.answer_body import AnswerBody
+from evenflow.fargate_handler.token_sources.openai_answer import NO_CHUNKS, OpenAIAnswer, TextChunks
 from evenflow.fargate_handler.token_sources.openai_failures import Failures
 from evenflow.stream_core.base.errors import UpstreamFailed
 from tests.unit.fargate_handler.token_sources.recording_sink import RecordingSink
@@ -36,8 +37,8 @@ def _read_twice(first: bytes, second: bytes) -> list[str]:
 
 def test_a_chunk_that_differs_in_its_text_alone_is_not_parsed() -> None:
     known = _knowing(_chunk("one"))
-    assert known.text(orjson.dumps(_chunk("two"))) == "two"
-    assert known.text(orjson.dumps(_chunk("grüße ☀"))) == "grüße ☀"
+    for text in ("two", "grüße ☀", '"', "\n", "\\", '","x":"', "\u2028", "\x7f"):
+        assert known.similar.text(orjson.dumps(_chunk(text))) == text
 
 
 @pytest.mark.parametrize(
@@ -47,16 +48,13 @@ def test_a_chunk_that_differs_in_its_text_alone_is_not_parsed() -> None:
         _chunk("two", choice={"index": 1}),
         _chunk("two", usage={"prompt_tokens": 1}),
         _chunk("two", error={"message": "no"}),
-        _chunk('"'),
-        _chunk("\n"),
-        _chunk("\\"),
         _chunk(""),
         _chunk(None),
         {},
     ],
 )
 def test_any_other_chunk_is_parsed(other: dict[str, Any]) -> None:
-    assert _knowing(_chunk("one")).text(orjson.dumps(other)) == ""
+    assert _knowing(_chunk("one")).similar.text(orjson.dumps(other)) == ""
 
 
 @pytest.mark.parametrize(
@@ -77,7 +75,16 @@ def test_any_other_chunk_is_parsed(other: dict[str, Any]) -> None:
 )
 def test_a_chunk_that_says_more_is_not_known(more: dict[str, Any]) -> None:
     chunk = _chunk("one", **more)
-    assert _knowing(chunk).text(orjson.dumps(chunk)) == ""
+    assert _knowing(chunk).similar.text(orjson.dumps(chunk)) == ""
+
+
+def test_a_chunk_that_is_too_short_for_its_text_is_parsed() -> None:
+    known = _knowing(_chunk("one"))
+    whole = orjson.dumps(_chunk("one"))
+    begin = whole.index(b"one")
+    for shorter in (whole[:begin] + whole[begin + 4 :], whole[:begin], whole[begin + 3 :], b""):
+        assert known.similar.text(shorter) == ""
+    assert NO_CHUNKS.text(b"\0") == NO_CHUNKS.text(b"\0\0") == NO_CHUNKS.text(b"") == ""
 
 
 def test_the_place_of_the_text_is_not_taken_for_another() -> None:
@@ -102,7 +109,18 @@ def test_a_server_whose_chunks_all_differ_is_not_tried_for_ever() -> None:
     for number in range(100):
         chunk = _chunk("one", obfuscation=str(number))
         known.learn(orjson.dumps(chunk), chunk)
-    assert known.text(orjson.dumps(chunk)) == ""
+    assert known.similar.text(orjson.dumps(chunk)) == ""
+
+
+def test_a_server_whose_events_all_differ_is_not_tried_for_ever() -> None:
+    sink = RecordingSink()
+    answer = OpenAIAnswer(sink, Failures())
+    body = AnswerBody(answer, sink)
+    for number in range(100):
+        data = orjson.dumps(_chunk("one", obfuscation=str(number)))
+        assert body.take(b"data: %b\n\n" % data)
+    assert answer.similar_chunks.text(data) == ""
+    assert sink.tokens == ["one"] * 100
 
 
 _CONTENTS = st.text(max_size=6) | st.sampled_from(['"', "\\", "\n", "content", '":"', "\x1e"])

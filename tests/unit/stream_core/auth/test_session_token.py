@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.stream_core.auth import session_token
 from evenflow.stream_core.auth.rights import ALL_RIGHTS, TO_READ, Right
 from evenflow.stream_core.auth.session_token import (
     SessionClaims,
@@ -273,3 +274,26 @@ def test_a_token_that_says_nothing_of_rights_has_all_and_a_ticket_only_reads() -
 
 def test_rights_that_only_a_newer_version_knows_are_none() -> None:
     assert TOKENS.verify(signed(CLAIMS | {"may": ["read", "fly"]}), 2000.0).may == TO_READ
+
+
+def test_a_token_is_verified_once_and_expires_and_loses_its_key_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokens = SessionTokens({"k1": OLD})
+    token = signed(CLAIMS | {"nbf": 1500})
+    assert refused(token, tokens, now=1499.0) == "token_invalid"
+    claims = tokens.verify(token, 1500.0)
+
+    def signature_is_checked(*_: object) -> None:
+        raise AssertionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session_token, "_signed_payload", signature_is_checked)
+        assert tokens.verify(token, 2000.0) is claims
+        assert refused(token, tokens, now=1499.0) == "token_invalid"
+        assert refused(token, tokens, now=4600.0) == "token_expired"
+    with pytest.raises(AuthenticationFailed):
+        tokens.verify(token, 2000.0, only_for="rsp_1")
+    assert refused(f"{token[:-6]}AAAAAA", tokens) == "token_invalid"
+    tokens.replace_keys({"k2": NEW})
+    assert refused(token, tokens) == "token_invalid"

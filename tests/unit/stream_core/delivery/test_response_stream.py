@@ -519,6 +519,33 @@ def test_the_model_is_held_only_while_every_reader_holds_it() -> None:
     assert not stream.paused, "nobody reads, nobody pauses"
 
 
+def test_who_looks_at_pauses_is_called_when_readers_change_and_not_with_each_delivery() -> None:
+    clock = HandTurnedClock()
+    stream = new_stream(clock)
+    calls: list[bool] = []
+    stream.backpressure.set_on_pause(calls.append)
+    for _ in range(20):
+        stream.push("a")
+        clock.turn_slots(10)
+    assert len(calls) <= 1, "nothing has changed: there is no reader"
+    calls.clear()
+    reader = reading(stream, clock)
+    assert calls == [False]
+    reader.pauses_model = True
+    reader.pause()
+    assert calls == [False, True]
+    reader.leave()
+    assert calls[-1] is False
+    calls.clear()
+    stream.push("b")
+    clock.turn_slots(10)
+    assert not calls
+    stream.backpressure.notify_again()
+    stream.push("c")
+    clock.turn_slots(10)
+    assert calls == [False]
+
+
 def test_the_model_is_held_when_the_log_grows_past_the_pause_window() -> None:
     clock = HandTurnedClock()
     stream = new_stream(clock)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
+from evenflow.stream_core.base.errors import Overloaded
 from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls
 from tests.unit.fargate_handler.measured import metrics_of
@@ -15,7 +16,7 @@ class Loop:
     """Counts turns of the event loop, and who went on in which."""
 
     def __init__(self) -> None:
-        self.turns = AddressTurns()
+        self.turns = AddressTurns(lambda: 0.0)  # turns are not longer on a busy machine
         self.number = 0
         self.went_on: list[tuple[str, int]] = []
 
@@ -54,9 +55,15 @@ async def test_handshakes_of_one_address_share_turns_and_leave_time_for_requests
     counting = asyncio.create_task(loop.count())
     await asyncio.sleep(0)
     in_turn, last = list[int](), asyncio.Event()
-    for _ in range(40):
-        loop.turns.call("proxy", lambda: in_turn.append(loop.number))
-    loop.turns.call("proxy", last.set)
+
+    def handshake() -> bool:
+        in_turn.append(loop.number)
+        if len(in_turn) == 41:
+            last.set()
+        return True
+
+    for _ in range(41):
+        loop.turns.call("proxy", handshake)
     await loop.ask("proxy", "between the handshakes")
     assert len(in_turn) < 40
     await last.wait()
@@ -100,7 +107,153 @@ async def test_an_address_that_rests_leaves_nothing_behind(loop: Loop) -> None:
     for _ in range(20):
         await asyncio.gather(*(loop.ask("a") for _ in range(20)))
         await asyncio.sleep(0)
-    assert (loop.turns._waiting, loop.turns._used_seconds) == ({}, {})
+    for lane in (loop.turns._requests, loop.turns._handshakes):
+        assert not lane.is_in_use
+        assert (lane._used_seconds, lane._waiting, lane._counts) == ({}, {}, {})
+
+
+class Clock:
+    """A clock and an event loop of the test: each turn takes as long as the test says."""
+
+    def __init__(self, turn_seconds: float) -> None:
+        self.now = 0.0
+        self.turns = AddressTurns(lambda: self.now)
+        self.turn_seconds = turn_seconds
+        self.started: list[tuple[str, float]] = []
+
+    def handshake(self, address: str, *, is_there: bool = True) -> float | None:
+        """One more handshake. Returns after how many seconds it should come again, if rejected."""
+
+        def begin() -> bool:
+            self.started.append((address, self.now))
+            return is_there
+
+        try:
+            self.turns.call(address, begin)
+        except Overloaded as full:
+            if (full.status, full.code) != (503, "reconnect_storm"):
+                raise
+            return int(full.to_object()["retry_after_ms"]) / 1000
+        return None
+
+    async def turn(self) -> int:
+        """One turn of the loop. Returns the handshakes that it started."""
+        before = len(self.started)
+        self.now += self.turn_seconds
+        await asyncio.sleep(0)
+        return len(self.started) - before
+
+
+async def test_handshakes_of_many_addresses_share_one_part_of_a_turn() -> None:
+    clock = Clock(turn_seconds=0.004)
+    for number in range(400):
+        clock.handshake(f"a{number}")
+    assert len(clock.started) == 8
+    assert [await clock.turn() for _ in range(5)] == [8] * 5
+
+
+async def test_a_longer_turn_of_the_loop_starts_more_handshakes_up_to_a_bound() -> None:
+    for turn_seconds, expected in ((0.008, 8), (0.032, 32), (10.0, 40)):
+        clock = Clock(turn_seconds)
+        for _ in range(300):
+            clock.handshake("proxy")
+        assert await clock.turn() == expected, turn_seconds
+
+
+async def test_requests_and_handshakes_of_one_address_do_not_wait_for_each_other() -> None:
+    clock = Clock(turn_seconds=0.03)
+    requests = [
+        asyncio.create_task(clock.turns.wait("proxy", f"key {number}")) for number in range(300)
+    ]
+    await asyncio.sleep(0)
+    for _ in range(100):
+        clock.handshake("proxy")
+    for _ in range(4):
+        await clock.turn()
+    assert len(clock.started) == 100
+    done = sum(request.done() for request in requests)
+    assert done >= 4 * 3, "a long turn starts several requests, too"
+    for request in requests:
+        request.cancel()
+
+
+async def test_requests_that_read_count_less() -> None:
+    clock = Clock(turn_seconds=0.0)
+    reads = [asyncio.create_task(clock.turns.wait("a", str(n), reads=True)) for n in range(40)]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert 4 < sum(read.done() for read in reads) <= 12
+    await asyncio.gather(*reads)
+
+
+async def test_clients_that_are_gone_take_no_time() -> None:
+    clock = Clock(turn_seconds=0.004)
+    for _ in range(8):
+        clock.handshake("proxy")
+    for _ in range(500):
+        clock.handshake("proxy", is_there=False)
+    clock.handshake("proxy")
+    assert await clock.turn() == 501
+    waiting = [asyncio.create_task(clock.turns.wait("proxy")) for _ in range(300)]
+    await asyncio.sleep(0)
+    for task in waiting[1:-1]:
+        task.cancel()
+    for _ in range(3):
+        await clock.turn()
+    assert waiting[-1].done()
+
+
+async def test_a_handshake_that_would_wait_too_long_is_rejected_and_its_time_is_true() -> None:
+    clock = Clock(turn_seconds=0.02)  # a busy core: 20 handshakes each 20 ms
+    for _ in range(2_000):
+        clock.handshake("proxy")
+    for _ in range(90):
+        await clock.turn()  # it measures its pace
+    waits = [clock.handshake("proxy") for _ in range(4_000)]
+    promised = [clock.now + wait for wait in waits if wait is not None]
+    accepted = 2_000 + 4_000 - len(promised)
+    assert 1_000 < accepted - len(clock.started) < 1_700, "1.5 s"
+    assert promised == sorted(promised), "one after the other, so that they don't return together"
+    for at in promised:
+        while clock.now < at:
+            await clock.turn()
+        assert clock.handshake("proxy") is None
+    while clock.turns._handshakes.is_in_use:
+        await clock.turn()
+    assert len(clock.started) == 6_000
+    assert clock.now < 7.0, "1,000 a second, and little time was wasted"
+
+
+async def test_one_long_turn_does_not_postpone_everybody() -> None:
+    clock = Clock(turn_seconds=0.004)
+    for _ in range(1_000):
+        clock.handshake("proxy")
+    clock.turn_seconds = 0.5  # thousands of connections end at once
+    await clock.turn()
+    clock.turn_seconds = 0.004
+    for _ in range(10):
+        await clock.turn()
+    waits = [clock.handshake("proxy") for _ in range(4_000)]
+    last = max(wait for wait in waits if wait is not None)
+    needed = len(waits) * clock.turn_seconds / 8
+    assert needed / 2 < last < 3 * needed
+
+
+async def test_a_flood_of_one_address_does_not_have_others_rejected() -> None:
+    clock = Clock(turn_seconds=0.02)
+    while clock.handshake("loud") is None:
+        pass
+    assert clock.handshake("quiet") is None
+    await clock.turn()
+    assert "quiet" in {address for address, _ in clock.started}
+
+
+async def test_a_process_that_was_suspended_rejects_nobody_for_it() -> None:
+    clock = Clock(turn_seconds=30.0)
+    for _ in range(20):
+        clock.handshake("proxy")
+    await clock.turn()
+    assert [clock.handshake("proxy") for _ in range(20)] == [None] * 20
 
 
 @pytest.mark.parametrize("path", ["/health", "/metrics"])

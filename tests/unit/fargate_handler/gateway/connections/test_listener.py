@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from unittest.mock import Mock
 
 import pytest
 
 from evenflow.fargate_handler.gateway.connections.accepted_connections import AcceptedConnections
 from evenflow.fargate_handler.gateway.connections.address_turns import AddressTurns
+from evenflow.fargate_handler.gateway.connections.deadline import ClientTimer
 from evenflow.fargate_handler.gateway.connections.listener import HeadFirst
+from evenflow.stream_core.base.errors import EvenflowError, Overloaded
 from evenflow.stream_core.bounds.connection_places import ConnectionPlaces
 from evenflow.stream_core.metrics.instruments import LabelledCounter
 
@@ -32,12 +35,9 @@ class _First:
         self.undecided: set[HeadFirst] = set()
         self.transport = Mock(spec=asyncio.Transport)
         self._refusal = refusal
-        self._made_at = asyncio.get_running_loop().time()
         accepted = AcceptedConnections(self.places, self.cut)
         accepted.turns = turns or accepted.turns
-        self.protocol = HeadFirst(
-            self._websockets, self._http, accepted, self.undecided, head_seconds
-        )
+        self.protocol = HeadFirst(self, self._http, accepted, self.undecided, head_seconds)
         self.protocol.connection_made(self.transport)
 
     def receive(self, data: bytes) -> None:
@@ -46,12 +46,15 @@ class _First:
         buffer[: len(data)] = data
         self.protocol.buffer_updated(len(data))
 
-    def _websockets(self, _transport: asyncio.Transport, received: bytes) -> bytes | None:
+    def take(self, _transport: asyncio.Transport, received: bytes) -> bytes | None:
         self.taken.append(("websocket", received))
         return self._refusal
 
-    def _http(self, _transport: asyncio.Transport, received: bytes, head_by: float) -> None:
-        assert self._made_at <= head_by <= asyncio.get_running_loop().time() + 10.0
+    def rejection(self, error: EvenflowError) -> bytes:
+        return f"{error.status} {error.code} {error.to_object()['retry_after_ms']}".encode()
+
+    def _http(self, _transport: asyncio.Transport, received: bytes, timer: ClientTimer) -> None:
+        timer.redirect(lambda: None)
         self.taken.append(("http", received))
 
 
@@ -121,21 +124,58 @@ async def test_a_refusal_is_sent_and_what_comes_then_is_read_until_the_time_ends
     assert not first.undecided
 
 
-async def test_a_handshake_waits_for_its_turn_and_is_not_read_meanwhile() -> None:
-    turns = AddressTurns()
-    queue = [asyncio.create_task(turns.wait("")) for _ in range(40)]
-    await asyncio.sleep(0)
-    first, lost = (_First(turns=turns, head_seconds=0.0) for _ in range(2))
-    for connection in (first, lost):
-        connection.transport.is_reading.return_value = True
-        connection.receive(_UPGRADE)
-        connection.transport.pause_reading.assert_called_once_with()
-        connection.transport.is_reading.return_value = False
-    lost.protocol.connection_lost(None)
+async def _full_turns() -> AddressTurns:
+    """Turns in which the handshakes of this turn of the loop have been started."""
+    turns = AddressTurns(lambda: 0.0)
+    for _ in range(8):
+        turns.call("", lambda: True)
+    return turns
+
+
+async def test_a_handshake_that_waits_for_its_turn_has_a_place_and_no_deadline() -> None:
+    first = _First(turns=await _full_turns(), head_seconds=0.0)
+    first.transport.is_reading.return_value = True
+    first.receive(_UPGRADE)
     assert first.taken == []
-    await asyncio.gather(*queue)
+    assert first.places.serves(first.transport), "others are not given its place"
+    first.receive(b"a frame")
     await asyncio.sleep(0.01)
     first.transport.abort.assert_not_called()  # its head came in time, the node is slow
-    assert first.taken == [("websocket", _UPGRADE)]
+    assert first.taken == [("websocket", _UPGRADE + b"a frame")]
+
+
+async def test_while_it_waits_it_is_read_up_to_a_bound() -> None:
+    first = _First(turns=await _full_turns())
+    first.receive(_UPGRADE)
+    first.receive(b"x" * 20_000)
+    first.transport.pause_reading.assert_not_called()
+    first.receive(b"x" * 20_000)
+    first.transport.pause_reading.assert_called_once_with()
+    first.transport.is_reading.return_value = False
+    await asyncio.sleep(0)
     first.transport.resume_reading.assert_called_once_with()
+
+
+async def test_one_that_leaves_while_it_waits_is_not_served() -> None:
+    lost = _First(turns=await _full_turns())
+    lost.receive(_UPGRADE)
+    lost.protocol.connection_lost(None)
+    await asyncio.sleep(0)
     assert lost.taken == []
+    assert len(lost.places) == 0
+
+
+async def test_one_that_would_wait_too_long_is_told_when_to_come_again() -> None:
+    turns = AddressTurns(lambda: 0.0)
+    with suppress(Overloaded):
+        while True:
+            turns.call("", lambda: True)
+    first = _First(turns=turns)
+    first.receive(_UPGRADE)
+    (answer,) = first.transport.write.call_args.args
+    status, code, wait = answer.split()
+    assert (status, code) == (b"503", b"reconnect_storm")
+    assert 1_000 < int(wait) < 3_000
+    first.transport.write_eof.assert_called_once_with()
+    first.transport.abort.assert_not_called()
+    assert first.taken == []

@@ -53,18 +53,26 @@ def test_returning_clients_come_in_at_the_rate_and_twice_as_many_at_once() -> No
     assert admitted(rate, 100, now=100.0) == 20
 
 
-def test_who_is_refused_is_told_when_to_come_again_and_not_all_at_the_same_time() -> None:
-    rate = ReconnectRate(Limits(returning_connections_per_second=1), 0.0)
-    admitted(rate, 2, now=0.0)
-    waits = set()
-    for _ in range(50):
+def test_each_rejected_client_finds_room_at_the_time_that_it_was_given() -> None:
+    rate = ReconnectRate(Limits(returning_connections_per_second=10), 0.0)
+    admitted(rate, 20, now=0.0)
+    waits = list[float]()
+    for number in range(300):
         with pytest.raises(Overloaded) as refused:
-            rate.check(claims(1_000.0), "a", WALL, 0.0)
+            rate.check(claims(1_000.0, f"r{number}"), f"r{number}", WALL, 0.0)
         assert (refused.value.status, refused.value.code) == (503, "reconnect_storm")
-        waits.add(refused.value.to_object()["retry_after_ms"])
-    assert len(waits) > 10
-    assert min(waits) >= 500
-    assert max(waits) <= 3_000
+        waits.append(refused.value.to_object()["retry_after_ms"] / 1000)
+    assert len(set(waits)) == 300, "they don't return together"
+    for number, wait in enumerate(waits):
+        rate.check(claims(1_000.0, f"r{number}"), f"r{number}", WALL, wait)
+
+
+def test_clients_that_ignore_their_times_do_not_postpone_others_without_end() -> None:
+    rate = ReconnectRate(Limits(returning_connections_per_second=10), 0.0)
+    admitted(rate, 10_000, now=0.0)
+    with pytest.raises(Overloaded) as refused:
+        rate.check(claims(1_000.0), "a", WALL, 0.0)
+    assert refused.value.to_object()["retry_after_ms"] == 60_001
 
 
 def test_a_storm_of_those_who_return_does_not_keep_new_ones_out() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from evenflow.fargate_handler.gateway.connections.deadline import ClientTimer
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
 from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
@@ -33,7 +34,8 @@ async def endpoints() -> AsyncIterator[HttpEndpoints]:
 
 
 def _take(endpoints: HttpEndpoints, transport: SocketInMemory, received: bytes) -> None:
-    endpoints.take(transport, received, asyncio.get_running_loop().time() + 10)
+    timer = ClientTimer(asyncio.get_running_loop(), 10.0, lambda: None)
+    endpoints.take(transport, received, timer)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 
 from evenflow.fargate_handler.gateway.connections import listener
 from evenflow.fargate_handler.gateway.connections.context import GatewayContext
+from evenflow.fargate_handler.gateway.connections.deadline import ClientTimer
 from evenflow.fargate_handler.gateway.connections.processes import listening_socket
 from evenflow.fargate_handler.gateway.evenflow.client_connection import ClientConnection
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
@@ -36,13 +37,14 @@ from tests.unit.fargate_handler.gateway.transports.websocket_client import WebSo
 
 
 def _websockets(context: GatewayContext) -> Listener:
-    take = WebSocketEndpoint(context).take
+    endpoint = WebSocketEndpoint(context)
 
-    def no_http(transport: asyncio.Transport, received: bytes, head_by: float) -> None:
-        take(transport, received)
+    def no_http(transport: asyncio.Transport, received: bytes, timer: ClientTimer) -> None:
+        timer.stop()
+        endpoint.take(transport, received)
 
     head_seconds = context.limits.head_seconds
-    return listener.Listener(take, no_http, context.accepted, head_seconds)
+    return listener.Listener(endpoint, no_http, context.accepted, head_seconds)
 
 
 TRANSPORTS = {
