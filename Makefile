@@ -33,10 +33,10 @@ READER_PACKAGES := tests/conformance/javascript/node_modules/.installed
 CHAOS_PACKAGES := .build/clients/.installed tests/conformance/javascript/node_modules/.installed
 PEER_PACKAGES := .build/litellm/.installed .build/clients/.installed bench/peers/node_modules/.installed
 # The first have limits of time; the others only compute. The longest are first.
-LANES := test e2e e2e-network test-clients test-aws chaos-short attack-short -- test-compiled types test-infra web-check docs-check lint
+LANES := test e2e e2e-network test-clients test-aws chaos-short attack-short -- test-compiled types test-infra bench-guard-short web-check docs-check lint
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-aws unit test test-compiled test-clients test-codex test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs docs-serve proto docs-check lock clean
+.PHONY: help run run-aws unit test test-compiled test-clients test-codex test-infra test-aws check lint types web-check e2e e2e-network mutations chaos chaos-short attack attack-short crash soak picture bench bench-guard bench-guard-short bench-peers bench-fairness bench-guidellm cdk synth preflight deploy destroy deployer smoke redrive docs docs-serve proto docs-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -144,6 +144,12 @@ compiled: .build/compiled/.built ## the package with its hot modules compiled, i
 
 bench: .venv/.bench .build/compiled/.built ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
+
+bench-guard: .venv/.bench .build/compiled/.built ## Evenflow's speed beside the recorded one, as ratios, in two minutes: fails when a figure is 10 % worse (SHOW=1: only prints; RECORD=1: writes the record; ROUNDS=; needs nginx, valgrind)
+	$(PY) -m bench.guard $(if $(SHOW),--show) $(if $(RECORD),--record) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-guard-short: .venv/.bench
+	$(PY) -m bench.guard --instructions $(if $(RECORD),--record)
 
 bench-fairness: .venv/.bench ## who is given how much of a busy model, and how soon: Evenflow beside round robin and first come first served, 1 task and 3; in virtual time (8 minutes), then in real time (27 minutes), and before a service that refuses (23 minutes)
 	$(PY) -m bench.fairness.simulated

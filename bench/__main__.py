@@ -15,13 +15,13 @@ from pathlib import Path
 from bench.machine import alone, description
 from bench.plan import Plan, fitted, full_plan, quick_plan
 from bench.plot import plot_jitter
+from bench.processes import MUCH_DISTURBED_PERCENT
 from bench.report import Outcome, Row, table
 from bench.scenarios import RunningScenario
 
 RESULTS = Path(__file__).parent / "results"
 BACKGROUND = "vanish"  # idle for more than a minute, so it runs beside the others
 OTHERS = "others_on_server_core_percent"
-MUCH_PERCENT = 10.0
 FOREGROUND = (
     "saturation",
     "streaming",
@@ -34,7 +34,7 @@ FOREGROUND = (
     "fallback",
     "store",
     "ended",
-    "tracing",
+    "features",
     "audience",
     "processes",
 )
@@ -100,7 +100,7 @@ def _warning(outcomes: Sequence[Outcome]) -> str:
     most = max(
         (percent for outcome in outcomes for percent in _others(outcome.figures)), default=0.0
     )
-    if most < MUCH_PERCENT:
+    if most < MUCH_DISTURBED_PERCENT:
         return ""
     return (
         f"\nDISTURBED: other programs took up to {most:.0f} % of the server's core; measure again "

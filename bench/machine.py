@@ -110,9 +110,11 @@ def why_interpreted() -> str | None:
     """Why the measured server runs interpreted. None: its hot modules are compiled."""
     if os.environ.get("EVENFLOW_COMPILED") == "0":
         return "EVENFLOW_COMPILED=0"
-    if not any(COMPILED.glob("evenflow__mypyc*")):
+    # Without the marker a build is under way, or was broken off.
+    marker = COMPILED / ".built"
+    if not marker.exists() or not any(COMPILED.glob("evenflow__mypyc*")):
         return "nothing was compiled: `make compiled` needs a C compiler"
-    built = (COMPILED / ".built").stat().st_mtime
+    built = marker.stat().st_mtime
     newer = any(
         file.stat().st_mtime > built
         for folder in (COMPILED.parents[1] / "evenflow").iterdir()

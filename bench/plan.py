@@ -31,8 +31,8 @@ class Plan:
     answers: int  # of the long-poll comparison
     ended_answers: int  # whose memory is measured, over all rounds
     ended_rounds: int
-    tracing_rounds: int  # with and without take turns
-    tracing_streams: int  # answers of each round
+    feature_rounds: int  # the features take turns this many times
+    feature_answers: int  # at once
     crowd: int  # connections that several processes hold together
     crowd_streaming: int
     audience: int  # readers of one answer
@@ -67,8 +67,8 @@ def full_plan() -> Plan:
         answers=50,
         ended_answers=10_000,
         ended_rounds=20,
-        tracing_rounds=8,
-        tracing_streams=800,
+        feature_rounds=5,
+        feature_answers=300,
         crowd=50_000,
         crowd_streaming=15_000,
         audience=20_000,
@@ -87,8 +87,8 @@ def quick_plan() -> Plan:
         jitter_counts=(500, 2_000),
         jitter_seconds=2.0,
         encoder_rounds=30,
-        tracing_rounds=1,
-        tracing_streams=500,
+        feature_rounds=1,
+        feature_answers=100,
         sse_rounds=1,
         sse_streams=1_000,
         sse_readers=(1_000,),

@@ -29,6 +29,7 @@ from bench.machine import (
 START_SECONDS = 90.0  # LiteLLM imports for 15, and for a minute on a busy machine
 END_SECONDS = 5.0
 DISTURBED_PERCENT = 5.0  # of a core: what others took is shown from here on
+MUCH_DISTURBED_PERCENT = 10.0  # and from here on, figures are not to be relied on
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 

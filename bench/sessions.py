@@ -11,12 +11,14 @@ SECRET = secrets.token_urlsafe(32)  # of this process; what it starts is given t
 TOKEN_SECONDS = 3_600
 
 
-def session_tokens(count: int, secret: str = SECRET, tenant: str = "public") -> list[str]:
-    """Tokens of `count` new sessions of a tenant."""
+def session_tokens(
+    count: int, secret: str = SECRET, tenant: str = "public", key: str = ""
+) -> list[str]:
+    """Tokens of `count` new sessions of a tenant. `key`: the id of its key that opened them."""
     signer = SessionTokens({KEY_ID: secret.encode()})
     run = secrets.token_hex(4)
     channels = (Channel(tenant, "demo", f"ses_{run}{number:014d}") for number in range(count))
-    return [signer.issue(channel, time(), TOKEN_SECONDS)[0] for channel in channels]
+    return [signer.issue(channel, time(), TOKEN_SECONDS, key=key)[0] for channel in channels]
 
 
 def tickets(token: str, response_id: str, count: int) -> list[str]:

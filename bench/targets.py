@@ -21,5 +21,5 @@ STORE_WRITE_UNITS = 35.0  # of DynamoDB, an answer of 400 tokens in 20 s that is
 BURST_P50_OF_P95_PERCENT = 60.0  # of the first delta: who asks first reads first
 INTERVAL_BACK_SECONDS = 2.0  # after a burst or a storm
 AUDIENCE_JITTER_P95_MS = 30.0  # 20,000 readers of one answer at 200 ms, seen by the client
-TRACING_PERCENT = 2.0  # of frames for a CPU second, with as many traces as by default
+TRACING_PERCENT = 2.0  # of the CPU of an answer, with as many traces as by default
 ENDED_BYTES = 1_024.0  # memory of an ended answer, beside twice its text

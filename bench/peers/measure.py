@@ -82,10 +82,10 @@ QUICK = Plan(
 
 async def measure(system: System, plan: Plan, figures: dict[str, Any]) -> None:
     """Add a system's figures by phase; a phase that could not be measured says why."""
-    async with _started(system) as load:
-        steps = await _growing(load, plan)
-    figures["load"] = _growth(load, steps)  # what goes on without readers has ended now
-    async with _started(system) as load:
+    async with started(system) as load:
+        steps = await growing(load, plan)
+    figures["load"] = growth(load, steps)  # what goes on without readers has ended now
+    async with started(system) as load:
         figures["trace"] = await _phase(_trace(load, plan))
         if system.resumes:
             figures["cut"] = await _phase(_cut(load, plan))
@@ -93,7 +93,7 @@ async def measure(system: System, plan: Plan, figures: dict[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def _started(system: System) -> AsyncIterator[Load]:
+async def started(system: System) -> AsyncIterator[Load]:
     port = free_port()
     async with (
         child(["bench.upstream", str(port)], ports=(port,), core=LOAD_CORE) as model,
@@ -129,7 +129,7 @@ async def _phase(measuring: Coroutine[None, None, dict[str, Any]]) -> dict[str, 
 # A load that grows ----------------------------------------------------------------------------
 
 
-async def _growing(load: Load, plan: Plan) -> list[Step]:
+async def growing(load: Load, plan: Plan) -> list[Step]:
     """More streams, step by step, until the server's core or the load's is full."""
     steps: list[Step] = []
     for count in plan.steps:
@@ -146,7 +146,7 @@ async def _growing(load: Load, plan: Plan) -> list[Step]:
     return steps
 
 
-def _growth(load: Load, steps: Sequence[Step]) -> dict[str, Any]:
+def growth(load: Load, steps: Sequence[Step]) -> dict[str, Any]:
     tally = Tally()
     for reader in load.readers:
         texts = load.texts(reader)

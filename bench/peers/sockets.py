@@ -98,6 +98,8 @@ class SocketReader(Reader):
             use_aiofastnet=False,
             read_buffer_init_size=512,
         )
+        if not hasattr(socket, "transport"):  # picows returns all the same
+            raise ConnectionError("the server closed the connection within the handshake")
         self._sockets.append(socket)
         return socket
 

@@ -60,16 +60,18 @@ async def measure(plan: Plan) -> Outcome:
             f"saturation {number}/{plan.rounds}: {plan.connections:,} connections of the bare "
             "sender"
         )
-        bare.append(await _bare_round(plan))
+        bare.append(await bare_round(plan))
         plan.say(f"saturation {number}/{plan.rounds}: bare {bare[-1]}; now Evenflow")
-        ours.append(await _evenflow_round(plan, tally, _token_ms(plan), **_held(plan)))
+        ours.append(
+            await evenflow_round(plan, tally, token_interval_ms(plan), **held_interval(plan))
+        )
         plan.say(f"saturation {number}/{plan.rounds}: Evenflow {ours[-1]}")
-    default = await _evenflow_round(plan, tally, max(UNJOINED_MS, _token_ms(plan)))
+    default = await evenflow_round(plan, tally, max(UNJOINED_MS, token_interval_ms(plan)))
     plan.say(f"saturation: Evenflow at the default window: {default}")
     return _outcome(plan, bare, ours, default, tally)
 
 
-async def _bare_round(plan: Plan) -> Round:
+async def bare_round(plan: Plan) -> Round:
     port = free_port()
     async with child(["bench.bare_sender", str(port)], ports=(port,)) as server:
         before = server.memory_bytes()
@@ -79,22 +81,31 @@ async def _bare_round(plan: Plan) -> Round:
         return await _saturated(plan, server, connections, idle_kb)
 
 
-def _token_ms(plan: Plan) -> int:
+def token_interval_ms(plan: Plan) -> int:
     return max(1, 1_000 * plan.connections // DEMANDED_FRAMES // SLOT_MS) * SLOT_MS
 
 
-def _held(plan: Plan) -> dict[str, int]:
+def held_interval(plan: Plan) -> dict[str, int]:
     """The settings that keep the interval at one token, however full the core is."""
-    return {"batch_window_ms": _token_ms(plan), "batch_window_max_ms": _token_ms(plan)}
+    return {
+        "batch_window_ms": token_interval_ms(plan),
+        "batch_window_max_ms": token_interval_ms(plan),
+    }
 
 
-async def _evenflow_round(plan: Plan, tally: Tally, token_ms: int, **settings: int) -> Round:
+async def evenflow_round(
+    plan: Plan,
+    tally: Tally,
+    token_ms: int,
+    stream_seconds: float = STREAM_SECONDS,
+    **settings: int,
+) -> Round:
     async with evenflow(admission=ADMISSION | settings) as server:
         before = server.process.memory_bytes()
         connections = await open_connections(server.ws_url, session_tokens(plan.connections))
         await all_ready(connections)
         idle_kb = await _idle_kb(server.process, before, connections)
-        streams = Streams(connections, seconds=STREAM_SECONDS, token_ms=token_ms)
+        streams = Streams(connections, seconds=stream_seconds, token_ms=token_ms)
         await streams.begin(spread_seconds=SPREAD_SECONDS)
         await until(lambda: all(it.begun for it in connections), BEGIN_SECONDS)
         result = await _saturated(plan, server.process, connections, idle_kb)
@@ -160,7 +171,7 @@ def _outcome(
                 tally.faults,
                 f"{tally.deltas:,} deltas",
             ),
-            settings_row("saturation", **ADMISSION, **_held(plan)),
+            settings_row("saturation", **ADMISSION, **held_interval(plan)),
         ],
         figures={
             "connections": plan.connections,
