@@ -33,6 +33,13 @@ COMPILED = {
     "fargate_handler/gateway/websocket": ("text_frames",),
     "fargate_handler/orchestrator": ("token_sinks",),
     "fargate_handler/runtime": ("clock_driver",),
+    "fargate_handler/token_sources": (
+        "answer_body",
+        "openai_answer",
+        "plain_chunks",
+        "pushed_body",
+        "stream_decoders",
+    ),
     "fargate_handler/token_sources/demo": ("playback",),
     "stream_core/bounds": ("memory_account",),
     "stream_core/delivery": (
