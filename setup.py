@@ -97,7 +97,11 @@ class BuildExtensions(build_ext):
     def finalize_options(self) -> None:
         """Find what is to be compiled: all of `COMPILED`."""
         if self.distribution.ext_modules and not self.editable_mode:
-            self.distribution.ext_modules = _extensions()
+            try:
+                self.distribution.ext_modules = _extensions()
+            except SystemExit:  # mypyc's way to fail, for example with a newer mypy
+                self._warn_interpreted("mypyc printed why")
+                self.distribution.ext_modules = []
         super().finalize_options()
         self.parallel = True
 
@@ -108,10 +112,13 @@ class BuildExtensions(build_ext):
         try:
             super().run()
         except BaseError as error:
-            self.warn(f"this installation runs interpreted: a module can't be compiled. {error}")
+            self._warn_interpreted(str(error))
             for output in map(Path, self.get_outputs()):
                 output.unlink(missing_ok=True)
             self.extensions = []
+
+    def _warn_interpreted(self, why: str) -> None:
+        self.warn(f"this installation runs interpreted: a module can't be compiled. {why}")
 
 
 def _can_compile() -> bool:

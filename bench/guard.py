@@ -134,9 +134,9 @@ def _measured(rounds: int) -> tuple[dict[str, Figure], list[str]]:
     figures |= {f"{name}; {form}": Figure.of_rounds(it) for name, it in measured.items()}
     if NGINX not in measured:
         failures.append(f"NOT MEASURED: {NGINX}: apt-get install nginx-light")
-    if (others := outcome.figures["others_percent"]) >= MUCH_DISTURBED_PERCENT:
+    if (disturbed := outcome.figures["others_percent"]) >= MUCH_DISTURBED_PERCENT:
         failures.append(
-            f"DISTURBED: other programs took {others:.0f} % of the server's core: "
+            f"DISTURBED: other programs took {disturbed:.0f} % of the server's core: "
             "measure again on a quiet machine"
         )
     if outcome.faults:

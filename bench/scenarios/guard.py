@@ -53,8 +53,8 @@ async def measure(plan: Plan) -> Outcome:
     rounds: dict[str, list[float]] = {}
     others_percent = 0.0
     for number in range(1, plan.rounds + 1):
-        figures, others = await _round(plan, tally)
-        others_percent = max(others_percent, others)
+        figures, disturbed_percent = await _round(plan, tally)
+        others_percent = max(others_percent, disturbed_percent)
         for name, value in figures.items():
             rounds.setdefault(name, []).append(value)
         shown = ", ".join(f"{name} {value:.3g}" for name, value in figures.items())

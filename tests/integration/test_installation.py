@@ -179,3 +179,19 @@ def test_an_editable_install_serves_the_page_of_its_clone(tmp_path: Path) -> Non
     with environment.serving() as served:
         (clone / "web" / "dist" / "client.js").write_text("changed")
         assert served.get("/client.js")[2] == "changed"
+
+
+def test_where_mypyc_fails_it_is_built_interpreted_and_says_so(tmp_path: Path) -> None:
+    clone, failing = clone_sources(tmp_path / "clone"), tmp_path / "failing"
+    (failing / "mypyc").mkdir(parents=True)
+    (failing / "mypyc" / "__init__.py").touch()
+    (failing / "mypyc" / "build.py").write_text(
+        "def mypycify(*_, **__):\n    raise SystemExit(1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "setup.py", "build_ext", "--build-lib", "built"],
+        cwd=clone, env=clean_environment({"PYTHONPATH": str(failing), "CC": sys.executable}),
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "this installation runs interpreted" in done.stdout + done.stderr

@@ -53,7 +53,7 @@ class _Lane:
 
     def __init__(self, least_seconds: float, pace: float) -> None:
         self._least_seconds = least_seconds
-        # The recent turns in which any of those that waited was started.
+        # Of the recent turns that started any: their length, and how many they started.
         self._recent_seconds = _PACE_SECONDS / 10
         self._recent_starts = self._recent_seconds / pace
         self._used_seconds: dict[str, float] = {}

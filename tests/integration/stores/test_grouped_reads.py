@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
-from evenflow.stream_core.stores.response_store import StoreUnavailable
+from evenflow.stream_core.stores.response_store import ResponseHead, StoreUnavailable
 from tests.integration.dynamodb_faults import Fault
 from tests.integration.stores.conftest import DynamoDBStores
 from tests.integration.stores.stores import NOW, new_channel, new_message, new_name
@@ -55,14 +56,11 @@ async def test_a_read_sees_what_was_written_before_it_while_others_are_under_way
 ) -> None:
     stores = dynamodb_stores
     lease = await stores.begin(new_name("task"))
-    held = [stores.dynamodb.hold("GetItem") for _ in range(2)]
-    early = [asyncio.create_task(stores.responses.head(lease.response_id, NOW)) for _ in range(2)]
-    for each in held:
-        await each.reached.wait()
+    early = _reads(stores, lease.response_id, 2)
+    release = await _hold_two(stores)
     await stores.responses.note_read(lease.response_id, NOW)
     read = asyncio.create_task(stores.responses.head(lease.response_id, NOW))
-    for each in held:
-        each.released.set()
+    release()
     head = await read
     assert head is not None
     assert head.polls == 1
@@ -74,12 +72,12 @@ async def test_a_reply_that_does_not_come_holds_up_only_half(
 ) -> None:
     stores = dynamodb_stores
     lease = await stores.begin(new_name("task"))
-    held = stores.dynamodb.hold("GetItem")
+    request = stores.dynamodb.hold("GetItem")
     waiting = asyncio.create_task(stores.responses.head(lease.response_id, NOW))
-    await held.reached.wait()
+    await request.reached.wait()
     for _ in range(3):
         assert await stores.responses.head(lease.response_id, NOW) is not None
-    held.released.set()
+    request.released.set()
     assert await waiting is not None
 
 
@@ -115,13 +113,30 @@ async def test_a_read_that_is_given_up_leaves_the_others_alone(
 ) -> None:
     stores = dynamodb_stores
     lease = await stores.begin(new_name("task"))
-    held = [stores.dynamodb.hold("GetItem") for _ in range(2)]
-    reads = [asyncio.create_task(stores.responses.head(lease.response_id, NOW)) for _ in range(6)]
-    for each in held:
-        await each.reached.wait()
+    reads = _reads(stores, lease.response_id, 6)
+    release = await _hold_two(stores)
     reads[0].cancel()
     reads[2].cancel()
-    for each in held:
-        each.released.set()
+    release()
     heads = await asyncio.gather(reads[1], *reads[3:])
     assert all(head is not None for head in heads)
+
+
+def _reads(
+    stores: DynamoDBStores, response_id: str, count: int
+) -> list[asyncio.Task[ResponseHead | None]]:
+    """Reads of the head of one response that begin together, at the next wait."""
+    return [asyncio.create_task(stores.responses.head(response_id, NOW)) for _ in range(count)]
+
+
+async def _hold_two(stores: DynamoDBStores) -> Callable[[], None]:
+    """Hold the next two requests once they have come. Returns what releases them."""
+    requests = [stores.dynamodb.hold("GetItem") for _ in range(2)]
+    for request in requests:
+        await request.reached.wait()
+
+    def release() -> None:
+        for request in requests:
+            request.released.set()
+
+    return release
