@@ -57,9 +57,9 @@ test: .venv/.dev web/dist/index.html $(TEST_PACKAGES) ## unit and integration te
 	$(PY) -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) tests/unit tests/integration tests/chaos tests/attack tests/differential tests/filtering tests/e2e_network --ignore $(STOCK_CLIENTS)
 
 # The compiled package, with its tests from the checkout.
-test-compiled: .build/compiled/.built ## the pure tests, with the hot modules compiled
+test-compiled: .build/compiled/.built ## the pure tests and those of the stores, with the hot modules compiled
 	PYTHONPATH=$(CURDIR)/.build/compiled $(PY) -P -c 'import evenflow__mypyc'
-	PYTHONPATH=$(CURDIR)/.build/compiled $(PY) -P -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) --import-mode=append -o pythonpath=.build/compiled $(PURE)
+	PYTHONPATH=$(CURDIR)/.build/compiled $(PY) -P -m pytest $(call SIDE_BY_SIDE,$(WORKERS)) --import-mode=append -o pythonpath=.build/compiled $(PURE) tests/integration/stores
 
 test-clients: .venv/.dev web/dist/index.html $(CLIENT_PACKAGES) ## clients as they come from their registries, of every protocol that is served (needs Prometheus)
 	@command -v prometheus >/dev/null || { echo "test-clients needs Prometheus: apt-get install prometheus"; exit 2; }

@@ -189,9 +189,12 @@ class _Writer:
             return
         except OSError:
             data = b""
-        if data:
+        try:
             self._hand_out(data)
-        else:
+        except Exception:
+            _logger.exception("%s: what the process that writes it says can't be read", self._path)
+            data = b""
+        if not data:
             self._lost()
 
     def _hand_out(self, data: bytes) -> None:

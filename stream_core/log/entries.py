@@ -99,6 +99,10 @@ class Part:
     id: str = ""
     name: str = ""
 
+    def __reduce__(self) -> tuple[type[Part], tuple[object, ...]]:
+        """What pickle keeps. It can't set the fields of a frozen class that is compiled."""
+        return Part, (self.kind, self.text, self.choice, self.call, self.id, self.name)
+
     @property
     def size(self) -> int:
         """Bytes that it counts in a log's size."""
@@ -148,6 +152,10 @@ class Restart:
     attempt: int
     epoch: int = 0
     withdraws: bool = False
+
+    def __reduce__(self) -> tuple[type[Restart], tuple[object, ...]]:
+        """What pickle keeps, for the same reason as that of `Part`."""
+        return Restart, (self.from_index, self.attempt, self.epoch, self.withdraws)
 
 
 Content = str | Part

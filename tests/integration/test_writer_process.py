@@ -48,6 +48,17 @@ class OddError(Exception):
         super().__init__(one + other)
 
 
+class Unreadable:
+    """A result that pickle writes and can't read."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return int, ("one",)
+
+
+def give_unreadable(_: Connection) -> Unreadable:
+    return Unreadable()
+
+
 def names(connection: Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT name FROM large_texts ORDER BY name")]
 
@@ -83,6 +94,16 @@ async def test_a_killed_one_is_started_again_and_what_it_had_committed_is_kept(
     assert len(started) == 2
     with closing(Reads(prepared_file)) as reads:
         assert await reads.run(names) == ["before", "behind"]
+
+
+async def test_a_result_that_can_not_be_read_fails_the_call_and_another_process_goes_on(
+    writes: Writes, started: Started, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(StoreUnavailable, match="has ended"):
+        await asyncio.wait_for(writes.run(give_unreadable), 10)
+    assert "can't be read" in caplog.text
+    await asyncio.wait_for(writes.run(partial(put, name="on")), 10)
+    assert len(started) == 2
 
 
 async def test_who_stops_the_whole_group_does_not_stop_it(writes: Writes, started: Started) -> None:

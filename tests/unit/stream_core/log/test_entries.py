@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from evenflow.stream_core.log.entries import (
     NotAPart,
     Part,
     PartKind,
+    Restart,
     behind,
     joined,
     joins,
@@ -26,6 +29,17 @@ _CALL = Part(PartKind.CALL, call=1, id="call_1", name="add")
 
 def reasoning(text: str, name: str = "reasoning") -> Part:
     return Part(PartKind.REASONING, text, name=name)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Part(PartKind.TEXT, "a", choice=1, call=2, id="b", name="c"),
+        Restart(4, attempt=2, epoch=3, withdraws=True),
+    ],
+)
+def test_an_entry_is_pickled_for_the_process_that_writes(entry: Part | Restart) -> None:
+    assert pickle.loads(pickle.dumps(entry)) == entry  # noqa: S301 - from ourselves
 
 
 def test_neighbours_of_one_place_join() -> None:
