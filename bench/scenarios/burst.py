@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench import targets
-from bench.client import Connection, all_idle, all_ready, open_connections, reopen
+from bench.client import Connection, all_idle, all_ready, open_connections, reopen, until
 from bench.distributions import Percentiles, percentiles
 from bench.evenflow import Evenflow, evenflow
 from bench.metrics_page import scrape
@@ -30,7 +30,8 @@ BURST_SECONDS = 0.1
 TOKEN_MS = 300  # 10,000 streams then need less than 80 % of a core
 STREAM_SECONDS = 10.0
 STORM_SPREAD_SECONDS = 5.0  # the streams of the storm begin evenly, so that it finds a calm node
-STORM_STREAM_SECONDS = 25.0
+STORM_BEGIN_SECONDS = 10.0  # for every stream to have begun
+STORM_STREAM_SECONDS = 35.0
 STORM_TOKEN_MS = 500
 FINISH_SECONDS = 15.0
 LOOK_SECONDS = 0.1
@@ -124,7 +125,8 @@ async def _storm(plan: Plan, tally: Tally) -> Crowd:
         await all_ready(connections)
         streams = Streams(connections, seconds=STORM_STREAM_SECONDS, token_ms=STORM_TOKEN_MS)
         await streams.begin(STORM_SPREAD_SECONDS)
-        await asyncio.sleep(1.0)
+        # The load client resumes what it has seen of.
+        await until(lambda: all(it.begun for it in connections), STORM_BEGIN_SECONDS)
         async with _watched(server) as watch:
             usage, begin = server.process.usage(), monotonic()
             for connection in connections:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -12,11 +13,15 @@ from tests.unit.fargate_handler.gateway.http_calls import Calls
 from tests.unit.fargate_handler.measured import metrics_of
 
 
+BUSY_SECONDS = 0.012  # a turn that leaves each lane its least, or little more
+
+
 class Loop:
     """Counts turns of the event loop, and who went on in which."""
 
     def __init__(self) -> None:
-        self.turns = AddressTurns(lambda: 0.0)  # turns are not longer on a busy machine
+        # Turns are not longer on a busy machine.
+        self.turns = AddressTurns(lambda: self.number * BUSY_SECONDS)
         self.number = 0
         self.went_on: list[tuple[str, int]] = []
 
@@ -31,28 +36,29 @@ class Loop:
 
 
 @pytest.fixture
-async def loop() -> Loop:
-    return Loop()
+async def loop() -> AsyncIterator[Loop]:
+    loop = Loop()
+    counting = asyncio.create_task(loop.count())
+    yield loop
+    counting.cancel()
 
 
 async def test_what_one_address_asks_at_once_is_spread_over_turns_and_others_do_not_wait(
     loop: Loop,
 ) -> None:
-    counting = asyncio.create_task(loop.count())
     many = [asyncio.create_task(loop.ask("many")) for _ in range(40)]
     one = asyncio.create_task(loop.ask("one"))
     await asyncio.gather(*many, one)
-    counting.cancel()
     in_turn = [number for address, number in loop.went_on if address == "many"]
-    assert max(map(in_turn.count, in_turn)) == 1
-    assert loop.went_on.index(("one", 0)) == 1, "all others of the many come later"
+    assert max(map(in_turn.count, in_turn)) <= 4
+    order = [address for address, _ in loop.went_on]
+    assert order.index("one") <= 2, "all others of the many come later"
     assert in_turn == sorted(in_turn)
 
 
 async def test_handshakes_of_one_address_share_turns_and_leave_time_for_requests(
     loop: Loop,
 ) -> None:
-    counting = asyncio.create_task(loop.count())
     await asyncio.sleep(0)
     in_turn, last = list[int](), asyncio.Event()
 
@@ -67,8 +73,7 @@ async def test_handshakes_of_one_address_share_turns_and_leave_time_for_requests
     await loop.ask("proxy", "between the handshakes")
     assert len(in_turn) < 40
     await last.wait()
-    counting.cancel()
-    assert max(map(in_turn.count, in_turn)) <= 8
+    assert max(map(in_turn.count, in_turn)) <= 12
     assert in_turn[-1] - in_turn[0] < 39, "more than one each turn, however slow this machine is"
 
 
@@ -76,8 +81,10 @@ async def test_of_one_address_those_with_other_credentials_come_between(loop: Lo
     asked = ["many"] * 40 + ["one"] * 2 + ["other"]
     await asyncio.gather(*(loop.ask("proxy", credentials) for credentials in asked))
     order = [credentials for credentials, _ in loop.went_on]
-    assert order[:6] == ["many", "many", "one", "other", "many", "one"]
-    assert order[6:] == ["many"] * 37
+    at_once = order.index("one")
+    assert at_once <= 4
+    assert order[at_once : at_once + 4] == ["one", "other", "many", "one"]
+    assert order[at_once + 4 :] == ["many"] * (39 - at_once)
 
 
 async def test_those_that_wait_go_first() -> None:
@@ -149,11 +156,20 @@ async def test_handshakes_of_many_addresses_share_one_part_of_a_turn() -> None:
     for number in range(400):
         clock.handshake(f"a{number}")
     assert len(clock.started) == 8
-    assert [await clock.turn() for _ in range(5)] == [8] * 5
+    clock.turn_seconds = BUSY_SECONDS
+    assert [await clock.turn() for _ in range(5)] == [12] * 5
+
+
+async def test_what_deliveries_leave_of_a_turn_is_for_handshakes() -> None:
+    clock = Clock(turn_seconds=0.002)
+    for number in range(100):
+        clock.handshake(f"a{number}")
+    assert len(clock.started) == 8, "they took the whole turn"
+    assert await clock.turn() == 40
 
 
 async def test_a_longer_turn_of_the_loop_starts_more_handshakes_up_to_a_bound() -> None:
-    for turn_seconds, expected in ((0.008, 8), (0.032, 32), (10.0, 40)):
+    for turn_seconds, expected in ((0.010, 10), (0.032, 32), (10.0, 40)):
         clock = Clock(turn_seconds)
         for _ in range(300):
             clock.handshake("proxy")
@@ -178,11 +194,12 @@ async def test_requests_and_handshakes_of_one_address_do_not_wait_for_each_other
 
 
 async def test_requests_that_read_count_less() -> None:
-    clock = Clock(turn_seconds=0.0)
-    reads = [asyncio.create_task(clock.turns.wait("a", str(n), reads=True)) for n in range(40)]
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert 4 < sum(read.done() for read in reads) <= 12
+    clock = Clock(turn_seconds=BUSY_SECONDS)
+    reads = [asyncio.create_task(clock.turns.wait("a", str(n), reads=True)) for n in range(80)]
+    await asyncio.sleep(0)
+    for _ in range(2):
+        await clock.turn()
+    assert 3 * 4 < sum(read.done() for read in reads) <= 3 * 16
     await asyncio.gather(*reads)
 
 
