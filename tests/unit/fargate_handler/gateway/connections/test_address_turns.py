@@ -12,7 +12,6 @@ from tests.unit.fargate_handler.gateway.client_harness import CHANNEL, Gateway
 from tests.unit.fargate_handler.gateway.http_calls import Calls
 from tests.unit.fargate_handler.measured import metrics_of
 
-
 BUSY_SECONDS = 0.012  # a turn that leaves each lane its least, or little more
 
 
