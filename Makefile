@@ -145,7 +145,7 @@ compiled: .build/compiled/.built ## the package with its hot modules compiled, i
 bench: .venv/.bench .build/compiled/.built ## the side-by-side measurements: a table, JSON and a plot in bench/results/
 	$(PY) -m bench
 
-bench-guard: .venv/.bench .build/compiled/.built ## Evenflow's speed beside the recorded one, as ratios, in two minutes: fails when a figure is 10 % worse (SHOW=1: only prints; RECORD=1: writes the record; ROUNDS=; needs nginx, valgrind)
+bench-guard: .venv/.bench .build/compiled/.built ## Evenflow's speed beside the recorded one, as ratios, in three minutes: fails when a figure is 10 % worse (SHOW=1: only prints; RECORD=1: writes the record; ROUNDS=; needs nginx, valgrind)
 	$(PY) -m bench.guard $(if $(SHOW),--show) $(if $(RECORD),--record) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-guard-short: .venv/.bench

@@ -1,5 +1,5 @@
 """`python -m bench.guard`: compares Evenflow's speed with the one that is recorded in
-bench/guard.json, in about two minutes.
+bench/guard.json, in about three minutes.
 
 Each figure is a ratio to something that is measured in the same round, so that the machine cancels
 out. The server has one core, the load the other. Exits with 1 if a figure is more than 10 % worse

@@ -111,13 +111,14 @@ class AnswerBody:
         if not self._take_events(events):
             self._is_over = True
             return False
+        is_between_events = decoder.is_between_events
         if decoder.comments != self._comments:
             self._comments = decoder.comments
             self.is_within_event = False
             self._sink.alive()
-        elif len(events) == 1 and was_between_events:
+        elif len(events) == 1 and was_between_events and is_between_events:
             self._learn(piece, events[0])
-        if decoder.is_between_events and not self._buffered_events:
+        if is_between_events and not self._buffered_events:
             self._similar_next = self._similar_events
         return True
 

@@ -9,6 +9,7 @@ import aiohttp
 
 from evenflow.fargate_handler.token_sources.guarded_connector import guard_of
 from evenflow.fargate_handler.token_sources.model_connection import while_paused
+from evenflow.fargate_handler.token_sources.plain_chunks import PlainChunks
 from evenflow.fargate_handler.token_sources.port import TokenSink
 
 # Bodies that are read while the loop polls its sockets: that takes a few milliseconds.
@@ -63,6 +64,7 @@ class PushedBody:
 
     __slots__ = (
         "_arrivals",
+        "_chunks",
         "_content",
         "_error",
         "_guard",
@@ -91,7 +93,9 @@ class PushedBody:
         # The connection of a whole answer is already released.
         transport = answer.connection.transport if answer.connection is not None else None
         self._guard = None if transport is None else guard_of(transport)
+        self._chunks: PlainChunks | None = None
         if self._guard is not None:
+            self._chunks = self._guard.chunks
             self._guard.on_data = self._came
 
     async def read(self) -> None:
@@ -139,7 +143,8 @@ class PushedBody:
             return
         guard, content = self._guard, self._content
         try:
-            if guard is not None and (chunks := guard.chunks) is not None:
+            chunks = self._chunks
+            if guard is not None and chunks is not None and chunks is guard.chunks:
                 piece = chunks.read(_BYTES_PER_TURN)
                 if piece and not self._take_piece(piece):
                     return
@@ -189,5 +194,6 @@ class PushedBody:
 
     def _leave_rest(self) -> None:
         """Leave what comes next to aiohttp, which buffers little of it."""
-        if self._guard is not None:
+        # A connection that was released has the next answer's chunks.
+        if self._guard is not None and self._guard.chunks is self._chunks:
             self._guard.hand_over()

@@ -206,6 +206,56 @@ async def test_a_pause_before_the_end_of_a_chunk_loses_nothing() -> None:
 
 
 @pytest.mark.timeout(10)
+async def test_the_rest_of_a_paused_answer_is_not_the_next_one_on_its_connection() -> None:
+    async with piecewise() as (server, http, url):
+        sink, first, second = RecordingSink(), Taken(), Taken()
+        sink.paused = True
+        async with http.get(url) as paused_answer:
+            pausing = asyncio.create_task(
+                PushedBody(paused_answer, first.take, sink, Arrivals()).read()
+            )
+            server.send(b"ab")
+            await first.until(b"ab")
+            server.send(b"cd")
+            server.send_raw(_END)
+            await paused_answer.content.wait_eof()
+            async with http.get(url) as answer:
+                reading = asyncio.create_task(
+                    PushedBody(answer, second.take, RecordingSink(), Arrivals()).read()
+                )
+                server.send(b"ef")
+                await second.until(b"ef")
+                server.send(b"gh")
+                sink.paused = False
+                await pausing
+                server.send_raw(_END)
+                await reading
+        assert server.connections == 1
+        assert (first.whole, second.whole) == (b"abcd", b"efgh")
+
+
+@pytest.mark.timeout(10)
+async def test_the_next_answer_may_come_before_the_first_bytes_of_a_whole_one_are_read() -> None:
+    async with piecewise() as (server, http, url):
+        server.head += b"2\r\nab\r\n2\r\ncd\r\n"
+        large = b"x" * 10_000
+        async with http.get(url) as first_answer:
+            taken, next_taken = Taken(), Taken()
+            body = PushedBody(first_answer, taken.take, RecordingSink(), Arrivals())
+            server.send(large, large)
+            server.send_raw(_END)
+            await first_answer.content.wait_eof()
+            async with http.get(url) as answer:
+                next_body = PushedBody(answer, next_taken.take, RecordingSink(), Arrivals())
+                await asyncio.wait_for(body.read(), 5)
+                server.send_raw(_END)
+                await next_body.read()
+        assert server.connections == 1
+        assert taken.whole == b"abcd" + 2 * large
+        assert next_taken.whole == b"abcd"
+
+
+@pytest.mark.timeout(10)
 async def test_what_the_taker_raises_is_raised_by_read() -> None:
     def refuse(_piece: bytes) -> bool:
         raise ValueError("not this")

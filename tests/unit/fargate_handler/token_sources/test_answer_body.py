@@ -63,6 +63,17 @@ def test_the_events_of_a_piece_wait_while_the_sink_is_paused() -> None:
     assert texts == ["a", "ab", "abc", "abcd", "abcd"]
 
 
+def test_pieces_that_end_within_the_next_event_at_the_same_byte_lose_nothing() -> None:
+    events = [sse(chat_chunk(token)) for token in "abcdef"]
+    beginning = events[0][:20]
+    pieces = [
+        cut
+        for one, other in zip(events[::2], events[1::2], strict=True)
+        for cut in (one + beginning, other.removeprefix(beginning))
+    ]
+    assert read(*pieces, _STOP)[0] == ["abcdef"]
+
+
 _EVENTS = st.sampled_from(
     [
         *(sse(chat_chunk(text)) for text in ("a", "grüße", '"\\n', "")),
