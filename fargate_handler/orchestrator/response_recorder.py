@@ -320,12 +320,16 @@ class ResponseRecorder:
         """When its first delta came, in seconds since the epoch. Now, if none has come."""
         return self._wall_time() - self._ago(recording.stream.first_delta_at)
 
+    def _ended_at(self, recording: Recording) -> float:
+        """When it ended, in seconds since the epoch."""
+        return self._wall_time() - self._ago(recording.stream.ended_at)
+
     def _ago(self, moment: float | None) -> float:
         return self._monotonic() - moment if moment is not None else 0.0
 
     async def _finish(self, recording: Recording) -> None:
         stream, limits = recording.stream, self._limits
-        ended_at = self._wall_time() - self._ago(stream.ended_at)
+        ended_at = self._ended_at(recording)
         try:
             ending = recording.ending(ended_at)
             late = await failure_to_settle(
@@ -363,7 +367,8 @@ class ResponseRecorder:
         self._forget(recording)
 
     async def _look_for_end(self, recording: Recording) -> None:
-        """Report an end that is stored, although the call that stored it failed here.
+        """Report an end that is stored, although the call that stored it failed here, and store the
+        usage.
 
         A node that is suspended meanwhile loses its lease, and no node stores the end again.
         """
@@ -371,8 +376,16 @@ class ResponseRecorder:
             head = await self._responses.head(recording.lease.response_id, self._wall_time())
         except StoreUnavailable:
             return
-        if head is not None and head.ending is not None and head.lease == recording.lease:
-            self._report_end(recording)
+        if head is None or head.ending is None or head.lease != recording.lease:
+            return
+        self._report_end(recording)
+        try:
+            # A repetition changes nothing. No other node stores the usage of an answer with an end.
+            settling = self._settle(recording.stream, self._ended_at(recording))
+            if settling is not None:
+                await settling
+        except (StoreUnavailable, TimeoutError):
+            _logger.error("the usage of response %s is not on record", recording.lease.response_id)
 
     def _report_end(self, recording: Recording) -> None:
         if not recording.end_reported:

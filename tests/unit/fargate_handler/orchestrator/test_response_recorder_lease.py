@@ -115,6 +115,25 @@ async def test_an_end_that_the_store_has_is_reported_though_its_answer_and_the_l
     assert node.ended == [stream]
 
 
+async def test_the_usage_of_an_end_that_the_store_has_is_stored_though_the_lease_is_lost(
+    node: Node,
+) -> None:
+    """Its store was late, and then the task was stopped in the middle of the write of the end."""
+    stream = await node.begin()
+    node.settling_fails = TimeoutError()
+    node.responses.network.lost_answers["finish"] = UNREACHABLE
+    node.responses.network.hold("finish")
+    stream.push("x")
+    stream.complete("stop", None)
+    await settle()
+    node.recorder.lose_everything()
+    node.settling_fails = None
+    node.responses.network.release()
+    await settle()
+    assert node.ended == [stream]
+    assert [settled for settled, _ in node.settled] == [stream]
+
+
 # -- readers elsewhere -----------------------------------------------------------------------------
 
 
