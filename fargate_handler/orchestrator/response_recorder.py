@@ -367,8 +367,7 @@ class ResponseRecorder:
         self._forget(recording)
 
     async def _look_for_end(self, recording: Recording) -> None:
-        """Report an end that is stored, although the call that stored it failed here, and store the
-        usage.
+        """Report an end that is stored, and store its usage: the call that stored it failed here.
 
         A node that is suspended meanwhile loses its lease, and no node stores the end again.
         """

@@ -15,8 +15,8 @@ much to deliver, or if other programs have the core. With a fixed time a turn, a
 a few a second.
 """
 _MOST_SECONDS = 0.010
-"""The most of one turn for either, however long the last turn was. They have as much of a turn with
-nothing else to do: else 2,000 handshakes a second waited on a core that was half idle.
+"""The most of one turn for either. Each has it whole while nothing else is to do: with less, 2,000
+handshakes a second waited on a core that was half idle.
 """
 _TURN_SECONDS = 0.002
 """The least of one turn for an address, and for all handshakes."""
@@ -75,8 +75,7 @@ class _Lane:
     def next_turn(self, last_turn_seconds: float) -> None:
         """Start those that wait, addresses in turn, as far as this turn has time."""
         of_others = max(0.0, last_turn_seconds - self._used_of_all)
-        share = min(last_turn_seconds * _SHARE, _MOST_SECONDS)
-        share = max(share, _MOST_SECONDS - of_others)
+        share = max(min(last_turn_seconds * _SHARE, _MOST_SECONDS), _MOST_SECONDS - of_others)
         self._most_of_address = max(_TURN_SECONDS, share)
         self._most_of_all = max(self._least_seconds, share)
         self._used_seconds.clear()
@@ -153,10 +152,10 @@ class _Lane:
 class AddressTurns:
     """Starts some requests and some handshakes of each address in each turn of the event loop.
 
-    Requests and handshakes don't wait for each other, and both leave half of the loop's time to
-    deliveries. Where one address sends many at once, those of others come between them, and of the
-    same address those with other credentials: behind a proxy all have one address. Where no other
-    has any, the next turn follows at once.
+    Requests and handshakes don't wait for each other. They have what deliveries leave of a turn,
+    and in any case a small part. Where one address sends many at once, those of others come between
+    them, and of the same address those with other credentials: behind a proxy all have one address.
+    Where no other has any, the next turn follows at once.
 
     Args:
         seconds: a clock.
