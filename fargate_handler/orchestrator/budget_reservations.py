@@ -266,23 +266,23 @@ class BudgetReservations:
         input_tokens: int,
     ) -> bool:
         """Reserve one more call, or without input one more step. Returns whether it fits."""
+        more = self._most(replace(growing.expected, input_tokens=input_tokens))
         async with growing.lock:
-            current = growing.reservation
-            more = self._most(replace(growing.expected, input_tokens=input_tokens))
-            amounts = {name: most + more.of(name) for name, most in current.amounts.items()}
-            wanted = replace(current, amounts=amounts, step=current.step + 1)
-            before: Reservation | None = current
+            before: Reservation | None = growing.reservation
             while not stream.log.closed:
+                wanted = _extended(before or growing.reservation, more)
                 try:
-                    full = await store.reserve(ReservationRequest(wanted, growing.bounds, before))
+                    try:
+                        full = await store.reserve(
+                            ReservationRequest(wanted, growing.bounds, before)
+                        )
+                    except ReservationGone:
+                        # Another node released it: this one seemed lost before the message was
+                        # stored. Or the earlier owner, which was suspended, has extended it.
+                        before = await store.reservation(wanted.tenant, wanted.response_id)
+                        continue
                 except StoreUnavailable:
                     await asyncio.sleep(_RETRY_SECONDS)
-                    continue
-                except ReservationGone:
-                    if before is None:
-                        return False
-                    # Another node released it: this one seemed lost before the message was stored.
-                    before = None
                     continue
                 if full is None:
                     growing.reservation = wanted
@@ -381,6 +381,11 @@ class BudgetReservations:
         for response_id in tuple(self._reservations):
             if not self.is_here(response_id):
                 del self._reservations[response_id]
+
+
+def _extended(reservation: Reservation, more: Cost) -> Reservation:
+    amounts = {name: most + more.of(name) for name, most in reservation.amounts.items()}
+    return replace(reservation, amounts=amounts, step=reservation.step + 1)
 
 
 async def _release(store: UsageStore, tenant: str, response_id: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -405,6 +406,26 @@ async def test_a_reservation_that_grows_goes_on_growing_at_the_next_task() -> No
         await settle()
     ended = await b.find(stream.response_id)
     assert (ended.finish_reason, ended.tokens) == ("budget", 2 * STEP)
+
+
+async def test_a_reservation_that_its_earlier_owner_has_extended_goes_on_growing() -> None:
+    """A node that was suspended still grows the reservation of an answer that it has lost."""
+    stores = shared()
+    a = await Task.join(stores, "a", limits=LIMITS)
+    stream = await ask(a)
+    a.cut_off()
+    b = await Task.join(stores, "b", limits=LIMITS)
+    await b.clock.pass_time(SWEEP, step=0.05)
+    (before,) = await stores.usage.reservations("t")
+    extended = replace(before, amounts={TOKENS: before.amounts[TOKENS] + STEP}, step=1)
+    await stores.usage.reserve(ReservationRequest(extended, {TOKENS: 1_000}, before))
+    for _ in range(STEP):
+        b.source.calls[0].push("a")
+    await settle()
+    assert await reserved(stores) == {stream.response_id: INPUT + 3 * STEP}
+    await b.answer("z")
+    ended = await b.find(stream.response_id)
+    assert (ended.finish_reason, ended.tokens) == ("stop", STEP + 1)
 
 
 async def test_a_task_that_leaves_keeps_reserved_what_it_hands_over() -> None:
