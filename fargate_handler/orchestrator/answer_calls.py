@@ -149,12 +149,16 @@ class AnswerCalls:
         """Start the deadline of the whole response."""
         self._watch = ModelWatch(self._stream, self._limits, self._monotonic())
 
-    def look(self, now: float) -> None:
-        """End the running call if it is overdue, and record whether it answers."""
+    def look(self, now: float, starved: float) -> None:
+        """End the running call if it is overdue, and record whether it answers.
+
+        Args:
+            starved: the seconds since the last look in which this node could not read the model.
+        """
         if self._call is not None and self.gave_tokens:
             self._call.record_answering()
         if self._running is not None and self._overdue is None:
-            self._overdue = self._watch.look(now)
+            self._overdue = self._watch.look(now, starved)
             if self._overdue is not None:
                 self._running.cancel()
 

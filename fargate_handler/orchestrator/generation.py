@@ -30,6 +30,8 @@ from evenflow.stream_core.upstream.circuit_breaker import SenderKey
 
 # How often to look for signs of life. Deadlines and the end of the grace have slots of their own.
 _LOOK_SECONDS = 3.0
+# A look that is later than this was late because the node was starved or stopped.
+_LATE_SECONDS = 1.0
 _LEASE_LOOK_SECONDS = 0.1
 _QUEUE_RETRY_AFTER_MS = 5_000
 # Finish reasons with which a model's calls are complete. With any other they may be cut.
@@ -144,6 +146,7 @@ class Generation:
             monotonic=monotonic,
         )
         self._slot_granted: asyncio.Future[None] | None = None
+        self._looked_at = monotonic()
         stream.readers.set_on_unread(self._look_at_grace_end)
         self._look_later()
 
@@ -393,7 +396,9 @@ class Generation:
         stream = self.stream
         if slot != self._look_slot or self._is_over:
             return
-        now, grace_begins_at = self._monotonic(), stream.readers.grace_begins_at
+        now = self._monotonic()
+        starved = self._leave_out_lost_time(now)
+        grace_begins_at = stream.readers.grace_begins_at
         if grace_begins_at is not None and now - grace_begins_at >= self._grace:
             # A client with a request that can't be repeated cancels it by hanging up.
             self.cancel("abandoned" if self.kind.repeatable else "cancelled")
@@ -401,17 +406,42 @@ class Generation:
         if now >= self._slot_deadline and self._in_force():
             self.fail(self._waited_too_long())
             return
+        self._calls.look(now, starved)
         if self._calls.is_past_deadline_at(now):
             self._tools.give_up()
-        self._calls.look(now)
         self._look_later()
 
+    def _leave_out_lost_time(self, now: float) -> float:
+        """Stop the grace for the time in which nobody could come back to this node.
+
+        That is while the node was starved, and while its lease has lapsed: without the store it
+        does not see the polls of other nodes.
+
+        Returns:
+            The seconds since the last look for which the node was starved.
+        """
+        looked_at, self._looked_at = self._looked_at, now
+        starved = max(0.0, now - self._look_at - _LATE_SECONDS)
+        readers = self.stream.readers
+        begins_at = readers.grace_begins_at
+        if begins_at is not None and begins_at < now:
+            passed = now - max(looked_at, begins_at)
+            readers.begin_grace_at(
+                begins_at + (min(starved, passed) if self._in_force() else passed)
+            )
+        return starved
+
     def _look_later(self) -> None:
-        self._look_slot = self._clock.put_after(self, self._seconds_to_next_look(self._monotonic()))
+        now = self._monotonic()
+        self._look_in(self._seconds_to_next_look(now), now)
 
     def _look_at_grace_end(self) -> None:
         """Look when the grace period ends: the last reader has left."""
-        seconds = min(self._grace, self._seconds_to_next_look(self._monotonic()))
+        now = self._monotonic()
+        self._look_in(min(self._grace, self._seconds_to_next_look(now)), now)
+
+    def _look_in(self, seconds: float, now: float) -> None:
+        self._look_at = now + seconds
         self._look_slot = self._clock.put_after(self, seconds)
 
     def _waited_too_long(self) -> EvenflowError:

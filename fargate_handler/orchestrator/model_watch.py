@@ -31,12 +31,16 @@ class ModelWatch:
         """When to look again at the latest, in seconds."""
         return min(self._finish_by, self._alive_at + self._patience)
 
-    def look(self, now: float) -> UpstreamTimeout | None:
-        """The error for a deadline that has passed. None if none has."""
-        if self._stream.paused:
-            # A paused model is not late. Another limit bounds the pauses of readers.
-            self._finish_by += now - self._looked_at
-            self._alive_at += now - self._looked_at
+    def look(self, now: float, starved: float = 0.0) -> UpstreamTimeout | None:
+        """The error for a deadline that has passed. None if none has.
+
+        Args:
+            starved: the seconds since the last look in which this node could not read the model.
+        """
+        # A paused model is not late. Another limit bounds the pauses of readers.
+        left_out = now - self._looked_at if self._stream.paused else starved
+        self._finish_by += left_out
+        self._alive_at += left_out
         self._looked_at = now
         if self._known_signs != self._signs:
             self._known_signs, self._alive_at, self._silent_at_first = self._signs, now, False

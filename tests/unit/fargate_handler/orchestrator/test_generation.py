@@ -58,6 +58,9 @@ CALLER = CallerInfo(session="ses_1", tenant="public", message_id="m1")
 pytestmark = pytest.mark.usefixtures("no_pause_before_a_retry")
 
 
+PATIENT = Limits(model_first_sign_seconds=600.0)
+
+
 @dataclass
 class Bench:
     """A generation with everything around it in the test's hand."""
@@ -924,6 +927,45 @@ async def test_without_grace_the_model_is_cancelled_as_soon_as_the_reader_has_le
     await bench.pass_time(1.1)
     assert call.closed == 1
     assert bench.ended == [ResponseState.CANCELLED]
+
+
+async def test_the_grace_stands_still_while_the_lease_of_the_node_has_lapsed() -> None:
+    """Without the store the node does not see the polls of other nodes."""
+    bench = Bench(limits=PATIENT)
+    await bench.start()
+    bench.reader.leave()
+    await bench.pass_time(9.0)
+    bench.in_force = False
+    await bench.pass_time(90.0)
+    bench.in_force = True
+    await bench.pass_time(15.0)
+    assert bench.ended == []
+    await bench.pass_time(10.0)
+    assert bench.ended == [ResponseState.CANCELLED]
+
+
+async def test_the_grace_stands_still_while_the_node_is_starved() -> None:
+    """Readers who come back can't be served then."""
+    bench = Bench(limits=PATIENT)
+    await bench.start()
+    bench.reader.leave()
+    bench.clock.now += 60.0
+    await bench.pass_time(24.0)
+    assert bench.ended == []
+    await bench.pass_time(7.0)
+    assert bench.ended == [ResponseState.CANCELLED]
+
+
+async def test_a_model_is_not_late_while_the_node_is_starved() -> None:
+    bench = Bench(limits=Limits(model_silence_seconds=60.0), kind=COMPLETION)
+    call = await bench.start()
+    call.push("a")
+    await bench.pass_time(4.0)
+    bench.clock.now += 90.0
+    await bench.pass_time(50.0)
+    assert call.closed == 0
+    await bench.pass_time(15.0)
+    assert call.closed == 1
 
 
 # -- cancel and interrupt at any moment ------------------------------------------------------------
