@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Protocol
 
 from evenflow.fargate_handler.gateway.connections.processes import (
+    ALIVE_SECONDS,
     LEAVE,
     SERVING,
     STAND_DOWN,
@@ -38,6 +39,9 @@ WRONG_CONFIGURATION = 2
 _PROVEN_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 5.0
+# A process that serves and is silent for longer is killed. Starved to 8 % of a core it was silent
+# for 8 s.
+_FROZEN_SECONDS = 15.0
 
 
 class Child(Protocol):
@@ -54,6 +58,12 @@ class Child(Protocol):
 
     def hurry(self) -> None:
         """Have it leave at once."""
+
+    def heard(self) -> bool:
+        """Whether it has sent anything since the last call."""
+
+    def kill(self) -> None:
+        """End it, though it may be frozen."""
 
     def reload(self) -> None:
         """Have it read its agents again, now or when it serves."""
@@ -172,12 +182,31 @@ class Supervisor:
                     other.stand_down(number)
 
     async def _ended(self, number: int) -> int:
-        """Wait for the end of a process, and have the others accept its connections."""
-        status = await self._children[number].ended()
+        """Wait for the end of a process, and have the others accept its connections.
+
+        One that is frozen is ended: the kernel goes on giving it connections.
+        """
+        child = self._children[number]
+        watching = asyncio.ensure_future(self._kill_when_frozen(number, child))
+        status = await child.ended()
+        watching.cancel()
         del self._children[number]
         for other in self._others(number):
             other.stand_in(number)
         return status
+
+    async def _kill_when_frozen(self, number: int, child: Child) -> None:
+        # Counted in looks: while this process is suspended, too, no child is silent.
+        silent = 0
+        while silent * ALIVE_SECONDS < _FROZEN_SECONDS:
+            await self._sleep(ALIVE_SECONDS)
+            silent = 0 if child.heard() else silent + 1
+        _logger.error(
+            "process %d has not turned its event loop for %.0f s; it is killed: its clients "
+            "come back to the others, which go on with its answers",
+            number, _FROZEN_SECONDS, extra=EACH,
+        )  # fmt: skip
+        child.kill()
 
     def _others(self, number: int) -> list[Child]:
         return [child for its_number, child in self._children.items() if its_number != number]
@@ -222,7 +251,7 @@ class HandlerProcess:
         self._reader, self._writer = line
         self._ask_to_leave = ask_to_leave
         self._serving = asyncio.Event()
-        self._reads_agents = False
+        self._reads_agents = self._heard = False
         self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     async def until_serving(self) -> bool:
@@ -241,6 +270,13 @@ class HandlerProcess:
 
     def hurry(self) -> None:
         self._writer.close()
+
+    def heard(self) -> bool:
+        heard, self._heard = self._heard, False
+        return heard
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
 
     def reload(self) -> None:
         if self._serving.is_set():
@@ -263,6 +299,7 @@ class HandlerProcess:
     async def _listen(self) -> None:
         with suppress(ConnectionError):  # it ended with something unread
             async for line in self._reader:
+                self._heard = True
                 if line == SERVING:
                     self._serving.set()
                     if self._reads_agents:

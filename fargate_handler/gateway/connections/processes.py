@@ -20,6 +20,11 @@ from evenflow.stream_core.protocols.evenflow.peer_log import PeerUnreachable
 SERVING = b"serving\n"
 """A process sends this on the line once it serves."""
 
+ALIVE = b"alive\n"
+"""A process sends this on the line each second, while its event loop turns."""
+
+ALIVE_SECONDS = 1.0
+
 LEAVE = b"leave\n"
 """A process sends this on the line to make all processes leave."""
 
@@ -201,10 +206,15 @@ class SupervisorLine:
         """
         self._orders = {STAND_IN: stand_in, STAND_DOWN: stand_down}
         self._send(SERVING)
+        self._report_alive()
 
     def ask_to_leave(self) -> None:
         """Ask that all processes leave."""
         self._send(LEAVE)
+
+    def _report_alive(self) -> None:
+        self._send(ALIVE)
+        self._loop.call_later(ALIVE_SECONDS, self._report_alive)
 
     def _read(self) -> None:
         # Each order is written at once, and is so short that it comes whole.

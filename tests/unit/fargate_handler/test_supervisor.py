@@ -21,6 +21,7 @@ class ScriptedChild:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.is_frozen = False
         self._serving = asyncio.Event()
         self._status = asyncio.get_running_loop().create_future()
 
@@ -40,6 +41,13 @@ class ScriptedChild:
     def hurry(self) -> None:
         self.told.append("hurry")
         self.end(0)
+
+    def heard(self) -> bool:
+        return not self.is_frozen
+
+    def kill(self) -> None:
+        self.told.append("kill")
+        self.end(KILLED)
 
     def reload(self) -> None:
         self.told.append("reload")
@@ -154,6 +162,23 @@ async def test_the_others_accept_in_its_place_until_it_serves_again(processes: P
     await settle()
     assert [child.told for child in others] == [["stand in for 1", "1 is back"]] * 2
     assert processes.latest(1).told == []
+
+
+async def test_one_that_is_frozen_is_killed_and_started_again(processes: Processes) -> None:
+    """The kernel gives it connections, and each would hang for as long as it is frozen."""
+    await processes.start()
+    frozen = processes.latest(1)
+    frozen.is_frozen = True
+    await processes.clock.pass_time(14.0)
+    frozen.is_frozen = False
+    await processes.clock.pass_time(2.0)
+    frozen.is_frozen = True
+    await processes.clock.pass_time(14.0)
+    assert frozen.told == []
+    await processes.clock.pass_time(2.0)
+    assert frozen.told == ["kill"]
+    assert processes.numbers == [0, 1, 2, 1]
+    assert [child.told for child in processes.running if "kill" in child.told] == []
 
 
 async def test_one_that_ends_again_and_again_is_started_less_and_less_often(
