@@ -412,7 +412,7 @@ class Generation:
         self._look_later()
 
     def _leave_out_lost_time(self, now: float) -> float:
-        """Stop the grace for the time in which nobody could come back to this node.
+        """Leave out of the grace the time in which no reader could come back to this node.
 
         That is while the node was starved, and while its lease has lapsed: without the store it
         does not see the polls of other nodes.
