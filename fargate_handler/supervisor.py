@@ -188,8 +188,10 @@ class Supervisor:
         """
         child = self._children[number]
         watching = asyncio.ensure_future(self._kill_when_frozen(number, child))
-        status = await child.ended()
-        watching.cancel()
+        try:
+            status = await child.ended()
+        finally:
+            watching.cancel()
         del self._children[number]
         for other in self._others(number):
             other.stand_in(number)

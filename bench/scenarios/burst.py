@@ -125,7 +125,7 @@ async def _storm(plan: Plan, tally: Tally) -> Crowd:
         await all_ready(connections)
         streams = Streams(connections, seconds=STORM_STREAM_SECONDS, token_ms=STORM_TOKEN_MS)
         await streams.begin(STORM_SPREAD_SECONDS)
-        # The load client resumes only an answer of which it has seen something.
+        # The load client resumes only answers that have begun.
         await until(lambda: all(it.begun for it in connections), STORM_BEGIN_SECONDS)
         async with _watched(server) as watch:
             usage, begin = server.process.usage(), monotonic()

@@ -270,22 +270,22 @@ class BudgetReservations:
         async with growing.lock:
             before: Reservation | None = growing.reservation
             while not stream.log.closed:
-                wanted = _extended(before or growing.reservation, more)
+                extended = _extended(before or growing.reservation, more)
                 try:
                     try:
                         full = await store.reserve(
-                            ReservationRequest(wanted, growing.bounds, before)
+                            ReservationRequest(extended, growing.bounds, before)
                         )
                     except ReservationGone:
                         # Another node released it: this one seemed lost before the message was
                         # stored. Or the earlier owner, which was suspended, has extended it.
-                        before = await store.reservation(wanted.tenant, wanted.response_id)
+                        before = await store.reservation(extended.tenant, extended.response_id)
                         continue
                 except StoreUnavailable:
                     await asyncio.sleep(_RETRY_SECONDS)
                     continue
                 if full is None:
-                    growing.reservation = wanted
+                    growing.reservation = extended
                 return full is None
             return False
 

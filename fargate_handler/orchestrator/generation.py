@@ -415,7 +415,8 @@ class Generation:
         """Leave out of the grace the time in which no reader could come back to this node.
 
         That is while the node was starved, and while its lease has lapsed: without the store it
-        does not see the polls of other nodes.
+        does not see the polls of other nodes. The sender of a request that can't be repeated does
+        not come back.
 
         Returns:
             The seconds since the last look for which the node was starved.
@@ -424,11 +425,10 @@ class Generation:
         starved = max(0.0, now - self._look_at - _LATE_SECONDS)
         readers = self.stream.readers
         begins_at = readers.grace_begins_at
-        if begins_at is not None and begins_at < now:
+        if self.kind.repeatable and begins_at is not None and begins_at < now:
             passed = now - max(looked_at, begins_at)
-            readers.begin_grace_at(
-                begins_at + (min(starved, passed) if self._in_force() else passed)
-            )
+            lost = min(starved, passed) if self._in_force() else passed
+            readers.begin_grace_at(begins_at + lost)
         return starved
 
     def _look_later(self) -> None:

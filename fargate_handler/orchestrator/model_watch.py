@@ -31,7 +31,7 @@ class ModelWatch:
         """When to look again at the latest, in seconds."""
         return min(self._finish_by, self._alive_at + self._patience)
 
-    def look(self, now: float, starved: float = 0.0) -> UpstreamTimeout | None:
+    def look(self, now: float, starved: float) -> UpstreamTimeout | None:
         """The error for a deadline that has passed. None if none has.
 
         Args:

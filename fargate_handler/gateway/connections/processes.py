@@ -21,7 +21,7 @@ SERVING = b"serving\n"
 """A process sends this on the line once it serves."""
 
 ALIVE = b"alive\n"
-"""A process sends this on the line each second, while its event loop turns."""
+"""A process that serves sends this on the line each `ALIVE_SECONDS`, if its event loop turns."""
 
 ALIVE_SECONDS = 1.0
 

@@ -22,6 +22,7 @@ class ScriptedChild:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.is_frozen = False
+        self.looks = 0
         self._serving = asyncio.Event()
         self._status = asyncio.get_running_loop().create_future()
 
@@ -43,6 +44,7 @@ class ScriptedChild:
         self.end(0)
 
     def heard(self) -> bool:
+        self.looks += 1
         return not self.is_frozen
 
     def kill(self) -> None:
@@ -179,6 +181,17 @@ async def test_one_that_is_frozen_is_killed_and_started_again(processes: Process
     assert frozen.told == ["kill"]
     assert processes.numbers == [0, 1, 2, 1]
     assert [child.told for child in processes.running if "kill" in child.told] == []
+
+
+async def test_one_that_leaves_is_watched_by_one_look_a_second(processes: Processes) -> None:
+    """A second look in the same second would hear nothing, and kill a process that drains."""
+    await processes.start()
+    await processes.clock.pass_time(3.0)
+    processes.leave.ask()
+    await settle()
+    before = processes.latest(0).looks
+    await processes.clock.pass_time(10.0)
+    assert processes.latest(0).looks - before in (9, 10)
 
 
 async def test_one_that_ends_again_and_again_is_started_less_and_less_often(

@@ -944,6 +944,15 @@ async def test_the_grace_stands_still_while_the_lease_of_the_node_has_lapsed() -
     assert bench.ended == [ResponseState.CANCELLED]
 
 
+async def test_hanging_up_cancels_while_the_lease_of_the_node_has_lapsed_too() -> None:
+    """Who hung up a request that can't be repeated does not come back."""
+    bench = Bench(kind=COMPLETION, grace_seconds=1.0, in_force=False)
+    await bench.start()
+    bench.reader.leave()
+    await bench.pass_time(2.0)
+    assert bench.stream.finish_reason == "cancelled"
+
+
 async def test_the_grace_stands_still_while_the_node_is_starved() -> None:
     """Readers who come back can't be served then."""
     bench = Bench(limits=PATIENT)
