@@ -328,7 +328,10 @@ class AnswerCalls:
         if self._filters is not None:
             standing = () if replaces else stream.log.read(0).current
             filtered = self._filters.of(stream, self._kind, sink, standing)
-            sink = sink if filtered is None else CountingSink(filtered.sink, stream)
+            if filtered is not None:
+                # The model has begun, even if the filters hold its first token.
+                counting = CountingSink(filtered.sink, stream)
+                sink = FirstTokenSink(counting, stream.delivery.report_first_token)
         if replaces:
             sink = FirstTokenSink(sink, stream.discount_attempt)
         if self.has_client_tools:

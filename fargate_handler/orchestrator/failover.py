@@ -117,6 +117,7 @@ class Failover:
         self._claimed: set[str] = set()
         # By response: its conversation, read ahead, and when that was, on the monotonic clock.
         self._prepared: dict[str, tuple[float, StoredConversation]] = {}
+        self._is_store_failing = False
         self._sweep = Sweep(context, self._sweep_leases, every=_SWEEP_SECONDS, look=_LOOK_SECONDS)
         self._background = Background()
         self._taken = context.metrics.counter(catalogue.TAKE_OVERS)
@@ -189,9 +190,11 @@ class Failover:
                     await self._take_over_all_of(lease)
                 # A lease that runs out before the next sweep hastens it.
                 self._sweep.hasten(left or inf)
+            self._is_store_failing = False
         except StoreUnavailable:
-            if self._keeper.in_force:
+            if not self._is_store_failing:
                 _logger.warning("the leases can't be read from the store now")
+            self._is_store_failing = True
 
     async def _take_over_all_of(self, lease: NodeLease) -> None:
         if not await self._leases.declare_lost_if_expired(lease):

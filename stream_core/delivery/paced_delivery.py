@@ -91,7 +91,7 @@ class PacedDelivery:
         return self._on_urgent is not None
 
     def set_on_first_delta(self, callback: Callable[[], None] | None) -> None:
-        """Set what is called at the first delta. None: nothing."""
+        """Set what is called when the model begins, perhaps twice. None: nothing."""
         self._on_first_delta = callback
 
     def set_on_urgent(self, callback: Callable[[], None] | None) -> None:
@@ -231,10 +231,17 @@ class PacedDelivery:
         taken, self._gaps = self._gaps, _NO_GAPS
         return taken
 
-    def _report_first_delta(self) -> None:
-        self.mark_urgent()
+    def report_first_token(self) -> None:
+        """Report that the model has begun to answer. What it gives may come later: filters hold it.
+
+        The first delta reports it, too.
+        """
         if self._on_first_delta is not None:
             self._on_first_delta()
+
+    def _report_first_delta(self) -> None:
+        self.mark_urgent()
+        self.report_first_token()
 
     def _change_interval(self, interval: int) -> None:
         """Change the interval, at another slot than streams that change theirs now."""

@@ -54,6 +54,16 @@ async def test_an_attempt_that_begins_again_is_filtered_from_its_beginning() -> 
     assert bench.reader.held.text == "34567890123456 it is, [redacted]"
 
 
+async def test_the_model_has_begun_though_its_first_token_is_held() -> None:
+    bench, begun = Bench(filters=filtered()), list[str]()
+    bench.stream.delivery.set_on_first_delta(lambda: begun.append(bench.stream.log.text))
+    call = await bench.start()
+    call.push(SECRET[:9], SECRET[9:12])
+    assert begun == [""], "as late as the filters, it would look as if the model queued calls"
+    call.push(" and more")
+    assert bench.stream.log.text.startswith(f"{SECRET[:12]} and mor")
+
+
 async def test_another_owner_holds_what_the_first_one_held() -> None:
     source = ControlledSource(continues=True)
     bench = Bench(filters=filtered(), source=source, entries=["The key is "])
