@@ -56,8 +56,9 @@ async def play(drain: Drain, stage: Stage) -> list[Outcome]:
         await asyncio.sleep(_READ_SECONDS)
         leaving.drain()
         drained, undrained = await asyncio.gather(leaving.end(), staying.end())
+        usual = _usual_silences([state for state, _ in undrained])
         return [
-            _outcome(drain, number, drained[number], undrained[number])
+            _outcome(drain, number, drained[number], undrained[number][1], usual[number])
             for number in range(len(READERS))
         ]
 
@@ -136,15 +137,32 @@ def _faults(state: State, question: Question) -> list[str]:
     return found
 
 
+def _usual_silences(undrained: Sequence[State]) -> list[float]:
+    """Seconds that this machine keeps each reader waiting without a drain. A busy one stops now
+    this page, now that one, so a reader of a stream is compared with the longest wait of any.
+    """
+    silences = [longest_silence(state) for state in undrained]
+    streams = [
+        silence
+        for (_, transport), silence in zip(READERS, silences, strict=True)
+        if transport is not Transport.POLL
+    ]
+    return [
+        silence if transport is Transport.POLL else max(streams)
+        for (_, transport), silence in zip(READERS, silences, strict=True)
+    ]
+
+
 def _outcome(
     drain: Drain,
     number: int,
     drained: tuple[State, list[str]],
-    undrained: tuple[State, list[str]],
+    wrong_undrained: list[str],
+    usual: float,
 ) -> Outcome:
     page, transport = READERS[number]
-    silence, usual = longest_silence(drained[0]), longest_silence(undrained[0])
-    found = [*drained[1], *(f"without a drain: {wrong}" for wrong in undrained[1])]
+    silence = longest_silence(drained[0])
+    found = [*drained[1], *(f"without a drain: {wrong}" for wrong in wrong_undrained)]
     most = _MOST_TIMES * max(usual, _LEAST_SILENCE)
     name = f"{drain.name}  {page.value:7}  {transport.value}"
     return Outcome(DRAINED, name, silence, found, f"{usual:.2f} s without a drain", most)
