@@ -24,3 +24,8 @@ if os.environ.get("EVENFLOW_COMPILED") == "0":
         return _sources(path)
 
     sys.path_hooks.insert(0, _only_sources)
+
+
+def is_compiled() -> bool:
+    """Whether the hot modules run compiled."""
+    return "evenflow__mypyc" in sys.modules

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Coroutine, Sequence
 
-from evenflow import __version__, serve, tenants
+from evenflow import __version__, operate, serve, store_copies, tenants
 from evenflow.command_line import CommandFailed, Parser
 from evenflow.doctor import command as doctor
 from evenflow.fargate_handler.runtime.standard_descriptors import open_standard_descriptors
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="evenflow", description=__doc__)
     parser.add_argument("--version", action="version", version=f"evenflow {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True)
-    for command in (serve, tenants, doctor):
+    for command in (serve, tenants, operate, store_copies, doctor):
         command.add_to(commands)
     options = parser.parse_args(arguments)
     try:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
+from evenflow import __version__, is_compiled
 from evenflow.fargate_handler.chosen_adapters import open_adapters, open_tracing
 from evenflow.fargate_handler.gateway.connections.processes import (
     ProcessIdentity,
@@ -254,10 +255,11 @@ async def serve_until_asked(
     try:
         await server.start()
         _logger.info(
-            "serving %s, %s, %s; Ctrl-C leaves",
+            "serving %s, %s, %s %s; Ctrl-C leaves",
             server.public_addresses,
             settings.described_model,
-            "compiled" if "evenflow__mypyc" in sys.modules else "interpreted",
+            __version__,
+            "compiled" if is_compiled() else "interpreted",
         )
         serving()
         await leave.asked.wait()

@@ -76,6 +76,17 @@ async def open_aws_adapters(settings: HandlerSettings, metrics: Metrics) -> Asyn
         )
 
 
+async def read_signing_keys(settings: HandlerSettings) -> dict[str, bytes]:
+    """The signing keys of EVENFLOW_TOKEN_KEYS_SECRET.
+
+    Raises:
+        ConfigurationError: they can't be read.
+    """
+    async with _Clients() as clients:
+        secret = await _secret(settings.token_keys_secret, parse_signing_keys, clients)
+        return await _read("token_keys_secret", secret, settings, settings.signing_keys)
+
+
 class _Clients(AsyncExitStack):
     """Clients that share a session of the SDK, which reads its service descriptions once."""
 

@@ -5,15 +5,20 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evenflow.fargate_handler.adapters import ECS_METADATA, Adapters, own_stores
 from evenflow.fargate_handler.runtime.metrics import Metrics
-from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
+from evenflow.fargate_handler.settings.handler_settings import (
+    ConfigurationError,
+    HandlerSettings,
+)
 from evenflow.fargate_handler.settings.tracing_settings import traces_wanted
+from evenflow.stream_sqlite.file import connect, signing_key
 
 if TYPE_CHECKING:
     from evenflow.fargate_handler.tracing.exporting import Tracing
@@ -29,6 +34,28 @@ async def open_adapters(settings: HandlerSettings, metrics: Metrics) -> AsyncIte
     """
     async with open_tracing("evenflow-handler") as tracing, _open(settings, metrics) as adapters:
         yield replace(adapters, tracing=tracing)
+
+
+async def signing_keys_in_use(settings: HandlerSettings) -> dict[str, bytes]:
+    """The keys that running nodes with these settings sign with.
+
+    Raises:
+        ConfigurationError: they can't be read.
+    """
+    if settings.token_keys_secret is not None:
+        from evenflow.fargate_handler.aws_adapters import read_signing_keys
+
+        return await read_signing_keys(settings)
+    if settings.store != "sqlite":
+        return settings.signing_keys
+    try:
+        with closing(connect(settings.store_path)) as connection:
+            return settings.signing_keys_beside(signing_key(connection))
+    except sqlite3.Error as error:
+        raise ConfigurationError(
+            f"EVENFLOW_STORE_PATH={settings.store_path} can't be read ({error}): it must be the "
+            "server's file"
+        ) from error
 
 
 @asynccontextmanager

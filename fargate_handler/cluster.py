@@ -18,6 +18,7 @@ from evenflow.fargate_handler.orchestrator.leases import LeaseKeeper, LeaseView,
 from evenflow.fargate_handler.orchestrator.message_ledger import MessageLedger, MessageTexts
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.node_exchange import NodeExchange
+from evenflow.fargate_handler.orchestrator.operator_view import OperatorView
 from evenflow.fargate_handler.orchestrator.orchestrator import Orchestrator
 from evenflow.fargate_handler.orchestrator.orphaned_reservations import OrphanedReservations
 from evenflow.fargate_handler.orchestrator.replicas import Replicas
@@ -71,7 +72,7 @@ class ClusterMember:
         self._stores = stores
         self._context = context
         self._make_store_writers(model, name, address, usage_folder)
-        self._ownership = Ownership(stores.responses, self.keeper, self._leases, peers)
+        self._ownership = Ownership(stores.responses, self.keeper, self.leases, peers)
         self._texts = MessageTexts(stores.large_texts, stores.largest_text)
         ledger = MessageLedger(context, stores.sessions, self.recorder, self.keeper, self._texts)
         dispatcher = Dispatcher(context, self.workload, ledger, model, self.usage)
@@ -79,7 +80,7 @@ class ClusterMember:
             context,
             stores.node_reports,
             name,
-            without_lease=self._leases.without_lease,
+            without_lease=self.leases.without_lease,
             upstreams=dispatcher.upstreams,
             generations=self.workload.generations,
         )
@@ -96,6 +97,13 @@ class ClusterMember:
             context, peers, self.workload.responses, self.replicas.owner_at
         )
         self.orchestrator = self._orchestrator(ledger, dispatcher)
+        self.operator_view = OperatorView(
+            self.workload.generations,
+            dispatcher.upstreams,
+            self.keeper,
+            self.leases,
+            context.monotonic,
+        )
 
     def _make_store_writers(
         self, model: ServedModel, name: str, address: str | None, usage_folder: Path | None
@@ -111,7 +119,7 @@ class ClusterMember:
             address=address,
             on_lost=self.recorder.lose_everything,
         )
-        self._leases = LeaseView(context, stores.responses, self.keeper)
+        self.leases = LeaseView(context, stores.responses, self.keeper)
         self.usage = BudgetReservations(
             context,
             stores.usage,
@@ -126,6 +134,7 @@ class ClusterMember:
             else TenantRecords(stores.tenants, context.tenants, model.prices, model.served)
         )
         context.metrics.gauge(catalogue.STORE_BACKLOG, lambda: self.recorder.backlog_bytes)
+        context.metrics.gauge(catalogue.LEASE_HELD, lambda: float(self.keeper.in_force))
 
     def _recorder(self, model: ServedModel) -> ResponseRecorder:
         stores = self._stores
@@ -149,7 +158,7 @@ class ClusterMember:
             store,
             responses=self._stores.responses,
             keeper=self.keeper,
-            leases=self._leases,
+            leases=self.leases,
             usage=self.usage,
         )
         if usage_folder is None:
@@ -253,4 +262,4 @@ class ClusterMember:
         for upkeep in self._usage_upkeep:
             await upkeep.aclose()
         await self.keeper.aclose()
-        await self._leases.aclose()
+        await self.leases.aclose()

@@ -31,8 +31,10 @@ from evenflow.fargate_handler.gateway.connections.reconnect_rate import Reconnec
 from evenflow.fargate_handler.gateway.connections.revocation import Revocation
 from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.fargate_handler.gateway.http_endpoints import HttpEndpoints
+from evenflow.fargate_handler.gateway.operator_api import OperatorApi
 from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoints
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
+from evenflow.fargate_handler.isolation import Isolation
 from evenflow.fargate_handler.key_rotation import KeyRotation
 from evenflow.fargate_handler.model_source import make_token_source
 from evenflow.fargate_handler.orchestrator.agent_settings import AgentSettings
@@ -128,6 +130,7 @@ class Node:
         self._make_cluster()
         self._make_gateway(leave)
         self._protecting: asyncio.Task[None] | None = None
+        self._is_leaving = False
         self._minute = _minute_of(wall_time())
         self._swept_at = monotonic()
         metrics.end_minute(monotonic())
@@ -137,7 +140,7 @@ class Node:
         """Make the clock that delivers answers, and what measures it."""
         self._clock = DeliveryClock(self._monotonic(), self._settings)
         self._measures = DeliveryMeasures(self._metrics)
-        self._load = LoadFigure(self._settings)
+        self._load = LoadFigure(self._settings, self._monotonic())
         self._outbox = Outbox(loop.call_soon, self._measures)
         self._driver = ClockDriver(self._clock, loop, self._monotonic, self._outbox.flush)
 
@@ -231,6 +234,15 @@ class Node:
             self._metrics.labelled(catalogue.CONNECTIONS_CUT),
         )
         self._gateway = self._gateway_context()
+        self._isolation = Isolation(
+            settings,
+            self._cluster.keeper,
+            self._cluster.leases,
+            self._peers.holds_lease,
+            self._orchestrator,
+            self._registry,
+            self._background,
+        )
         self._revocation = Revocation(self._gateway)
         websockets = WebSocketEndpoint(self._gateway)
         operators = self._operator_endpoints(leave)
@@ -292,6 +304,7 @@ class Node:
 
     async def drain(self) -> None:
         """Drain: accept nothing new, move each client at its slot, hand over unfinished answers."""
+        self._is_leaving = True
         self._orchestrator.stop_accepting()
         if self._protecting is not None:
             self._protecting.cancel()
@@ -327,17 +340,20 @@ class Node:
         if now - swept_at < _STOPPED_SECONDS:
             for connection in tuple(self._registry.slow):
                 connection.look_at_readers(now)
-        self._load.sample(self._use())
+        self._load.sample(self._use(), now)
         closed = self._registry.limit_unsent_bytes(self._orchestrator.memory.unsent)
         self._measures.too_slow.value += closed
         self._accepted.log()
         if self._garbage is not None:
             self._garbage.look(now, len(self._accepted), self._orchestrator.answering)
+        if not self._is_leaving:
+            self._isolation.check_lease()
         self._keys.sweep(now)
         self._revocation.sweep(now)
         if (room := self._adapters.stores.room) is not None:
             self._background.run(room.tidy())
-        if _minute_of(self._wall_time()) > self._minute:
+        # Also where the clock was set back: no figures would come until it is where it was.
+        if _minute_of(self._wall_time()) != self._minute:
             self._end_minute(now)
 
     def _end_minute(self, now: float) -> None:
@@ -345,6 +361,7 @@ class Node:
         last_minute, self._minute = self._minute, _minute_of(self._wall_time())
         for metric in (catalogue.DEAD_CONNECTIONS_RATE, catalogue.RESET_RATE):
             self._metrics.ratio(metric).whole += len(self._registry)
+        self._orchestrator.end_minute(now)
         self._metrics.end_minute(now)
         if self._adapters.publication is not None:
             self._adapters.publication.minute_ended(self._metrics.snapshot(), last_minute)
@@ -431,7 +448,12 @@ class Node:
             leave,
             drain_key=None if key is None else key.get_secret_value(),
             store_is_lost=lambda: watch is not None and watch.is_lost,
+            lease_in_force=lambda: self._cluster.keeper.in_force,
+            is_isolated=lambda: self._isolation.is_isolated,
             siblings=None if process is None else Siblings(process, self._peers.metrics_page),
+            api=OperatorApi(
+                self._cluster.operator_view, self._tokens, self._peers, self._wall_time
+            ),
         )
 
 

@@ -14,9 +14,11 @@ from evenflow.fargate_handler.orchestrator.client_tools import call_not_open
 from evenflow.fargate_handler.settings.handler_settings import HandlerSettings
 from evenflow.fargate_handler.token_sources.stream_decoders import SseDecoder
 from evenflow.stream_core.auth.session_token import OF_NODE, SessionTokens, for_peers
+from evenflow.stream_core.base.channel import Channel
 from evenflow.stream_core.base.errors import Conflict
-from evenflow.stream_core.http.routes import METRICS
+from evenflow.stream_core.http.routes import HEALTH, METRICS, OPERATOR
 from evenflow.stream_core.log.response_log import ResponseState
+from evenflow.stream_core.protocols.evenflow.http_bodies import Health
 from evenflow.stream_core.protocols.evenflow.messages import (
     PresenceNotice,
     ResponseCompleted,
@@ -29,6 +31,12 @@ from evenflow.stream_core.protocols.evenflow.peer_log import (
     PeerResponse,
     PeerUnreachable,
 )
+from evenflow.stream_core.protocols.operator.bodies import (
+    AUDIENCE,
+    NodeAnswer,
+    OperatorAnswer,
+    OperatorQuestion,
+)
 
 _EVENT: TypeAdapter[PeerEvent] = TypeAdapter(PeerEvent)
 # Measured with a late event loop and a thousand handshakes at once.
@@ -36,6 +44,7 @@ _CONNECT_SECONDS = 2.0
 _ANSWER_SECONDS = 2.0
 _TOKEN_SECONDS = 60
 _BROKEN = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, OSError)
+_OPERATOR = Channel("evenflow", "operator", "operator")
 _ALL_ADDRESSES = ("0.0.0.0", "::", "")  # noqa: S104 - they name no address
 
 
@@ -130,6 +139,39 @@ class Peers:
             if answer.status != 200:
                 raise PeerUnreachable(f"the owner answered {answer.status}")
 
+    async def ask(self, address: str, question: OperatorQuestion) -> NodeAnswer:
+        """Ask the node at an address what an operator wants to know of it.
+
+        Raises:
+            PeerUnreachable: it doesn't answer.
+        """
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS, sock_connect=_CONNECT_SECONDS)
+        token = operator_token(self._tokens, self._wall_time())
+        async with (
+            self._reached(),
+            self._http.post(
+                f"{address}{OPERATOR.path}",
+                headers={"Authorization": f"Bearer {token}"},
+                data=question.model_dump_json(),
+                timeout=timeout,
+            ) as answer,
+        ):
+            if answer.status != 200:
+                raise PeerUnreachable(f"the node answered {answer.status}")
+            return OperatorAnswer.model_validate_json(await answer.read()).nodes[0]
+
+    async def holds_lease(self, address: str) -> bool:
+        """Whether the node at an address says that its lease is in force."""
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+        try:
+            async with (
+                self._reached(),
+                self._http.get(f"{address}{HEALTH.path}", timeout=timeout) as answer,
+            ):
+                return Health.model_validate_json(await answer.read()).lease_in_force
+        except PeerUnreachable:
+            return False
+
     async def metrics_page(self, address: str) -> bytes:
         """The metrics of the process at an address, in Prometheus' text format.
 
@@ -186,6 +228,16 @@ class Peers:
             key=OF_NODE,
         )
         return {"Authorization": f"Bearer {token}"}
+
+
+def operator_token(tokens: SessionTokens, now: float) -> str:
+    """A token for `POST /operator`, valid for a minute.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    token, _ = tokens.issue(_OPERATOR, now, _TOKEN_SECONDS, only_for=AUDIENCE)
+    return token
 
 
 def _last_index(event: PeerEvent, last_index: int) -> int:

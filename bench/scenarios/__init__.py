@@ -17,7 +17,7 @@ from bench.plan import Plan
 from bench.processes import end_with_parent
 from bench.report import Outcome
 
-LONGEST_SECONDS = 900.0  # a scenario that hangs is given up after this time
+LONGEST_SECONDS = 1_800.0  # a scenario that hangs is given up after this time
 
 
 class RunningScenario:

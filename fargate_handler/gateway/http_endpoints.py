@@ -38,6 +38,7 @@ from evenflow.fargate_handler.gateway.http.error_shapes import (
     errors_in_shape,
     expectation,
 )
+from evenflow.fargate_handler.gateway.http.http_figures import HttpFigures
 from evenflow.fargate_handler.gateway.http.rate_answers import RateAnswers
 from evenflow.fargate_handler.gateway.http.request_body import node_full
 from evenflow.fargate_handler.gateway.http.verified_request import address_of, credentials_of
@@ -50,6 +51,7 @@ from evenflow.fargate_handler.gateway.operator_endpoints import OperatorEndpoint
 from evenflow.fargate_handler.gateway.websocket_endpoint import WebSocketEndpoint
 from evenflow.stream_core.auth.allowed_origins import page_policy
 from evenflow.stream_core.base.errors import (
+    EvenflowError,
     HostNotAllowed,
     NotFound,
     OriginNotAllowed,
@@ -59,7 +61,11 @@ from evenflow.stream_core.bounds.shares import Shares
 from evenflow.stream_core.http import routes
 from evenflow.stream_core.http.http_contract import path_not_found
 from evenflow.stream_core.http.routes import ROUTES, Route, ServedBy, paths_of
-from evenflow.stream_core.metrics.metric_catalogue import HTTP_REFUSED
+from evenflow.stream_core.metrics.metric_catalogue import (
+    HTTP_REFUSED,
+    MESSAGES_REFUSED,
+    REFUSAL_RATE,
+)
 
 if TYPE_CHECKING:
     from aiohttp.http import WebSocketReader
@@ -105,9 +111,10 @@ class HttpEndpoints:
         }
         self._answering: Shares[str] = Shares(context.limits.requests_per_node)
         cors = Cors(context.site, self._intake, exempt_paths=_NOT_FOR_CLIENTS | _MODULES)
+        figures = HttpFigures(context.metrics, _NOT_FOR_CLIENTS)
         app = web.Application(
             middlewares=[
-                *(errors_in_shape, cors.answer_preflight, self._within_bounds),
+                *(figures.note_begin, errors_in_shape, cors.answer_preflight, self._within_bounds),
                 *(self._check_host, self._upgrades, cors.check_origin),
             ]
         )
@@ -115,6 +122,7 @@ class HttpEndpoints:
         app.on_response_prepare.append(self._bind_to_this_node)
         app.on_response_prepare.append(cors.add_headers)
         app.on_response_prepare.append(RateAnswers(context).add_headers)
+        app.on_response_prepare.append(figures.count_answer)
         # When its client disconnects, a request is cancelled, and stops reading.
         self._runner = web.AppRunner(
             app, handle_signals=False, handler_cancellation=True, shutdown_timeout=1.0
@@ -189,6 +197,7 @@ class HttpEndpoints:
             routes.HEALTH: self._operators.health,
             routes.METRICS: self._operators.metrics,
             routes.DRAIN: self._operators.drain,
+            routes.OPERATOR: self._operators.ask,
             routes.WEBSOCKET: self._ws,
             routes.REALTIME: self._ws,
             routes.OPENAI_REALTIME: self._ws,
@@ -250,11 +259,11 @@ class HttpEndpoints:
         from_client = request.path not in _NOT_FOR_CLIENTS
         if from_client:
             if accepted.refuses(request.transport):
-                answer = error_in_shape(request, node_full())
+                answer = error_in_shape(request, self._count_full())
                 answer.force_close()
                 return answer
             if not self._answering.has_room(address) and not accepted.cut_oldest_body():
-                raise node_full()
+                raise self._count_full()
         self._answering.add(address)
         try:
             # A body is counted first, and waits for turns piece by piece.
@@ -267,6 +276,13 @@ class HttpEndpoints:
             return await handler(request)
         finally:
             self._answering.remove(address)
+
+    def _count_full(self) -> EvenflowError:
+        """Count a request that this node has no place for. Returns its error."""
+        metrics, error = self._context.metrics, node_full()
+        metrics.labelled(MESSAGES_REFUSED).count(error.code)
+        metrics.ratio(REFUSAL_RATE).count_both()
+        return error
 
     async def _bind_to_this_node(self, request: web.Request, answer: web.StreamResponse) -> None:
         context = self._context

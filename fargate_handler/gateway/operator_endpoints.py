@@ -12,6 +12,7 @@ from evenflow.fargate_handler.gateway.connections.context import GatewayContext
 from evenflow.fargate_handler.gateway.connections.processes import Siblings
 from evenflow.fargate_handler.gateway.connections.site import Site
 from evenflow.fargate_handler.gateway.http.answers import json_answer
+from evenflow.fargate_handler.gateway.operator_api import OperatorApi
 from evenflow.stream_core.auth.session_token import key_matches
 from evenflow.stream_core.base.errors import AuthenticationFailed
 from evenflow.stream_core.bounds.node_load import LoadFigure
@@ -35,7 +36,10 @@ class OperatorEndpoints:
         leave: asks this node to leave.
         drain_key: what `POST /drain` needs. None: there is no such path.
         store_is_lost: whether the file of the stores was deleted.
+        lease_in_force: whether no other node may take over what this one owns.
+        is_isolated: whether this node can't reach the store, and others can.
         siblings: the other processes of this machine, if there are any.
+        api: answers `POST /operator`. None: there is no such path.
     """
 
     def __init__(
@@ -46,35 +50,47 @@ class OperatorEndpoints:
         *,
         drain_key: str | None = None,
         store_is_lost: Callable[[], bool] = lambda: False,
+        lease_in_force: Callable[[], bool] = lambda: True,
+        is_isolated: Callable[[], bool] = lambda: False,
         siblings: Siblings | None = None,
+        api: OperatorApi | None = None,
     ) -> None:
         self._context = context
         self._load = load
         self._leave = leave
         self._drain_key = drain_key
         self._store_is_lost = store_is_lost
+        self._lease_in_force, self._is_isolated = lease_in_force, is_isolated
         self._siblings = siblings
+        self._api = api
 
     async def health(self, request: web.Request) -> web.Response:
         """Whether this node takes new clients. 503 where it does not."""
-        context = self._context
-        draining = context.orchestrator.draining
-        full = context.registry.full or context.accepted.full
-        is_lost = self._store_is_lost()
-        status: Literal["store_lost", "draining", "full", "serving"] = (
-            "store_lost" if is_lost else "draining" if draining else "full" if full else "serving"
-        )
+        context, status = self._context, self._status
         # ECS kills a task that its load balancer finds unhealthy. So a full or leaving node is
-        # healthy to the load balancer.
+        # healthy to the load balancer. One that can't serve is not.
         by_balancer = request.headers.get("User-Agent", "").startswith(_LOAD_BALANCER)
-        is_unhealthy = is_lost or ((draining or full) and not by_balancer)
+        can_serve = status in ("serving", "draining", "full")
+        is_unhealthy = not can_serve or (status != "serving" and not by_balancer)
         health = Health(
             status=status,
             connections=len(context.registry),
+            lease_in_force=self._lease_in_force(),
             load_percent=round(self._load.percent, 1),
             loaded_by=self._load.worst,
         )
         return json_answer(health.model_dump(), 503 if is_unhealthy else 200)
+
+    @property
+    def _status(self) -> Literal["store_lost", "isolated", "draining", "full", "serving"]:
+        context = self._context
+        if self._store_is_lost():
+            return "store_lost"
+        if self._is_isolated():
+            return "isolated"
+        if context.orchestrator.draining:
+            return "draining"
+        return "full" if context.registry.full or context.accepted.full else "serving"
 
     async def metrics(self, request: web.Request) -> web.Response:
         """The metrics, in Prometheus' text format.
@@ -94,6 +110,12 @@ class OperatorEndpoints:
         return web.Response(
             body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )
+
+    async def ask(self, request: web.Request) -> web.Response:
+        """Answer an operator's question about all nodes."""
+        if self._api is None:
+            raise path_not_found(request.path)
+        return await self._api.post(request)
 
     async def drain(self, request: web.Request) -> web.Response:
         """Drain the node, as SIGTERM does. It needs a key, since a proxy may be on this machine."""

@@ -23,6 +23,7 @@ from evenflow.fargate_handler.gateway.connections.handshake import check_handsha
 from evenflow.fargate_handler.gateway.connections.rate_keys import anonymous_rate_keys
 from evenflow.fargate_handler.gateway.evenflow.client_admission import admit_client, check_admission
 from evenflow.fargate_handler.gateway.http.cookies import released_cookie, sticky_cookie
+from evenflow.fargate_handler.gateway.http.http_figures import HttpFigures
 from evenflow.fargate_handler.gateway.http.request_body import node_full
 from evenflow.fargate_handler.gateway.http.senders import sender_with
 from evenflow.fargate_handler.gateway.openai_responses.socket import ResponsesSocket
@@ -83,6 +84,7 @@ _ROUTES = {route.path: route for route in ROUTES if route.terms.bound is Bound.S
 _BEARER = "bearer."
 # The session rejects larger frames with a reason. picows rejects those beyond this multiple.
 _FRAME_SLACK = 2
+_SWITCHING_PROTOCOLS = 101
 
 _logger = logging.getLogger(__name__)
 
@@ -102,6 +104,7 @@ class WebSocketEndpoint:
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
         self._parser_log = ParserLog(context.metrics.counter(catalogue.PARSER_ERRORS))
+        self._figures = HttpFigures(context.metrics)
 
     def take(self, transport: asyncio.Transport, received: bytes) -> bytes | None:
         """Hand a connection to picows, unless the head of the handshake is faulty.
@@ -178,7 +181,7 @@ class WebSocketEndpoint:
     def _upgrade(self, peer: str, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
         asked_at = self._context.monotonic()
         try:
-            return self._accept(peer, request, asked_at)
+            accepted = self._accept(peer, request, asked_at)
         except EvenflowError as error:
             if isinstance(error, HostNotAllowed | OriginNotAllowed):
                 self._context.metrics.labelled(catalogue.HTTP_REFUSED).count(error.code)
@@ -187,6 +190,8 @@ class WebSocketEndpoint:
             _logger.exception("a handshake failed")
             failed = InternalError("the handshake failed; try again", code="internal_error")
             return WSUpgradeResponseWithListener(self._error_response(failed), None)
+        self._figures.count_handshake(_SWITCHING_PROTOCOLS)
+        return accepted
 
     def _accept(
         self, peer: str, request: WSUpgradeRequest, asked_at: float
@@ -289,6 +294,7 @@ class WebSocketEndpoint:
 
     def _error_response(self, error: EvenflowError) -> WSUpgradeResponse:
         log_event(RejectionRecord.of(error, OVER_WEBSOCKET, "handshake"))
+        self._figures.count_handshake(error.status)
         headers = {"Content-Type": "application/json", **error_headers(error)}
         if isinstance(error, Overloaded):
             # This node is full or leaving: the cookie must not bring the next try here.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evenflow.fargate_handler.runtime.metrics import Metrics
+from evenflow.stream_core.base.agents import ServiceClass
 from evenflow.stream_core.base.errors import is_failure
 from evenflow.stream_core.delivery.response_stream import ResponseStream
 from evenflow.stream_core.log.response_log import ResponseState
@@ -24,7 +25,7 @@ class AnswerMetrics:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    def count(self, stream: ResponseStream) -> None:
+    def count(self, stream: ResponseStream, service_class: ServiceClass) -> None:
         """Count a response that was generated here and has ended."""
         metrics, figures = self._metrics, stream.figures
         model = figures.model or _OWN_MODEL
@@ -46,8 +47,12 @@ class AnswerMetrics:
         first_at = _first_token_at(stream)
         # A response that was taken over began on another node.
         if stream.epoch == 1 and first_at is not None:
-            waited = first_at - stream.created_at
-            metrics.divided(catalogue.FIRST_TOKEN).record_of(model, waited * 1000)
+            waited_ms = (first_at - stream.created_at) * 1000
+            first_tokens = metrics.divided(catalogue.FIRST_TOKEN)
+            if service_class is ServiceClass.BATCH:
+                first_tokens.of(model).record(waited_ms)
+            else:
+                first_tokens.record_of(model, waited_ms)
 
     def _count_failure(self, stream: ResponseStream) -> None:
         has_failed = stream.state is ResponseState.ERROR
@@ -62,13 +67,13 @@ class AnswerMetrics:
 def _first_token_at(stream: ResponseStream) -> float | None:
     """When the first token came. None if it isn't known.
 
-    For a response that was cancelled after a long wait it is the end: it came later, if at all. A
-    model that hangs would show in no other metric.
+    For a response that ended without one after a long wait it is the end: it came later, if at
+    all. Otherwise the answers of a model that hangs would count as if they had not been.
     """
     if stream.tokens:
         return stream.first_delta_at
     ended_at = stream.ended_at
-    if ended_at is None or stream.state is not ResponseState.CANCELLED:
+    if ended_at is None or stream.state is ResponseState.COMPLETED:
         return None
     return ended_at if ended_at - stream.created_at >= _LONG_WAIT_SECONDS else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from evenflow.fargate_handler.orchestrator.upstream import (
     upstream_unavailable,
 )
 from evenflow.fargate_handler.orchestrator.workload import Workload
+from evenflow.fargate_handler.token_sources.operator_log import OperatorLog
 from evenflow.fargate_handler.token_sources.port import TokenSource
 from evenflow.stream_core.base.agents import MessageTerms
 from evenflow.stream_core.base.channel import CHAT, Channel, MessageKind
@@ -39,6 +41,7 @@ from evenflow.stream_core.base.errors import (
     NotFound,
     RateLimited,
     is_throttled,
+    is_upstreams_fault,
 )
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.base.model_prices import ModelPrices
@@ -49,6 +52,8 @@ from evenflow.stream_core.queue.fair_queue import Line
 from evenflow.stream_core.session.conversation import Conversation, Turn
 from evenflow.stream_core.session.token_estimate import most_media_tokens, tokens_of_text_turn
 from evenflow.stream_core.tenants.charges import Caller, TokenDemand
+
+_logger = logging.getLogger("evenflow.model")
 
 # Readers reconnect within seconds to the node that has taken their answer over.
 _RECONNECT_SECONDS = 30.0
@@ -113,6 +118,7 @@ class Dispatcher:
         self._retries = context.metrics.counter(catalogue.GENERATION_RETRIES)
         self._failures = context.metrics.labelled(catalogue.UPSTREAM_FAILURES)
         self._throttles = context.metrics.counter(catalogue.UPSTREAM_THROTTLES)
+        self._operator = OperatorLog(_logger, context.monotonic)
         self.upstreams = Upstreams(model.source, context.limits)
         """The models with calls so far."""
         context.metrics.gauge(catalogue.BREAKERS_OPEN, lambda: self.upstreams.breakers_open)
@@ -265,7 +271,7 @@ class Dispatcher:
             requeue=workload.generations.requeue,
             wait_for_tools=workload.generations.wait_for_tools,
             on_retry=self._count_retry,
-            on_failure=self._count_failure,
+            on_failure=partial(self._count_failure, upstream.name),
             on_end=workload.generations.remove,
             may_call_again=self._repeats_broken,
             filters=self._filters,
@@ -416,9 +422,14 @@ class Dispatcher:
     def _count_retry(self) -> None:
         self._retries.value += 1
 
-    def _count_failure(self, error: EvenflowError) -> None:
+    def _count_failure(self, model: str, error: EvenflowError) -> None:
         self._failures.count(error.code)
         self._throttles.value += is_throttled(error)
+        if is_upstreams_fault(error):
+            cause = "" if error.__cause__ is None else f" ({type(error.__cause__).__name__})"
+            self._operator.warning(
+                f"an attempt at model {model!r} failed: {error.code}{cause}", str(error)
+            )
 
 
 def _not_repeated() -> InternalError:

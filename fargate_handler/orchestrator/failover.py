@@ -118,6 +118,7 @@ class Failover:
         # By response: its conversation, read ahead, and when that was, on the monotonic clock.
         self._prepared: dict[str, tuple[float, StoredConversation]] = {}
         self._is_store_failing = False
+        self._logged_losses = set[str]()
         self._sweep = Sweep(context, self._sweep_leases, every=_SWEEP_SECONDS, look=_LOOK_SECONDS)
         self._background = Background()
         self._taken = context.metrics.counter(catalogue.TAKE_OVERS)
@@ -200,6 +201,7 @@ class Failover:
         if not await self._leases.declare_lost_if_expired(lease):
             return  # it was renewed after all
         left = list(await self._responses.unfinished(lease.owner))
+        self._log_loss(lease.owner, len(left))
         if not left and lease.lost and self._leases.unchanged_for(lease) > _REMEMBERED_SECONDS:
             await self._responses.forget(lease.owner)
         # Other nodes sweep too. Each begins with the responses that have readers there. Then any
@@ -209,6 +211,17 @@ class Failover:
             await self._try_all(with_readers)
             left = list(await self._responses.unfinished(lease.owner))
         await self._try_all(left)
+
+    def _log_loss(self, owner: str, unfinished: int) -> None:
+        """Log once that a node has left unfinished answers."""
+        if unfinished and owner not in self._logged_losses:
+            self._logged_losses.add(owner)
+            _logger.warning(
+                "node %s was lost, or left: the others go on with its %d unfinished answers",
+                owner, unfinished,
+            )  # fmt: skip
+        elif not unfinished:
+            self._logged_losses.discard(owner)
 
     async def _try_all(self, response_ids: list[str]) -> None:
         random.shuffle(response_ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from evenflow.fargate_handler.orchestrator.answer_metrics import AnswerMetrics
@@ -11,6 +11,7 @@ from evenflow.fargate_handler.orchestrator.generation import Generation
 from evenflow.fargate_handler.orchestrator.node_context import NodeContext
 from evenflow.fargate_handler.orchestrator.queue_positions import QueuePositions
 from evenflow.fargate_handler.orchestrator.service_charges import ServiceCharges
+from evenflow.fargate_handler.orchestrator.silent_models import SilentModels
 from evenflow.fargate_handler.orchestrator.slot_admission import Admission, AdmissionGroup
 from evenflow.fargate_handler.runtime.background import Background
 from evenflow.stream_core.base.agents import ServiceClass
@@ -68,9 +69,15 @@ class Generations:
         self._handed_over = False
         self._background = Background()
         self._ended_answers = AnswerMetrics(metrics)
+        self._silent_models = SilentModels(metrics)
         metrics.gauge(catalogue.QUEUE_DEPTH, lambda: self.queued)
         metrics.gauge(catalogue.GENERATIONS_RUNNING, lambda: self.running)
         metrics.gauge(catalogue.GENERATIONS_PARKED, lambda: len(self._parked) + len(self._at_tools))
+
+    def by_state(self) -> Iterator[tuple[str, Iterable[Generation]]]:
+        """The generations in the order of their states, with the states' names."""
+        names = ("waiting", "running", "parked", "at_tools")
+        return zip(names, (tuple(group.values()) for group in self._by_state), strict=True)
 
     @property
     def _by_state(self) -> tuple[dict[str, Generation], ...]:
@@ -189,8 +196,12 @@ class Generations:
         stream.detach_generation()
         self._on_end(generation)
         if stream.state.terminal:
-            self._ended_answers.count(stream)
+            self._ended_answers.count(stream, generation.line.service_class)
         self.fill_slots()
+
+    def end_minute(self, now: float) -> None:
+        """Count the answers that get nothing from their model."""
+        self._silent_models.look(now, self._running.values())
 
     def fail_all(self, error: EvenflowError) -> None:
         """End all generations with `error`, also those that are added later."""
@@ -277,10 +288,13 @@ class Generations:
         if generation.is_started:
             generation.on_slot()
             return
-        waited = self._monotonic() - stream.created_at
-        self._metrics.divided(catalogue.QUEUE_WAIT).record_of(
-            generation.line.service_class, waited * 1000
-        )
+        service_class = generation.line.service_class
+        waits = self._metrics.divided(catalogue.QUEUE_WAIT)
+        waited_ms = (self._monotonic() - stream.created_at) * 1000
+        if service_class is ServiceClass.BATCH:
+            waits.of(service_class).record(waited_ms)
+        else:
+            waits.record_of(service_class, waited_ms)
         generation.start(self._background)
         stream.backpressure.set_on_pause(partial(self._on_pause, generation))
 

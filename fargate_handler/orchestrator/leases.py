@@ -23,10 +23,12 @@ from evenflow.stream_core.stores.response_store import (
 _logger = logging.getLogger(__name__)
 
 _RENEWALS_PER_LEASE = 3.0
+# While one is under way, so that a store which takes most of a lease keeps it in force.
+_RENEWALS_IF_SLOW = 6.0
 # How often to see whether a renewal is due. An overloaded wheel turns slower than time passes.
 _LOOK_SECONDS = 0.05
 # Renewals under way: one that is slow, or never returns, must not hold up the next.
-_AT_ONCE = 3
+_AT_ONCE = 6
 _AGAIN_SECONDS = (0.1, 0.3)
 # Two renewals further apart than this share of a lease are a break: perhaps no node could renew.
 _BREAK_SHARE = 0.7
@@ -81,6 +83,11 @@ class LeaseKeeper:
         return not self._released and self._monotonic() < self._in_force_until
 
     @property
+    def lapsed_for(self) -> float:
+        """The seconds since the lease ran out without a renewal. 0 while it is in force."""
+        return 0.0 if self._released else max(0.0, self._monotonic() - self._in_force_until)
+
+    @property
     def steady_since(self) -> float:
         """Since when the lease is renewed without a break, on the monotonic clock.
 
@@ -119,15 +126,18 @@ class LeaseKeeper:
         self._clock.put_after(self, _LOOK_SECONDS)
         now = self._monotonic()
         if now >= self._renew_at and self._under_way < _AT_ONCE:
-            self._renew_at = now + self._seconds / _RENEWALS_PER_LEASE
+            per_lease = _RENEWALS_IF_SLOW if self._under_way else _RENEWALS_PER_LEASE
+            self._renew_at = now + self._seconds / per_lease
             self._background.run(self._keep())
 
     async def _keep(self) -> None:
         owner = self.owner
         self._under_way += 1
         try:
-            await self._renew(owner)
-        except StoreUnavailable:
+            # A renewal that took longer would be of no use.
+            async with asyncio.timeout(self._seconds):
+                await self._renew(owner)
+        except (StoreUnavailable, TimeoutError):
             now = self._monotonic()
             if not (self._is_failing or self._is_break(now)):
                 _logger.warning(
@@ -150,7 +160,7 @@ class LeaseKeeper:
         )
         self._names += 1
         self.owner = f"{self._name}-{self._names}"
-        self._in_force_until = -inf
+        self._in_force_until = self._monotonic()
         self._on_lost()
         await self._keep()
 
@@ -159,6 +169,8 @@ class LeaseKeeper:
         started_at = self._monotonic()
         self._until = max(self._wall_time() + self._seconds, self._until + _STEP_SECONDS)
         await self._store.renew(owner, self._until, self.address)
+        if self._is_failing:
+            _logger.warning("the store answers again: the lease of this node was renewed")
         self._is_failing = False
         if owner != self.owner:
             return
@@ -252,6 +264,12 @@ class LeaseView:
         if lease is not None:
             self._seen[owner] = self._observe(lease)
         return lease
+
+    def other_addresses(self) -> list[str]:
+        """Where the other nodes are, as far as the leases that were read last say."""
+        own = self._keeper.address
+        addresses = {lease.address for lease in self._leases.values() if not lease.lost}
+        return [address for address in addresses if address not in (None, own)]
 
     def unchanged_for(self, lease: NodeLease) -> float:
         """The seconds for which this node has seen the lease unchanged. Negative during a break."""

@@ -131,6 +131,10 @@ class Orchestrator:
         """Accept no messages and take no responses over from now on: this node is leaving."""
         self._workload.draining = True
 
+    def accept_again(self) -> None:
+        """Accept messages and take responses over again: this node stays after all."""
+        self._workload.draining = False
+
     async def submit(self, message: IncomingMessage) -> Submission:
         """Accept a message. If it was accepted before, return its response.
 
@@ -423,6 +427,11 @@ class Orchestrator:
         self._workload.sweep(now)
         self.presence.sweep()
         self._replicas.sweep(now, self.presence)
+        self._dispatcher.upstreams.log_changes()
+
+    def end_minute(self, now: float) -> None:
+        """Count what is counted at the end of a minute."""
+        self._generations.end_minute(now)
 
 
 def _changing_owners() -> Overloaded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from evenflow.fargate_handler.orchestrator.model_context import StatedContext
@@ -16,6 +17,8 @@ from evenflow.stream_core.base.errors import (
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.upstream.circuit_breaker import CircuitBreaker, UpstreamCall
 from evenflow.stream_core.upstream.concurrency_limiter import ConcurrencyLimiter
+
+_logger = logging.getLogger("evenflow.model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,33 @@ class Upstreams:
     limits: Limits
     by_name: dict[str, Upstream] = field(default_factory=dict)
     """By their names at their server."""
+    _failing: set[str] = field(default_factory=set)
 
     @property
     def breakers_open(self) -> int:
         """The number of models that reject calls, with no successful call since."""
         return sum(it.breaker.is_failing for it in self.by_name.values())
+
+    def forget_learned(self, name: str) -> bool:
+        """Forget what was learned of a model. Returns whether it had calls."""
+        upstream = self.by_name.get(name)
+        if upstream is None:
+            return False
+        upstream.breaker.close_all()
+        upstream.limiter.forget_limit()
+        return True
+
+    def log_changes(self) -> None:
+        """Log which models reject calls since the last look, and which answer again."""
+        failing = {name for name, it in self.by_name.items() if it.breaker.is_failing}
+        for name in failing - self._failing:
+            _logger.warning(
+                "model %r has failed many times in a row: its messages are refused, and it is "
+                "tried again each %g s", name, self.limits.breaker_open_seconds,
+            )  # fmt: skip
+        for name in self._failing - failing:
+            _logger.warning("model %r answers again", name)
+        self._failing = failing
 
     @property
     def lowest_share(self) -> int:

@@ -9,7 +9,8 @@ import math
 import os
 import resource
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from evenflow.stream_core.base.limits import Limits
 from evenflow.stream_core.bounds.memory_bound import MEBIBYTE, bounds, limits_bound
@@ -137,33 +138,63 @@ class GarbageCollection:
 _logger = logging.getLogger("evenflow.process")
 
 _UNLIMITED_FILES = 1_000_000
-_CGROUP = Path("/sys/fs/cgroup")
-# Of version 2, and of version 1.
-_LIMIT_FILES = ("memory.max", "memory/memory.limit_in_bytes")
 
 
-def memory_bytes(cgroup: Path = _CGROUP) -> int:
-    """Bytes of memory of the machine, or fewer if the process' control group has a limit."""
+@dataclass(frozen=True, slots=True)
+class ControlGroups:
+    """The control groups of Linux that this process is in.
+
+    Args:
+        root: where they are mounted.
+        membership: which of them are this process'. In a namespace of its own, as in a container,
+            that is the root.
+    """
+
+    root: Path = Path("/sys/fs/cgroup")
+    membership: Path = Path("/proc/self/cgroup")
+
+    def folders(self, controller: str) -> list[Path]:
+        """The folders of the groups of this controller, each inside the one before."""
+        # Of version 2, and of version 1, which has a folder for each controller.
+        found = [self.root, self.root / controller]
+        for line in _read(self.membership).splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and controller not in controllers.split(","):
+                continue
+            folder = self.root / controller if controllers else self.root
+            for name in PurePosixPath(path).parts[1:]:
+                folder /= name
+                found.append(folder)
+        return found
+
+
+_OWN_GROUPS = ControlGroups()
+
+
+def memory_bytes(groups: ControlGroups = _OWN_GROUPS) -> int:
+    """Bytes of memory of the machine, or fewer if a control group of the process has a limit."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(
-        [
-            machine,
-            *(int(text) for name in _LIMIT_FILES if (text := _read(cgroup / name)).isdecimal()),
-        ]
+    texts = (
+        _read(folder / name)
+        for folder in groups.folders("memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
     )
+    return min([machine, *(int(text) for text in texts if text.isdecimal())])
 
 
-def usable_cores(cgroup: Path = _CGROUP) -> int:
-    """Processor cores that this process may use: the machine's, or its control group's if fewer."""
+def usable_cores(groups: ControlGroups = _OWN_GROUPS) -> int:
+    """Processor cores that this process may use: the machine's, or its control groups' if fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    # Of version 2, and of version 1. Without a limit the first number is `max`, or -1.
-    quota, _, period = (
-        _read(cgroup / "cpu.max")
-        or f"{_read(cgroup / 'cpu/cpu.cfs_quota_us')} {_read(cgroup / 'cpu/cpu.cfs_period_us')}"
-    ).partition(" ")
-    if quota.isdecimal() and period.isdecimal():
-        return min(cores or 1, math.ceil(int(quota) / int(period)))
-    return cores or 1
+    usable = cores or 1
+    for folder in groups.folders("cpu"):
+        # Without a limit the first number is `max`, or -1.
+        quota, _, period = (
+            _read(folder / "cpu.max")
+            or f"{_read(folder / 'cpu.cfs_quota_us')} {_read(folder / 'cpu.cfs_period_us')}"
+        ).partition(" ")
+        if quota.isdecimal() and period.isdecimal():
+            usable = min(usable, math.ceil(int(quota) / int(period)))
+    return usable
 
 
 def open_files() -> int:

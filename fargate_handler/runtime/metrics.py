@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TypeVar
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import Metric as PrometheusMetric
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from evenflow import __version__, is_compiled
 from evenflow.stream_core.metrics import metric_catalogue as catalogue
 from evenflow.stream_core.metrics.instruments import (
     Counter,
@@ -146,15 +149,23 @@ class _CatalogueCollector(Collector):
     def __init__(self, metrics: Metrics, process: int | None) -> None:
         self._metrics = metrics
         self._label = {} if process is None else {"process": str(process)}
+        self._process = ProcessCollector(registry=None)
 
-    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
-        for family in self._metrics.families():
+    def collect(self) -> Iterable[PrometheusMetric]:
+        for family in chain(self._metrics.families(), [_build_info()], self._process.collect()):
             if self._label:
                 family.samples = [
                     sample._replace(labels={**sample.labels, **self._label})
                     for sample in family.samples
                 ]
             yield family
+
+
+def _build_info() -> GaugeMetricFamily:
+    """The version and form of this program, as labels of a 1."""
+    info = GaugeMetricFamily("evenflow_build_info", "what runs here", labels=("version", "form"))
+    info.add_metric((__version__, "compiled" if is_compiled() else "interpreted"), 1)
+    return info
 
 
 def _of_kind(kind: MetricKind) -> Iterable[Metric]:

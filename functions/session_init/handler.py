@@ -85,12 +85,14 @@ _cold_start = ColdStart(EphemeralMetrics(namespace="Evenflow", service=""))
 
 _settings = SessionInitSettings.from_environment(os.environ)
 _agents = Agents(_settings.agents)
-_secrets = aws_client("secretsmanager")
+# One attempt of at most two seconds for each of three secrets and two tables: whatever hangs, the
+# call is answered within ten seconds, before Lambda ends it.
+_secrets = aws_client("secretsmanager", attempts=1, read_seconds=1)
 _signing_keys = CachedSecret(_secrets, _settings.token_keys_secret, parse_signing_keys, logger)
 _edge_keys = EdgeKeys(_secrets, _settings.edge_keys_secret, logger)
 _opened = AddressRates(_settings.limits.sessions_per_address_per_second)
 _tenant_keys = CachedSecret(_secrets, _settings.tenant_keys_secret, parse_tenant_keys, logger)
-_dynamodb = aws_client("dynamodb", attempts=1)  # without retries
+_dynamodb = aws_client("dynamodb", attempts=1, read_seconds=1)
 _sessions = SessionTable(_dynamodb, _settings.sessions_table)
 _oidc = _settings.oidc
 _tenants = Tenants(

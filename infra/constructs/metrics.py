@@ -35,6 +35,31 @@ def evenflow_metric(
     )
 
 
+def of_enough_cases(
+    metric: Metric,
+    settings: EnvironmentSettings,
+    statistic: str,
+    least: int,
+    *,
+    period: Duration = MINUTE,
+) -> cloudwatch.MathExpression:
+    """A ratio, or 0 where it is of fewer than `least` cases: each of them is too much of a share.
+
+    CloudWatch has the cases of a ratio as the number of its samples.
+    """
+    return cloudwatch.MathExpression(
+        expression=f"IF(cases>={least}, share, 0)",
+        using_metrics={
+            "cases": evenflow_metric(
+                metric, settings, cloudwatch.Stats.SAMPLE_COUNT, period=period
+            ),
+            "share": evenflow_metric(metric, settings, statistic, period=period),
+        },
+        period=period,
+        label="percent, where there are enough cases",
+    )
+
+
 def sudden_drop(
     metric: Metric, settings: EnvironmentSettings, period: Duration = MINUTE
 ) -> cloudwatch.MathExpression:

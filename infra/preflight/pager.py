@@ -38,7 +38,7 @@ def subscription_findings(
         is_deployed: whether the environment is deployed, so a missing subscription is bad.
     """
     alarms, region = settings.alarms, settings.region.name
-    for topic, email in (("pages", alarms.page_email), ("notices", alarms.notice_email)):
+    for topic, email in (("pages", alarms.page_email), ("notices", alarms.notices_to)):
         if email is not None:
             arn = f"arn:aws:sns:{region}:{account_id}:{settings.prefix}-{topic}"
             yield _subscription(account, f"alarms, {topic}", arn, email, is_deployed=is_deployed)

@@ -21,7 +21,8 @@ class AlarmSettings(Settings):
         page_topic_arn: or an SNS topic of your own, such as a paging service's. Its policy must let
             `cloudwatch.amazonaws.com` publish. Then there is no topic `evenflow-<env>-pages`.
         nobody_is_paged: whether staging or prod may have neither.
-        notice_email: the address for every change of every alarm. None: no address.
+        notice_email: the address for every change of every alarm, so also for those that can wait
+            for the morning. None: `page_email` gets them. Set it where that address is a pager.
         runbook_base_url: the folder of docs/runbooks/ where readers of an alarm can open it, with a
             slash at its end. None: alarms say the runbook's first step themselves.
         quiet_frames_per_second: below this rate of all tasks nothing is a sudden drop. Take answers
@@ -29,9 +30,9 @@ class AlarmSettings(Settings):
             before 40 times a day at a rate of 100, 6.7 times at 200, and never at 1,000 (computed
             from Poisson arrivals).
         monthly_budget_dollars: this environment's budget of a month. Notices go to the topic of
-            notices and to `notice_email` (else `page_email`): at 80 % spent, and when the forecast
-            exceeds the budget. AWS counts by the tags `environment` and `installation`, once they
-            are activated as cost-allocation tags (docs/costs.md). None: there is no budget.
+            notices: at 80 % spent, and when the forecast exceeds the budget. AWS counts by the tags
+            `environment` and `installation`, once they are activated as cost-allocation tags
+            (docs/costs.md). None: there is no budget.
     """
 
     page_email: str | None = Field(None, pattern=_EMAIL)
@@ -44,8 +45,7 @@ class AlarmSettings(Settings):
 
     @model_validator(mode="after")
     def _check_budget_has_address(self) -> Self:
-        addresses = (self.notice_email, self.page_email)
-        if self.monthly_budget_dollars is not None and addresses == (None, None):
+        if self.monthly_budget_dollars is not None and self.notices_to is None:
             raise ValueError(
                 "monthly_budget_dollars needs an address for its notices: set notice_email or "
                 "page_email"
@@ -59,6 +59,11 @@ class AlarmSettings(Settings):
                 "page_email is set beside page_topic_arn: subscribe it to that topic instead"
             )
         return self
+
+    @property
+    def notices_to(self) -> str | None:
+        """The address that gets notices. None: there is none."""
+        return self.notice_email or self.page_email
 
     @property
     def somebody_is_paged(self) -> bool:

@@ -183,7 +183,7 @@ class FunctionSettings(Settings):
 
     memory_mib: int = Field(256, ge=128, le=10_240)
     reserved_concurrency: ReservedConcurrency | None
-    session_init_timeout_seconds: int = Field(10, ge=1, le=29)
+    session_init_timeout_seconds: int = Field(15, ge=1, le=29)
     poll_response_timeout_seconds: int = Field(29, ge=1, le=29)  # an HTTP API gives up after 30 s
     throttle_rate: int = Field(ge=1)
     throttle_burst: int = Field(ge=1)

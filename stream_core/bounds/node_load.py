@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from evenflow.stream_core.base.limits import Limits
 
-_SAMPLES = 60
+_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +33,27 @@ class NodeUse:
 
 
 class LoadFigure:
-    """The highest use of a node's limits in percent, as the mean of the last minute."""
+    """The highest use of a node's limits in percent, as the mean of the last minute.
 
-    def __init__(self, limits: Limits) -> None:
+    A sample counts for the time since the one before: a node that starves takes few of them.
+    """
+
+    def __init__(self, limits: Limits, now: float) -> None:
         self._limits = limits
-        self._samples: deque[float] = deque(maxlen=_SAMPLES)
+        self._sampled_at = now
+        self._samples: deque[_Sample] = deque()
         self.worst = ""
         """The field of `NodeUse` with the highest use at the last sample, without its unit."""
 
     @property
     def percent(self) -> float:
         """From 0 to 100. 0 before the first sample."""
-        return sum(self._samples) / max(1, len(self._samples))
+        seconds = sum(sample.seconds for sample in self._samples)
+        weighted = sum(sample.percent * sample.seconds for sample in self._samples)
+        return weighted / seconds if seconds else 0.0
 
-    def sample(self, use: NodeUse) -> None:
-        """Take a sample. Called once a second."""
+    def sample(self, use: NodeUse, now: float) -> None:
+        """Take a sample. Called once a second, or as often as the node gets to it."""
         limits = self._limits
         shares = {
             "connections": use.connections / limits.connections_per_node,
@@ -58,4 +65,16 @@ class LoadFigure:
             "lateness": use.lateness_seconds * 1000 / limits.batch_window_ms,
         }
         self.worst = max(shares, key=lambda part: shares[part])
-        self._samples.append(100 * min(1.0, shares[self.worst]))
+        percent = 100 * min(1.0, shares[self.worst])
+        self._samples.append(_Sample(now, now - self._sampled_at, percent))
+        self._sampled_at = now
+        while self._samples[0].at <= now - _SECONDS and len(self._samples) > 1:
+            self._samples.popleft()
+
+
+class _Sample(NamedTuple):
+    """The use at a moment, and the seconds for which it stands."""
+
+    at: float
+    seconds: float
+    percent: float

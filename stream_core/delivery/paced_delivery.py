@@ -132,6 +132,8 @@ class PacedDelivery:
             else:
                 self._gaps.skip_delivery(self._allowance.tokens)
             due = self._interval * SLOT_SECONDS
+            if not mean_gap:
+                mean_gap = gap  # An even model has no jitter, however slow it is.
             # The stream's current interval is its own, or the mean gap of the model where that is
             # slower.
             jitter = abs(gap - due) if due > mean_gap else abs(gap - mean_gap)

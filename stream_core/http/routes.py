@@ -351,6 +351,7 @@ ELEMENT_MODULE = Route("GET", "/evenflow-chat.js", _PUBLIC, ServedBy.MODULES)
 HEALTH = Route("GET", "/health", _MACHINE, ServedBy.MACHINE)
 METRICS = Route("GET", "/metrics", _MACHINE, ServedBy.MACHINE)
 DRAIN = Route("POST", "/drain", _MACHINE, ServedBy.MACHINE)
+OPERATOR = Route("POST", "/operator", _MACHINE, ServedBy.MACHINE)
 
 ROUTES = (
     *(OPEN_SESSION, MESSAGES, END_SESSION, SHARE),
@@ -365,7 +366,7 @@ ROUTES = (
     *(RUN, RUN_STOP),
     *(OPENAPI, ASYNCAPI),
     *(INDEX, ASSET, CLIENT_MODULE, ELEMENT_MODULE),
-    *(HEALTH, METRICS, DRAIN),
+    *(HEALTH, METRICS, DRAIN, OPERATOR),
 )
 """In the order in which the edge tries them, which matters where two patterns match a path."""
 

@@ -57,6 +57,7 @@ class Alarm:
             (simulated).
         silence_is_bad: whether minutes without data count as above the threshold.
         silence: what a minute without data means.
+        least: a ratio of fewer cases, over all tasks, raises no alarm: each would be too much.
         urgency: for a sudden drop, that of its slower copy.
     """
 
@@ -69,6 +70,7 @@ class Alarm:
     silence_is_bad: bool = False
     sudden_drop: bool = False
     urgency: Urgency = Urgency.FELT
+    least: int = 0
 
     @property
     def text(self) -> str:
@@ -157,7 +159,7 @@ DEAD_CONNECTIONS_RATE = Metric(
     "%",
     "connections closed for a lost heartbeat in the last minute, of those open",
     "< 1 %/min",
-    Alarm(Statistic.AVERAGE, 5, " %/min", silence="nobody is connected"),
+    Alarm(Statistic.AVERAGE, 5, " %/min", silence="nobody is connected", least=20),
 )
 RESET_RATE = Metric(
     "ws.reset_rate",
@@ -166,7 +168,7 @@ RESET_RATE = Metric(
     "connections that ended without a close frame in the last minute, of those open: a network "
     "that drops them, a proxy that cuts them, or clients that crash",
     "< 2 %/min",
-    Alarm(Statistic.AVERAGE, 10, " %/min", silence="nobody is connected"),
+    Alarm(Statistic.AVERAGE, 10, " %/min", silence="nobody is connected", least=20),
 )
 UNEVEN_MS = 100
 UNEVEN_RATE = Metric(
@@ -233,7 +235,15 @@ LATE_DELTAS = Metric(
     "reader was disconnected for being too slow, of the deltas due in the last minute. Nothing "
     "is lost, but the reader felt it",
     "< 0.1 %",
-    Alarm(Statistic.AVERAGE, 1, " %", silence="nothing is streaming"),
+    # A few clients that don't read are enough for it, and feel it alone.
+    Alarm(
+        Statistic.AVERAGE,
+        1,
+        " %",
+        silence="nothing is streaming",
+        urgency=Urgency.WORKING_HOURS,
+        least=1_000,
+    ),
 )
 POLL_LATENCY = Metric(
     "fallback.poll_latency_ms",
@@ -251,14 +261,20 @@ POLL_COUNT = Metric(
     "polls that a response took for each half-minute of it, a shorter one counting as that long; "
     "recorded when one of them returns its end",
     "avg < 10",
-    Alarm(Statistic.AVERAGE, 20, "", silence="nobody uses the fallback"),
+    Alarm(
+        Statistic.AVERAGE,
+        20,
+        "",
+        silence="nobody uses the fallback",
+        urgency=Urgency.WORKING_HOURS,
+    ),
 )
 FIRST_TOKEN = Metric(
     "model.first_token_ms",
     _D,
     "ms",
-    "from accepting the message to its first delta, or to its cancellation after 10 s without "
-    "one, by the `model`",
+    "from accepting the message to its first delta, or to its end after 10 s without one, by the "
+    "`model`; in CloudWatch without answers of the class `batch`",
     "p95 < 5,000 ms",
     Alarm(
         Statistic.P95,
@@ -282,7 +298,8 @@ QUEUE_WAIT = Metric(
     "queue.wait_ms",
     _D,
     "ms",
-    "from accepting a message to the begin of its generation, by the service `class`",
+    "from accepting a message to the begin of its generation, by the service `class`; in "
+    "CloudWatch without the class `batch`, which waits for the others",
     "p99 < 1,000 ms",
     Alarm(
         Statistic.P99,
@@ -363,8 +380,8 @@ REFUSAL_RATE = Metric(
     _R,
     "%",
     "messages that this node did not accept for want of room, of its store or of its model (429 "
-    "and 503), of all that were sent in the last minute; without those over a limit of their own "
-    "sender",
+    "and 503), and requests that it had no place for (node_full), of all that were sent in the "
+    "last minute; without those over a limit of their own sender",
     "< 1 %",
     Alarm(Statistic.AVERAGE, 5, " %", silence="no message was sent"),
 )
@@ -375,6 +392,40 @@ HTTP_REFUSED = Metric(
     "requests and handshakes refused for their `Host`, `Origin`, type or encoding, by the `code`: "
     "many mean an attack, or a name that EVENFLOW_ALLOWED_HOSTS lacks",
     labels=("code",),
+)
+UNAUTHORIZED_RATE = Metric(
+    "http.unauthorized_rate",
+    _R,
+    "%",
+    "requests and handshakes whose key or token was refused (401 or 403), of those that were "
+    "answered in the last minute",
+    "< 5 %",
+    Alarm(
+        Statistic.AVERAGE,
+        50,
+        " %",
+        silence="nothing was requested",
+        urgency=Urgency.PAGE,
+        least=20,
+    ),
+)
+HTTP_ANSWERS = Metric(
+    "http.answers",
+    _C,
+    "answers",
+    "answers to HTTP requests of clients, by the `route` and the `status`; `websocket` are "
+    "handshakes of any path, `other` is no route",
+    labels=("route", "status"),
+    prometheus_only=True,
+)
+HTTP_ANSWER_TIME = Metric(
+    "http.answer_ms",
+    _D,
+    "ms",
+    "from an HTTP request's head to its answer's, by the `protocol`: for a stream to its begin, "
+    "for a poll with its wait",
+    labels=("protocol",),
+    prometheus_only=True,
 )
 HTTP_REQUESTS = Metric(
     "http.requests",
@@ -400,8 +451,27 @@ NODE_LOAD = Metric(
     "the worst of this node's shares: connections, event streams with waiting polls, answers and "
     "the queue, each of its limit; the core; lateness of the delivery clock, of an interval. The "
     "mean of the last minute: the service is scaled by it",
+    "< 60 %",
+    Alarm(
+        Statistic.AVERAGE,
+        80,
+        " %",
+        silence="no task is running, or none can publish: ws.active_connections says so",
+        datapoints=5,
+        urgency=Urgency.PAGE,
+    ),
 )
 GENERATIONS_RUNNING = Metric("generations.running", _G, "responses", "responses being generated")
+SILENT_RATE = Metric(
+    "generations.silent_rate",
+    _R,
+    "%",
+    "answers whose model has sent nothing that counts for two minutes, not even its reasoning, of "
+    "those with a running model at the end of the minute: comments that keep a connection open do "
+    "not count",
+    "< 5 %",
+    Alarm(Statistic.AVERAGE, 50, " %", silence="no answer is being generated", least=3),
+)
 GENERATIONS_PARKED = Metric(
     "generations.parked",
     _G,
@@ -450,13 +520,14 @@ UPSTREAM_THROTTLES = Metric(
     "attempts",
     "attempts that the model's server refused because it has too much to do (429, or 503)",
     "0 a minute",
-    # A model over its quota is called seldom: down to once in eight seconds.
+    # A model over its quota is called seldom: down to once in eight seconds. Probes for a higher
+    # concurrency limit are refused for as long as there is load, and delay no answer.
     Alarm(
         Statistic.SUM,
         5,
         " a minute",
         silence="no task is running, or none can publish: ws.active_connections says so",
-        urgency=Urgency.PAGE,
+        urgency=Urgency.WORKING_HOURS,
     ),
 )
 RESPONSES_ENDED = Metric(
@@ -645,6 +716,13 @@ STORE_DELTAS_LOST = Metric(
     "find no more text and no end",
     "0 a minute",
     Alarm(Statistic.SUM, 0, " a minute", silence="no task is running", datapoints=1, minutes=1),
+)
+LEASE_HELD = Metric(
+    "lease.held",
+    _G,
+    "nodes",
+    "1 while this node's lease is in force, and 0 while other nodes may take its answers over: it "
+    "can't reach the store, or starves",
 )
 TAKE_OVERS = Metric(
     "lease.take_overs",

@@ -171,6 +171,10 @@ class CircuitBreaker:
             for breaker in breakers.values()
         )
 
+    def close_all(self) -> None:
+        """Close all breakers, as if no call had failed."""
+        self._by_length.clear()
+
     def open_for(self, sender: SenderKey, now: float) -> float:
         """The seconds for which a sender's calls are rejected. 0: one may go out."""
         if not self._has_breakers:

@@ -204,6 +204,12 @@ class ConcurrencyLimiter:
             self.limit.record_rejection(concurrent, began_at, now, self.backoff.in_a_row)
         return backoff.seconds
 
+    def forget_limit(self) -> None:
+        """Forget the limit and the pauses, not the calls that run or what other nodes report."""
+        on_other_nodes, self.limit = self.limit.on_other_nodes, AIMDLimit()
+        self.limit.on_other_nodes = on_other_nodes
+        self.backoff = RejectionBackoff()
+
     def discard_latency(self, call_id: str) -> None:
         """Discard the latency of a call that failed and is retried."""
         if prefill := self._prefills.get(call_id):

@@ -54,6 +54,9 @@ FELT_TOO = {
 }
 CAN_WAIT = {
     "queue.exchange_failures",
+    "upstream.throttles",
+    "ws.backpressure_drops",
+    "fallback.poll_count_per_response",
     "canary.first_text_ms",
     "store.retries",
     "dead_letters.waiting",
@@ -155,20 +158,27 @@ class TestCatalogue:
     def test_an_alarm_is_what_its_row_says(self, metric: Metric, alarms: dict[str, Any]) -> None:
         row, alarm = metric.alarm, alarms[metric.name]
         assert row is not None
-        assert (alarm["Namespace"], alarm["MetricName"]) == ("Evenflow", metric.name)
-        assert alarm["Dimensions"] == [{"Name": "Environment", "Value": "evenflow-prod"}]
+        cases = ["SampleCount"] if row.least else []
+        series = list(_selected(alarm))
+        for each in series:
+            named = each["Metric"]
+            assert (named["Namespace"], named["MetricName"]) == ("Evenflow", metric.name)
+            assert named["Dimensions"] == [{"Name": "Environment", "Value": "evenflow-prod"}]
+            assert each["Period"] == 60
+        statistics = [
+            each.get("Stat") or each.get("ExtendedStatistic") or each["Statistic"]
+            for each in series
+        ]
+        assert sorted(statistics) == sorted([row.statistic, *cases])
         assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (
             row.above,
             "GreaterThanThreshold",
         )
-        assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], alarm["Period"]) == (
+        assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (
             row.datapoints,
             row.minutes,
-            60,
         )
         assert alarm["TreatMissingData"] == ("breaching" if row.silence_is_bad else "notBreaching")
-        percentile = row.statistic.startswith("p")
-        assert alarm["ExtendedStatistic" if percentile else "Statistic"] == row.statistic
         # `ignore` would leave the alarm as it is while there are fewer than 200 values.
         assert "EvaluateLowSampleCountPercentile" not in alarm
 
@@ -322,10 +332,10 @@ class TestBurnRates:
         assert {(s.name, s.period) for s in selections(short).values()} == {
             (promise.metric.name, 60 * rate.short_minutes)
         }
-        assert is_raised(long, {"cases": [enough], "broken": [allowed + 0.1]})
-        assert not is_raised(long, {"cases": [enough], "broken": [allowed]})
-        assert not is_raised(long, {"cases": [enough - 1], "broken": [100.0]}), "a few are no share"
-        assert not is_raised(long, {"cases": [None], "broken": [None]})
+        assert is_raised(long, {"cases": [enough], "share": [allowed + 0.1]})
+        assert not is_raised(long, {"cases": [enough], "share": [allowed]})
+        assert not is_raised(long, {"cases": [enough - 1], "share": [100.0]}), "a few are no share"
+        assert not is_raised(long, {"cases": [None], "share": [None]})
         assert is_raised(short, {"": [allowed + 0.1]})
         assert not is_raised(short, {"": [None]})
 
@@ -421,15 +431,21 @@ class TestWhoIsTold:
             assert allow["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
             assert "alarm:evenflow-prod-*" in json.dumps(allow["Condition"]["ArnLike"])
 
-    def test_the_address_of_the_settings_is_subscribed_to_pages_alone(
-        self, template: Template
+    @pytest.mark.parametrize("notice_email", [None, "team@example.com"])
+    def test_notices_go_to_the_pager_if_no_other_address_is_set(
+        self, notice_email: str | None, settings: EnvironmentSettings
     ) -> None:
-        [subscription] = resources(template, "AWS::SNS::Subscription").values()
-        assert (subscription["Protocol"], subscription["Endpoint"]) == (
-            "email",
-            "on-call@example.com",
-        )
-        assert subscription["TopicArn"] == _topic(template, "pages")
+        pager = "on-call@example.com"
+        alarms = AlarmSettings(page_email=pager, notice_email=notice_email)
+        template = observability_template(settings.model_copy(update={"alarms": alarms}))
+        subscribed = {
+            json.dumps(each["TopicArn"]): (each["Protocol"], each["Endpoint"])
+            for each in resources(template, "AWS::SNS::Subscription").values()
+        }
+        assert subscribed == {
+            json.dumps(_topic(template, "pages")): ("email", pager),
+            json.dumps(_topic(template, "notices")): ("email", notice_email or pager),
+        }
 
     def test_a_topic_of_ones_own_is_paged_instead(self, settings: EnvironmentSettings) -> None:
         own = "arn:aws:sns:us-east-1:111111111111:on-call"
@@ -588,8 +604,7 @@ class TestTheMonthlyBudget:
         ]
         for notice in budget["NotificationsWithSubscribers"]:
             assert [each["Address"] for each in notice["Subscribers"]] == [
-                _topic(template, "notices"),
-                "on-call@example.com",
+                _topic(template, "notices")
             ]
 
     def test_budgets_may_publish_notices_with_the_topics_key_and_page_nobody(

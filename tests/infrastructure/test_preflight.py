@@ -193,7 +193,8 @@ def test_an_account_that_has_everything_is_ready(account: AccountServer) -> None
     findings = found(with_domain())
     assert {name: f.found for name, f in findings.items() if f.severity is not Severity.GOOD} == {}
     assert list(findings) == [
-        *("image builder", "credentials", "alarms, pages", "CDK bootstrap, us-east-1"),
+        *("image builder", "credentials", "alarms, pages", "alarms, notices"),
+        "CDK bootstrap, us-east-1",
         "kept resources",
         *("VPCs of the region", "internet gateways of the region", "VPC Block Public Access"),
         "CloudFront, verified account",

@@ -44,6 +44,7 @@ _NOT_DESCRIBED = {
     "/client.js",
     "/evenflow-chat.js",
     "/drain",
+    "/operator",
     "/v1/{call}{rest}",
     "/v1/messages/{rest}",
 }
@@ -111,7 +112,7 @@ def test_every_reference_leads_somewhere(made: Any) -> None:
 def test_every_route_is_described(tmp_path: Path) -> None:
     async def routes() -> set[tuple[str, str]]:
         context = Gateway().context
-        operators = OperatorEndpoints(context, LoadFigure(context.limits), lambda: None)
+        operators = OperatorEndpoints(context, LoadFigure(context.limits, 0.0), lambda: None)
         endpoints = HttpEndpoints(context, tmp_path, operators, WebSocketEndpoint(context))
         return {
             (route.method.lower(), route.path)

@@ -147,7 +147,7 @@ ROWS = (
         for route in (
             *(routes.OPENAPI, routes.ASYNCAPI),
             *(routes.INDEX, routes.ASSET, routes.CLIENT_MODULE, routes.ELEMENT_MODULE),
-            *(routes.HEALTH, routes.METRICS, routes.DRAIN),
+            *(routes.HEALTH, routes.METRICS, routes.DRAIN, routes.OPERATOR),
         )
     ),
 )

@@ -45,6 +45,9 @@ _DRILLS: dict[str, Callable[..., object]] = {
 _BY_MEASUREMENTS = {
     "fallback.poll_count_per_response",
     "fallback.poll_latency_ms",
+    "generations.silent_rate",
+    "http.unauthorized_rate",
+    "node.load_percent",
     "store.deltas_lost",
     "store.write_delay_ms",
     "ws.active_connections",

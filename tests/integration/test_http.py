@@ -595,6 +595,23 @@ async def test_health_and_metrics(http: aiohttp.ClientSession, shared_server: Lo
     assert metrics.status == 200
     assert metrics.headers["Content-Type"].startswith("text/plain")
     assert b"# TYPE evenflow_ws_delivery_jitter_ms histogram" in metrics.body
+    for name in (b"evenflow_build_info{", b"process_open_fds "):
+        assert name in metrics.body
+
+
+async def test_answers_are_counted_by_route_and_status(
+    http: aiohttp.ClientSession, shared_server: LocalServer
+) -> None:
+    url = shared_server.http_url
+    wrong = {"Authorization": "Bearer wrong"}
+    assert (await call(http, "GET", f"{url}/v1/models", headers=wrong)).status == 401
+    assert (await call(http, "GET", f"{url}/nothing")).status == 404
+    page = (await call(http, "GET", f"{url}/metrics")).body.decode()
+    assert 'evenflow_http_answers_total{route="/v1/models",status="401"}' in page
+    assert 'evenflow_http_answers_total{route="other",status="404"}' in page
+    assert 'evenflow_http_answer_ms_count{protocol="evenflow"}' in page
+    assert 'route="/metrics"' not in page
+    assert await shared_server.metric("http_unauthorized_rate_part_total") >= 1
 
 
 async def test_the_page(

@@ -55,7 +55,7 @@ READING = {
 WITHOUT_TOKEN = {
     *(routes.OPEN_SESSION, routes.OPENAPI, routes.ASYNCAPI),
     *(routes.INDEX, routes.ASSET, routes.CLIENT_MODULE, routes.ELEMENT_MODULE),
-    *(routes.HEALTH, routes.METRICS, routes.DRAIN),
+    *(routes.HEALTH, routes.METRICS, routes.DRAIN, routes.OPERATOR),
 }
 SOCKETS = {
     *(routes.WEBSOCKET, routes.REALTIME, routes.OPENAI_REALTIME, routes.RESPONSES_WEBSOCKET),

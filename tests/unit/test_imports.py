@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "stream_core": ("evenflow.stream_core",),
     "stream_aws": ("evenflow.stream_aws", "evenflow.stream_core"),
     "stream_sqlite": ("evenflow.stream_sqlite", "evenflow.stream_core"),
-    "fargate_handler": _SERVER,
+    "fargate_handler": (*_SERVER, "evenflow.__version__", "evenflow.is_compiled"),
     # `evenflow doctor` asks what `make smoke` asks, by the same code, and explains what it finds.
     "evenflow": (
         *_SERVER,

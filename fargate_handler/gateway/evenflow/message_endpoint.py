@@ -188,6 +188,8 @@ class MessageEndpoint:
                     return poll.could_at(has_news=has_news, ended_at=stream.ended_at)
                 reader.only_end = has_news  # further deltas change nothing
                 await reader.wait(due - now)
+                if not has_news:
+                    poll.had_nothing_until(monotonic())
 
 
 def _parse(body: bytes | bytearray) -> tuple[PostedMessage, WholeRequest | None]:

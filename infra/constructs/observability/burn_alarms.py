@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
-from evenflow.infra.constructs.metrics import evenflow_metric
+from evenflow.infra.constructs.metrics import evenflow_metric, of_enough_cases
 from evenflow.infra.constructs.observability.runbook_alarm import (
     AlarmTopics,
     RunbookAlarm,
@@ -76,17 +76,12 @@ class BurnAlarm(Construct):
     def _long(self, rate: BurnRate) -> RunbookAlarm:
         """The long window: shows that it matters. It needs a minimum of cases."""
         promise, minutes = self._promise, rate.long_minutes
-        period = Duration.minutes(minutes)
-        least = promise.least * minutes // _HOUR_MINUTES
-        cases, broken = (
-            evenflow_metric(promise.metric, self._settings, statistic, period=period)
-            for statistic in (cloudwatch.Stats.SAMPLE_COUNT, Statistic.AVERAGE)
-        )
-        share = cloudwatch.MathExpression(
-            expression=f"IF(cases>={least}, broken, 0)",
-            using_metrics={"cases": cases, "broken": broken},
-            period=period,
-            label="percent, where there are enough cases",
+        share = of_enough_cases(
+            promise.metric,
+            self._settings,
+            Statistic.AVERAGE,
+            promise.least * minutes // _HOUR_MINUTES,
+            period=Duration.minutes(minutes),
         )
         return self._alarm(rate, minutes, share)
 

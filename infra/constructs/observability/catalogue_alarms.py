@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from aws_cdk import Duration
@@ -9,7 +10,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from constructs import Construct
 
-from evenflow.infra.constructs.metrics import evenflow_metric, sudden_drop
+from evenflow.infra.constructs.metrics import evenflow_metric, of_enough_cases, sudden_drop
 from evenflow.infra.constructs.observability.runbook_alarm import (
     AlarmTopics,
     RunbookAlarm,
@@ -17,7 +18,13 @@ from evenflow.infra.constructs.observability.runbook_alarm import (
 )
 from evenflow.infra.settings.environment_settings import EnvironmentSettings
 from evenflow.stream_core.metrics.canary_metrics import CANARY_METRICS
-from evenflow.stream_core.metrics.metric_catalogue import CATALOGUE, Alarm, Metric, Urgency
+from evenflow.stream_core.metrics.metric_catalogue import (
+    ACTIVE_CONNECTIONS,
+    CATALOGUE,
+    Alarm,
+    Metric,
+    Urgency,
+)
 
 
 def metric_alarm(
@@ -63,6 +70,7 @@ def metric_alarm(
 # A drop that takes several minutes never halves a minute's rate: a second alarm compares periods of
 # this length.
 _SLOWER = Duration.minutes(5)
+_NEARLY_FULL = 0.95
 
 
 class CatalogueAlarms(Construct):
@@ -87,9 +95,12 @@ class CatalogueAlarms(Construct):
         ]
 
     def _alarms_of(self, metric: Metric, alarm: Alarm) -> list[RunbookAlarm]:
+        if alarm.least:
+            share = of_enough_cases(metric, self._settings, alarm.statistic, alarm.least)
+            return [self._alarm(metric, alarm, series=share)]
         if not alarm.sudden_drop:
             series = evenflow_metric(metric, self._settings, alarm.statistic)
-            return [self._alarm(metric, alarm, series=series)]
+            return [self._alarm(metric, self._within_reach(metric, alarm), series=series)]
         return [
             # Tasks publish at different moments. An evaluation in between misses some of them,
             # which looks like a drop. So this alarm only sends a notice. Its copy pages.
@@ -108,6 +119,13 @@ class CatalogueAlarms(Construct):
                 within="five minutes",
             ),
         ]
+
+    def _within_reach(self, metric: Metric, alarm: Alarm) -> Alarm:
+        """The alarm, at a number of connections that a task of this environment can have."""
+        if metric is not ACTIVE_CONNECTIONS:
+            return alarm
+        most = self._settings.limits.connections_per_node
+        return alarm if most > alarm.above else replace(alarm, above=round(_NEARLY_FULL * most))
 
 
 USERS_ARE_HURTING = "users-are-hurting"

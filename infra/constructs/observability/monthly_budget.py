@@ -54,7 +54,7 @@ class MonthlyBudget(Construct):
                 filter_expression=_of_environment(settings),
             ),
             notifications_with_subscribers=[
-                _notice(kind, percent, _subscribers(settings, topics)) for kind, percent in _NOTICES
+                _notice(kind, percent, topics.notices.topic_arn) for kind, percent in _NOTICES
             ],
         )
 
@@ -72,21 +72,8 @@ def _of_environment(settings: EnvironmentSettings) -> budgets.CfnBudget.Expressi
     )
 
 
-def _subscribers(
-    settings: EnvironmentSettings, topics: AlarmTopics
-) -> list[budgets.CfnBudget.SubscriberProperty]:
-    addresses = [("SNS", topics.notices.topic_arn)]
-    # The address for notices is subscribed to their topic.
-    if settings.alarms.notice_email is None and settings.alarms.page_email is not None:
-        addresses.append(("EMAIL", settings.alarms.page_email))
-    return [
-        budgets.CfnBudget.SubscriberProperty(subscription_type=kind, address=address)
-        for kind, address in addresses
-    ]
-
-
 def _notice(
-    kind: str, percent: int, subscribers: list[budgets.CfnBudget.SubscriberProperty]
+    kind: str, percent: int, topic_arn: str
 ) -> budgets.CfnBudget.NotificationWithSubscribersProperty:
     return budgets.CfnBudget.NotificationWithSubscribersProperty(
         notification=budgets.CfnBudget.NotificationProperty(
@@ -95,5 +82,7 @@ def _notice(
             threshold=percent,
             threshold_type="PERCENTAGE",
         ),
-        subscribers=subscribers,
+        subscribers=[
+            budgets.CfnBudget.SubscriberProperty(subscription_type="SNS", address=topic_arn)
+        ],
     )

@@ -80,7 +80,7 @@ class AlarmTopics(Construct):
         self._key.add_to_resource_policy(
             self._for_alarms(["kms:Decrypt", "kms:GenerateDataKey*"], "*")
         )
-        self.notices = self._topic("Notices", "notices", settings.alarms.notice_email)
+        self.notices = self._topic("Notices", "notices", settings.alarms.notices_to)
 
     def let_budgets_publish(self) -> None:
         """Let AWS Budgets publish notices of this account's budgets."""

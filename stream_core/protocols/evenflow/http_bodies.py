@@ -171,8 +171,11 @@ class PollAnswer(BaseModel):
 class Health(BaseModel):
     """Whether the node takes new connections (otherwise 503), how many it has, and its load."""
 
-    status: Literal["serving", "draining", "full", "store_lost"]
+    status: Literal["serving", "draining", "full", "store_lost", "isolated"]
     connections: int
+    lease_in_force: bool = Field(
+        description="false: it can't reach the store, so other nodes may go on with its answers"
+    )
     load_percent: float = Field(
         description="the largest share of a limit that is in use, mean of the last minute"
     )

@@ -116,8 +116,12 @@ class PollPatience:
         )
         return self._due
 
+    def had_nothing_until(self, now: float) -> None:
+        """Take it that there was no news up to now. A poll that is woken by news tells it."""
+        self._nothing_at = now
+
     def could_at(self, *, has_news: bool, ended_at: float | None) -> float:
-        """The earliest time at which it could have answered so: after the last look without
+        """The earliest time at which it could have answered so: after the last time without
         news.
         """
         if ended_at is not None:

@@ -86,7 +86,7 @@ class Calls:
         """How often it was asked to leave."""
         self._context = context
         websockets = WebSocketEndpoint(context)
-        self.load = LoadFigure(context.limits)
+        self.load = LoadFigure(context.limits, now=0.0)
         operators = OperatorEndpoints(context, self.load, self._leave, drain_key=drain_key)
         app = HttpEndpoints(context, Path("no page here"), operators, websockets)._runner.app
         assert isinstance(app, web.Application)

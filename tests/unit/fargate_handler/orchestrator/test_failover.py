@@ -378,7 +378,7 @@ async def test_a_reader_and_the_sweep_at_the_same_time_are_one_take_over() -> No
     _, b, response_id = await lost(tokens="a")
     b.responses.network.turns = lambda: 3
     b.shared.memory._leases["a"] = replace(b.shared.memory._leases["a"], lost=True)
-    await b.cluster._leases.all(0)
+    await b.cluster.leases.all(0)
     finding = asyncio.create_task(b.find(response_id))
     await b.clock.pass_time(2.0)
     stream = finding.result()

@@ -316,6 +316,9 @@ async def test_the_wait_is_told_by_class() -> None:
     await node.end(tokens=5)
     waits = node.task.metrics.divided(catalogue.QUEUE_WAIT).by_label
     assert {name: waits[name].count for name in waits} == {"interactive": 1, "batch": 1}
+    # A batch answer waits for the others by design, and must not raise their alarms.
+    for metric in (catalogue.QUEUE_WAIT, catalogue.FIRST_TOKEN):
+        assert node.task.metrics.distribution(metric).count == 1
     service = node.task.metrics.labelled(catalogue.SERVICE_CHARGED).by_labels
     # `urgent 1` and `later 2`: 11 tokens each, and five of the answer twice.
     assert service == {("urgent",): 21, ("later",): 21}

@@ -34,34 +34,44 @@ NOTHING = NodeUse(
 def test_it_is_the_worst_of_its_parts_each_as_a_share_of_its_limit(
     use: NodeUse, part: str, percent: float
 ) -> None:
-    load = LoadFigure(LIMITS)
-    load.sample(use)
+    load = LoadFigure(LIMITS, now=0.0)
+    load.sample(use, now=1.0)
     assert load.percent == pytest.approx(percent)
     assert load.worst == part
 
 
 def test_it_is_the_mean_of_the_last_minute() -> None:
     """A peak of one moment, when somebody looks, starts no task."""
-    load = LoadFigure(LIMITS)
+    load = LoadFigure(LIMITS, now=0.0)
     assert load.percent == 0.0
-    for _ in range(30):
-        load.sample(NOTHING)
-    for _ in range(30):
-        load.sample(replace(NOTHING, cpu_share=0.8))
+    for second in range(1, 31):
+        load.sample(NOTHING, now=second)
+    for second in range(31, 61):
+        load.sample(replace(NOTHING, cpu_share=0.8), now=second)
     assert load.percent == pytest.approx(40.0)
-    for _ in range(60):
-        load.sample(replace(NOTHING, answers=20))
+    for second in range(61, 121):
+        load.sample(replace(NOTHING, answers=20), now=second)
     assert load.percent == pytest.approx(10.0)
+
+
+def test_a_sample_stands_for_the_time_since_the_one_before() -> None:
+    """A node without CPU takes a sample in ten seconds: it was full for all of them."""
+    load = LoadFigure(LIMITS, now=0.0)
+    for second in range(1, 31):
+        load.sample(NOTHING, now=second)
+    for second in (40, 50, 60):
+        load.sample(replace(NOTHING, cpu_share=1.0), now=second)
+    assert load.percent == pytest.approx(50.0)
 
 
 def test_more_than_a_limit_is_all_of_it() -> None:
     """A clock that is five intervals late would otherwise ask for ten times as many tasks."""
-    load = LoadFigure(LIMITS)
-    load.sample(replace(NOTHING, lateness_seconds=0.25, connections=1_125))
+    load = LoadFigure(LIMITS, now=0.0)
+    load.sample(replace(NOTHING, lateness_seconds=0.25, connections=1_125), now=1.0)
     assert load.percent == 100.0
 
 
 def test_a_node_that_queues_nothing_has_no_share_of_a_queue() -> None:
-    load = LoadFigure(LIMITS.model_copy(update={"queue_depth": 0}))
-    load.sample(replace(NOTHING, answers=1))
+    load = LoadFigure(LIMITS.model_copy(update={"queue_depth": 0}), now=0.0)
+    load.sample(replace(NOTHING, answers=1), now=1.0)
     assert (load.worst, load.percent) == ("answers", 0.5)

@@ -625,8 +625,7 @@ def test_a_slow_model_s_own_pace_is_no_jitter() -> None:
     for _ in range(60):
         stream.push("x")
         clock.turn_slots(30)
-    assert jitters(reader)[0] == pytest.approx(0.25, abs=0.015), "nothing was known of it yet"
-    assert max(jitters(reader)[-20:]) < 0.005
+    assert max(jitters(reader)) < 0.015
 
 
 def test_the_time_of_the_first_delta_is_kept() -> None:

@@ -75,7 +75,7 @@ def test_paths() -> None:
     assert EVENTS.pattern == "/chat/message/*/events"
     assert EVENTS.with_names(response_id="a") == "/chat/message/a/events"
     assert GET_MODEL.public_path == "/v1/models/{model}"
-    assert paths_of(ServedBy.MACHINE) == {"/health", "/metrics", "/drain"}
+    assert paths_of(ServedBy.MACHINE) == {"/health", "/metrics", "/drain", "/operator"}
     assert {route.path for route in routes_of(ServedBy.SESSION_INIT)} == {"/session"}
 
 

@@ -47,14 +47,15 @@ def test_a_process_alone_has_no_label() -> None:
 
 
 async def test_a_process_asks_the_others_and_leaves_out_who_is_silent() -> None:
+    own, other = (metrics_of(number).prometheus_page() for number in (1, 2))
+
     async def page(address: str) -> bytes:
         if address != "http://127.0.0.1:5002":
             raise PeerUnreachable("it was killed")
-        return metrics_of(2).prometheus_page()
+        return other
 
-    own = metrics_of(1).prometheus_page()
     joined = await Siblings(PLACE, page).metrics_page(own)
-    assert joined == joined_pages([own, metrics_of(2).prometheus_page()])
+    assert joined == joined_pages([own, other])
 
 
 def test_who_calls_a_process_own_address_means_it_alone() -> None:

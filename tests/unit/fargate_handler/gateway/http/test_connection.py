@@ -25,7 +25,7 @@ _HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 @pytest.fixture
 async def endpoints() -> AsyncIterator[HttpEndpoints]:
     context = Gateway().context
-    operators = OperatorEndpoints(context, LoadFigure(context.limits), lambda: None)
+    operators = OperatorEndpoints(context, LoadFigure(context.limits, now=0.0), lambda: None)
     websockets = WebSocketEndpoint(context)
     serving = HttpEndpoints(context, Path("no page here"), operators, websockets)
     await serving.start()

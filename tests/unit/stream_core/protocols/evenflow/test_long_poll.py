@@ -131,6 +131,15 @@ def test_text_that_comes_while_a_poll_lingers_does_not_cut_it_short() -> None:
     assert look(poll, 7.0, 160, has_news=True) == 8.0
 
 
+def test_a_poll_could_not_answer_before_the_news_that_woke_it() -> None:
+    """A model that thinks for 15 s does not make the poll late."""
+    poll = PollPatience(0, 0.0, 30.0)
+    assert look(poll, 0.0, 0, has_news=False) == 30.0
+    poll.had_nothing_until(15.0)
+    look(poll, 15.0, 1, has_news=True)
+    assert poll.could_at(has_news=True, ended_at=None) == 15.0
+
+
 # -- the end, and the timeout ----------------------------------------------------------------------
 
 
