@@ -22,11 +22,11 @@ Client = Any
 
 _CONNECT_SECONDS = 1.0
 # A store that takes two seconds is slow. Given up sooner, it would be an outage.
-_READ_SECONDS = 5.0
+_READ_SECONDS = 4.0
 # Full jitter: the longest pause before the second, third … attempt, in seconds.
 _LONGEST_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 # No attempt begins later than this: by then the caller has given the call up.
-_LAST_ATTEMPT_SECONDS = 3.0
+_LAST_ATTEMPT_SECONDS = 5.0
 
 MOST_READS = 100  # in one BatchGetItem
 _MOST_WRITES = 25  # in one BatchWriteItem

@@ -123,10 +123,10 @@ async def test_forged_tokens(opened: OpenSession, signing_server: LocalServer) -
 async def test_an_expired_token(
     opened: OpenSession, serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    server = await serve(session_token_ttl_seconds=1)
+    server = await serve(session_token_ttl_seconds=2)
     session = await opened(server)
     async with session.connect() as connection:
-        start = await connection.message("m1", None, demo(tokens=120, gap_ms=20))
+        start = await connection.message("m1", None, demo(tokens=180, gap_ms=20))
         await asyncio.sleep(max(0.0, _claims(session)["exp"] - time.time()) + 0.1)
         status, error, _ = await _refusal(session.ws_url, [V1, f"bearer.{session.token}"])
         assert (status, error["code"]) == (401, "token_expired")

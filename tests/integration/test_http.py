@@ -604,10 +604,11 @@ async def test_answers_are_counted_by_route_and_status(
 ) -> None:
     url = shared_server.http_url
     wrong = {"Authorization": "Bearer wrong"}
-    assert (await call(http, "GET", f"{url}/v1/models", headers=wrong)).status == 401
+    assert (await call(http, "GET", f"{url}/session/s/messages", headers=wrong)).status == 401
     assert (await call(http, "GET", f"{url}/nothing")).status == 404
     page = (await call(http, "GET", f"{url}/metrics")).body.decode()
-    assert 'evenflow_http_answers_total{route="/v1/models",status="401"}' in page
+    route = 'route="/session/{session_id}/messages"'
+    assert f'evenflow_http_answers_total{{{route},status="401"}}' in page
     assert 'evenflow_http_answers_total{route="other",status="404"}' in page
     assert 'evenflow_http_answer_ms_count{protocol="evenflow"}' in page
     assert 'route="/metrics"' not in page

@@ -155,7 +155,8 @@ async def test_an_sdist_of_a_fresh_clone_serves_page_element_and_client_with_any
     with environment.serving(*options) as served:
         answer = await asyncio.to_thread(served.answer, "Hi", "my-model")
         assert (answer, model.requests[0]["model"]) == ("Hello from my model.", "my-model")
-        assert f"model my-model at {model.url}, interpreted; Ctrl-C" in served.log
+        form = f"{__version__} interpreted; Ctrl-C"
+        assert f"model my-model at {model.url}, {form}" in served.log
 
 
 def test_without_npm_it_installs_and_says_that_there_is_no_page(tmp_path: Path) -> None:

@@ -431,14 +431,14 @@ async def test_unreachable_is_said_within_seconds(
     assert list(await stores.responses.append(chunks)) == []
 
 
-async def test_who_does_not_answer_is_given_up_in_two_seconds(
+async def test_who_does_not_answer_is_given_up_in_four_seconds(
     dynamodb_stores: DynamoDBStores,
 ) -> None:
     stores = dynamodb_stores
     lease = await stores.begin("a")
     chunks = [chunk(lease, 0, ["a"])]
     taken: list[float] = []
-    while not taken or (min(taken) >= 4 and len(taken) < 4):  # the machine is shared: the best one
+    while not taken or (min(taken) >= 8 and len(taken) < 4):  # the machine is shared: the best one
         stores.dynamodb.inject(Fault.DELAYED, "BatchWriteItem", times=1, seconds=30)
         stores.dynamodb.inject(Fault.DELAYED, "GetItem", times=1, seconds=30)
         began = time.monotonic()
@@ -448,7 +448,7 @@ async def test_who_does_not_answer_is_given_up_in_two_seconds(
         taken.append(time.monotonic() - began)
         assert list(left) == chunks
         assert head is not None
-    assert 1.9 < min(taken) < 4  # one wait, not two
+    assert 3.9 < min(taken) < 8  # one wait, not two
 
 
 async def test_after_an_outage_everything_goes_on(dynamodb_stores: DynamoDBStores) -> None:
