@@ -190,9 +190,11 @@ class RoughNetwork:
 
     async def _stop(self) -> None:
         self._server.close()
-        for _ in range(_TURNS_OF_AN_ACCEPT):  # one that was accepted just now isn't served yet
-            await asyncio.sleep(0)
-        await self._cut()
+        is_cut = True
+        while is_cut:
+            for _ in range(_TURNS_OF_AN_ACCEPT):  # one that was accepted just now isn't served yet
+                await asyncio.sleep(0)
+            is_cut = await self._cut() > 0
 
     async def _cut(self) -> int:
         ends, passing = tuple(self._ends), tuple(self._passing)
@@ -201,7 +203,7 @@ class RoughNetwork:
         for task in passing:
             task.cancel()
         await asyncio.gather(*passing, return_exceptions=True)
-        return len(ends) // 2
+        return (len(ends) + 1) // 2
 
     # -- a connection ------------------------------------------------------------------------------
 
