@@ -34,7 +34,8 @@ _NOT_PROVOKED = {
         "messages.shadow_refusals",
         "queue.service",
         "upstream.failures",
-        # Of the connections at the end of a minute, for which nobody waits here.
+        # Of the connections and answers at the end of a minute, for which nobody waits here.
+        "generations.silent_rate",
         "ws.dead_connections_rate",
         "ws.reset_rate",
     )
