@@ -59,7 +59,7 @@ def test_they_run_on_graviton_traced_bounded_and_with_a_log_of_their_own(
     reserved = settings.reserved_concurrency
     assert concurrency == (reserved.model_dump() if reserved else dict.fromkeys(_RESERVED))
     assert "ReservedConcurrentExecutions" not in functions["usage_file"]
-    assert functions["session_init"]["Timeout"] == 10
+    assert functions["session_init"]["Timeout"] == 15
     assert functions["poll_response"]["Timeout"] == 29
 
 
